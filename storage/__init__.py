@@ -1,1 +1,1 @@
-"""One replica's durable log, in Kafka's on-disk format. Pure but for `disk.py`; imports only `protocol`."""
+"""Durable logs and checkpoint files in Kafka's on-disk format. Only `disk.py` does I/O; imports only `protocol`."""

@@ -1,16 +1,16 @@
-"""The small text files of a data directory: text <-> values, in Apache Kafka's formats.
+"""The small text files of a data directory: parse and format, in Apache Kafka's formats.
 
     recovery-point-offset-checkpoint   |  0            version
     log-start-offset-checkpoint        |  2            count
     replication-offset-checkpoint      |  topic 0 42   topic, partition, offset
     cleaner-offset-checkpoint          |  topic 1 17
-    leader-epoch-checkpoint               the same, its entries being epoch and start offset
+    leader-epoch-checkpoint               the same, with entries of epoch and start offset
     partition.metadata                    "version: 0" and "topic_id: <base64>"
     meta.properties                       a Java properties file: version=1, cluster.id, node.id, directory.id
     .kafka_cleanshutdown                  {"version":0,"brokerEpoch":N}
 
-Nothing here opens a file: callers read and replace them through `disk.py`. Content that cannot be right
-raises `CheckpointError`, which names the file and the line, since guessing an offset could lose records.
+Nothing here opens a file: callers read and replace them through `disk.py`. Invalid content raises `CheckpointError`
+with the file and the line: a guessed offset could lose records.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ TopicPartition = tuple[str, int]
 
 
 class CheckpointError(ValueError):
-    """A file's content is not what its format allows; `is_newer` if it is of a version that is not known."""
+    """A file's content is invalid; `is_newer` if its version is a later one."""
 
     def __init__(self, file: str, line: int, problem: str, field: str = "line", *, is_newer: bool = False) -> None:
         super().__init__(f"{file}, line {line}: {problem}")
@@ -40,7 +40,7 @@ class CheckpointError(ValueError):
 
 
 class MetaProperties(NamedTuple):
-    """To which cluster and node a data directory belongs, and its own id."""
+    """The cluster and node that a data directory belongs to, and its own id."""
 
     cluster_id: str
     node_id: int
@@ -58,7 +58,7 @@ def parse_offsets(text: str, file: str) -> dict[TopicPartition, int]:
     for line, (topic, partition_text, offset) in _rows(text, file, "topic", "partition", "offset"):
         partition = _number(partition_text, file, line, "partition")
         if (topic, partition) in offsets:
-            raise CheckpointError(file, line, f"{topic} {partition} is there twice", "partition")
+            raise CheckpointError(file, line, f"{topic} {partition} is listed twice", "partition")
         offsets[topic, partition] = _number(offset, file, line, "offset")
     return offsets
 
@@ -69,13 +69,13 @@ def format_leader_epochs(entries: Iterable[EpochEntry]) -> str:
 
 
 def parse_leader_epochs(text: str, file: str) -> list[EpochEntry]:
-    """Return the entries of the leader epoch checkpoint `file`, both columns rising; none if it is empty."""
+    """Return the entries of the leader epoch checkpoint `file`, both columns ascending; none if it is empty."""
     entries: list[EpochEntry] = []
     for line, (epoch, start_offset) in _rows(text, file, "epoch", "start_offset"):
         entry = EpochEntry(_number(epoch, file, line, "epoch"), _number(start_offset, file, line, "start_offset"))
         for name, value, before in zip(EpochEntry._fields, entry, entries[-1], strict=True) if entries else ():
             if value <= before:
-                raise CheckpointError(file, line, f"{value} behind {before}", name)
+                raise CheckpointError(file, line, f"{value} after {before}", name)
         entries.append(entry)
     return entries
 
@@ -105,7 +105,7 @@ def parse_partition_metadata(text: str, file: str) -> bytes:
     except ValueError as error:
         raise CheckpointError(file, line, str(error), "topic_id") from None
     if topic_id == ZERO_UUID:
-        raise CheckpointError(file, line, "a topic id is never all zeros", "topic_id")
+        raise CheckpointError(file, line, "the topic id is all zeros", "topic_id")
     return topic_id
 
 
@@ -118,7 +118,7 @@ def format_meta_properties(meta: MetaProperties) -> str:
 
 
 def parse_meta_properties(text: str, file: str) -> MetaProperties:
-    """Return what the meta properties `file` says; keys of others are left out."""
+    """Return the contents of the meta properties `file`; unknown keys are ignored."""
     try:
         properties = parse_properties(text)
     except PropertiesError as error:
@@ -143,23 +143,23 @@ def parse_meta_properties(text: str, file: str) -> MetaProperties:
 
 
 def format_clean_shutdown(broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> str:
-    """Return the content of `.kafka_cleanshutdown`, whose presence says that all logs were closed."""
+    """Return the content of `.kafka_cleanshutdown`, which exists if all logs were closed."""
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
 
 
 def parse_clean_shutdown(text: str, file: str) -> int:
-    """Return the epoch of the broker that stopped, -1 if it had none."""
+    """Return the epoch of the broker that wrote the clean shutdown `file`, -1 if it had none."""
     import json
 
     try:
         content = json.loads(text)
         version, epoch = content["version"], content["brokerEpoch"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise CheckpointError(file, 1, f"not a clean shutdown's JSON: {text!r}") from None
+        raise CheckpointError(file, 1, f"not the JSON of a clean shutdown: {text!r}") from None
     if version != 0:
         raise _unknown_version(str(version), "0", file, 1)
     if type(epoch) is not int or not UNKNOWN_BROKER_EPOCH <= epoch <= _MAX_NUMBER:
-        raise CheckpointError(file, 1, f"{epoch!r} is no broker epoch", "brokerEpoch")
+        raise CheckpointError(file, 1, f"{epoch!r} is not a broker epoch", "brokerEpoch")
     return epoch
 
 
@@ -179,7 +179,7 @@ def _rows(text: str, file: str, *columns: str) -> list[tuple[int, list[str]]]:
         raise CheckpointError(file, 2, "the number of entries is missing", "count")
     count = _number(lines[1].strip(), file, 2, "count")
     if count != len(lines) - 2:
-        raise CheckpointError(file, 2, f"the number of entries is {len(lines) - 2}, not {count} as announced", "count")
+        raise CheckpointError(file, 2, f"the number of entries is {len(lines) - 2}, not {count} as declared", "count")
     rows = [(number, line.split()) for number, line in enumerate(lines[2:], 3)]
     for number, fields in rows:
         if len(fields) != len(columns):
@@ -189,14 +189,14 @@ def _rows(text: str, file: str, *columns: str) -> list[tuple[int, list[str]]]:
 
 
 def _unknown_version(version: str, known: str, file: str, line: int) -> CheckpointError:
-    """Return the error of a version that is not known: that of a later Kafka, if it is a number above."""
+    """Return the error for an unknown version: `is_newer` if it is a number above `known`."""
     is_newer = version.isascii() and version.isdigit() and len(version) < 6 and int(version) > int(known)
     return CheckpointError(file, line, f"version {version} is unknown, only {known} is", "version", is_newer=is_newer)
 
 
 def _number(text: str, file: str, line: int, field: str) -> int:
-    """Return a whole number that is not negative."""
+    """Return a non-negative integer."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else _MAX_NUMBER + 1
     if number > _MAX_NUMBER:
-        raise CheckpointError(file, line, f"{text!r} is no offset, epoch or id", field)
+        raise CheckpointError(file, line, f"{text!r} is not an offset, epoch or id", field)
     return number

@@ -1,13 +1,14 @@
-"""What the checkpoint files of the data directories say of the logs: read at a start, written as the logs change.
+"""The checkpoint files of the data directories: read at a start, written as the logs change.
 
-    recovery points    up to where all is durable          a start reads nothing below
-    log starts         where files alone would not tell
-    high watermarks    up to where all replicas have it
-    cleaned to         which logs compaction has left gaps in
+    recovery points    all below is durable: recovery scans from there
+    log starts         only where a log does not start with its first segment
+    high watermarks    all below is on all in-sync replicas
+    cleaned to         the compacted logs, which may have gaps
 
-A file tells of every log of its directory at once. Those that could not be opened keep their lines as they were: only
-the next start may try again, with recovery. And a partition that a file still names, though its log is gone, is
-`stale`: a new log must not be taken for the old one. The texts are `checkpoint.py`'s, the files `log_directory.py`'s.
+A file has the entries of all logs of its directory. A log that could not be opened keeps its entries unchanged: only
+the next start may try again, with recovery. A partition that a file still lists though its log is gone is `stale`: a
+new log must not be taken for the old one. `checkpoint.py` has the formats, `log_directory.py` the files (Kafka:
+`OffsetCheckpointFile`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_TO)
 
 
 class Checkpointed(NamedTuple):
-    """What the files of one directory said at the start, by their names; None of what nobody knows any more."""
+    """The checkpoint entries of one directory at the start, by file name; None for a file that is unusable."""
 
     files: dict[str, dict[TopicPartition, int] | None]
 
@@ -35,38 +36,41 @@ class Checkpointed(NamedTuple):
         return (self.files[name] or {}).get(key, 0)
 
     def may_be_compacted(self, key: TopicPartition) -> bool:
-        """Tell whether a log may have gaps, as each may where nobody knows which."""
+        """Return whether a log may have gaps: it is listed, or the file is unusable."""
         cleaned = self.files[CLEANED_TO]
         return cleaned is None or key in cleaned
 
     def cleaned_to(self, key: TopicPartition, log_start_offset: int) -> int:
-        """Return up to where a log that may be compacted is; where nobody knows, none is refused for its gaps later."""
+        """Return the offset below which a log is compacted; the log start if the file is unusable.
+
+        In the latter case every log is listed from now on, so that none is refused for its gaps later.
+        """
         return (self.files[CLEANED_TO] or {}).get(key, log_start_offset)
 
 
 class _Unopened(NamedTuple):
-    """A log that could not be opened: where it is, and its offset in each file that names it."""
+    """A log that could not be opened: its directory, and its offset in each file that lists it."""
 
     home: LogDirectory
     offsets: dict[str, int]
 
 
 class CheckpointFiles:
-    """The checkpoint files of all directories; what cannot be read or written goes to `problems`."""
+    """The checkpoint files of all directories; errors of reading and writing are added to `problems`."""
 
     def __init__(self, logs_in: Callable[[LogDirectory], Mapping[TopicPartition, Log]], problems: list[str]) -> None:
-        """Tell of the logs that `logs_in` a directory are."""
+        """Write the entries of the logs that `logs_in` returns for a directory."""
         self._logs_in = logs_in
         self._problems = problems
         self._unopened: dict[TopicPartition, _Unopened] = {}
-        # The logs of each directory whose starts have moved since the file of log starts was written.
+        # Directory -> its logs whose starts have moved since the file of log starts was written.
         self._unsaved: dict[LogDirectory, dict[TopicPartition, Log]] = {}
         self.stale: set[TopicPartition] = set()
 
     # Reading
 
     def read(self, directory: LogDirectory) -> Checkpointed:
-        """Return what the files of a directory say; all that they name is stale until it is opened."""
+        """Return the entries of a directory's files; every partition in them is stale until its log is opened."""
         found = Checkpointed({name: self._read(directory, name) for name in CHECKPOINTS})
         self.stale.update(*filter(None, found.files.values()))
         return found
@@ -75,16 +79,16 @@ class CheckpointFiles:
         try:
             return directory.read_offsets(name)
         except CheckpointError as error:
-            self._problems.append(f"{error}; taken as empty")
+            self._problems.append(f"{error}; treated as empty")
             return None
 
     def could_not_open(self, directory: LogDirectory, key: TopicPartition, found: Checkpointed) -> None:
-        """Keep what was `found` of a log that is there."""
+        """Keep the entries `found` of a log that is on disk."""
         offsets = {name: offsets[key] for name, offsets in found.files.items() if offsets and key in offsets}
         self._unopened[key] = _Unopened(directory, offsets)
 
     def is_unopened(self, key: TopicPartition) -> bool:
-        """Tell whether a partition's log is on disk but could not be opened."""
+        """Return whether a partition's log is on disk but could not be opened."""
         return key in self._unopened
 
     @property
@@ -95,7 +99,7 @@ class CheckpointFiles:
     # Writing
 
     def write(self, directories: Iterable[LogDirectory], names: Iterable[str] = (), *, sync: bool = False) -> None:
-        """Write some of the files, or all of them; with `sync`, durably."""
+        """Write the named files, or all of them; with `sync`, durably."""
         names = tuple(names) or CHECKPOINTS
         still_stale: set[TopicPartition] = set()
         for directory in directories:
@@ -114,14 +118,14 @@ class CheckpointFiles:
                 self._write(directory, name, self._offsets(directory, name), sync=sync)
             except KafkaError as error:
                 written = False
-                if not directory.full:  # `SpaceWatch` tells of that, once
+                if not directory.full:  # `SpaceWatch` logs that, once
                     self._problems.append(str(error))
                 if directory.failure is not None:
                     break
         return written
 
     def write_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
-        """Let the files of `directory` tell of a log that is about to be in it, as `copy` is; KafkaError if not."""
+        """Write the entries of a log that is about to move to `directory` as `copy`; raise KafkaError."""
         key = (log.topic, log.partition)
         offsets = {RECOVERY_POINTS: _recovery_point(copy), LOG_STARTS: log.log_start_offset, CLEANED_TO: log.cleaned_to}
         for name, offset in offsets.items():
@@ -129,9 +133,9 @@ class CheckpointFiles:
                 self._write(directory, name, {**self._offsets(directory, name), key: offset})
 
     def cut(self, log: Log, directory: LogDirectory, offset: int) -> None:
-        """Durably say no more of a log than holds once it ends at `offset`; KafkaError if that cannot be written.
+        """Durably lower the entries of a log that is truncated to `offset`; raise KafkaError if they cannot be written.
 
-        What the files may say is seldom that much: of records at the end of the last segment, they say nothing.
+        Usually nothing is written: the files have no entries about records at the end of the last segment.
         """
         log.recovery_point = min(log.recovery_point, offset)
         key = (log.topic, log.partition)
@@ -144,7 +148,7 @@ class CheckpointFiles:
         self._unsaved.setdefault(directory, {})[log.topic, log.partition] = log
 
     def sync_log_start(self, log: Log, directory: LogDirectory) -> None:
-        """Make durable where a log starts, if that is within its first segment; KafkaError if that fails."""
+        """Make a log start within the log's first segment durable; raise KafkaError if that fails."""
         start = log.log_start_offset
         if start <= log.segments[0].base_offset:
             return
@@ -152,7 +156,7 @@ class CheckpointFiles:
             self._write(directory, LOG_STARTS, self._offsets(directory, LOG_STARTS), sync=True)
 
     def save_log_starts(self, directories: Iterable[LogDirectory]) -> None:
-        """Write where logs begin, once for many, where that has moved; KafkaError if some cannot be."""
+        """Write the log starts that have moved, each file once; raise KafkaError if one cannot be written."""
         failed: KafkaError | None = None
         for directory in directories:
             if directory in self._unsaved:
@@ -168,7 +172,7 @@ class CheckpointFiles:
             raise failed
 
     def left(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Say no more of a log that is not in `directory` any more; its lines stay until the next `write`."""
+        """Remove a log that is no longer in `directory`; its lines stay until the next `write`."""
         unsaved = self._unsaved.get(directory)
         if unsaved is not None:
             unsaved.pop(key, None)
@@ -176,9 +180,9 @@ class CheckpointFiles:
                 del self._unsaved[directory]
 
     def _log_starts(self, directory: LogDirectory) -> Mapping[TopicPartition, int]:
-        """Return what the file of log starts has to say, without a look at the logs whose starts have not moved.
+        """Return the entries of the file of log starts, examining only the logs whose starts have moved.
 
-        A line that is not needed any more, as that of a deleted log, stays until all logs are looked at.
+        A line that is no longer needed, such as a deleted log's, stays until a write that examines all logs.
         """
         written = directory.written(LOG_STARTS)
         if written is None:
@@ -201,7 +205,7 @@ class CheckpointFiles:
         return directory not in self._unsaved and directory.failure is None
 
     def _offsets(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
-        """Return what the file `name` of a directory has to say."""
+        """Return the entries for the file `name` of a directory."""
         logs = self._logs_in(directory).items()
         return {key: offset for key, log in logs if (offset := _offset(name, log)) is not None}
 
@@ -217,7 +221,7 @@ class CheckpointFiles:
 
 
 def _offset(name: str, log: Log) -> int | None:
-    """Return what the file `name` has to say of a log; None if that is nothing."""
+    """Return the entry of a log for the file `name`; None if it needs none."""
     if name == RECOVERY_POINTS:
         return _recovery_point(log)
     if name == LOG_STARTS:
@@ -226,5 +230,8 @@ def _offset(name: str, log: Log) -> int | None:
 
 
 def _recovery_point(log: Log) -> int:
-    """Return the base of the segment up to which all is durable, indexes too, also once a truncation ends within it."""
+    """Return the base offset of the segment that holds the recovery point, 0 if there is none.
+
+    Everything below is durable, indexes too, also after a truncation inside that segment.
+    """
     return next((one.base_offset for one in reversed(log.segments) if one.base_offset <= log.recovery_point), 0)

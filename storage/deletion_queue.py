@@ -1,8 +1,8 @@
-"""Directories of logs that are not wanted any more: renamed at once, deleted when their time has come.
+"""The deletion queue: directories of deleted logs, renamed at once and deleted after a delay.
 
-A rename takes a log out of sight in one step, also for the next start; deleting its files may take long, and whoever
-reads from them still may go on. Where a directory of the broker is full, its part goes without delay. Where a
-rename fails, the former log stays beside its next namesake, which has to count at the next start.
+A rename removes a log in one step, also for the next start; deleting its files may take long, and reads in flight may
+continue meanwhile. In a full directory there is no delay. Where a rename fails, the former log stays beside the next
+one of its name, which then has to supersede it at the next start (`former_replicas.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Former(NamedTuple):
 
 
 class Trash:
-    """What is to be deleted in the directories of one manager."""
+    """The directories to delete in one manager's data directories."""
 
     def __init__(self, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
         self._disk = disk
@@ -41,9 +41,9 @@ class Trash:
         self._not_renamed: dict[TopicPartition, _Former] = {}
 
     def take_away(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int) -> str:
-        """Give a partition's log another name, as `rename_away`, and delete it if `suffix` says so, as `discard`.
+        """Rename a partition's log as `rename_away`, which also queues it for deletion if `suffix` is `-delete`.
 
-        If that fails, `make_way` keeps it apart from the next log of its name.
+        If that fails, `make_way` separates it from the next log of its name.
         """
         self._not_renamed[key] = _Former(path, suffix, delay_ms)
         target = self.rename_away(directory, key, path, suffix, delay_ms)
@@ -51,7 +51,7 @@ class Trash:
         return target
 
     def make_way(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Let the log of `key` that is made in `directory` next be another than its former namesake. KafkaError."""
+        """Separate a former log of `key` from the one created next in `directory`; raise KafkaError."""
         former = self._not_renamed.get(key)
         if former is None:
             return
@@ -66,13 +66,13 @@ class Trash:
         del self._not_renamed[key]
 
     def discard(self, directory: LogDirectory, key: TopicPartition, path: str, delay_ms: int = 0) -> None:
-        """Take the files of a partition at `path` away; `empty` deletes them after `delay_ms`."""
+        """Rename the files of a partition at `path` for deletion; `empty` deletes them after `delay_ms`."""
         self.rename_away(directory, key, path, DELETE_SUFFIX, delay_ms)
 
     def rename_away(
         self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int = 0
     ) -> str:
-        """Give the files of a partition a name of their own with `suffix`, and return it. KafkaError if not."""
+        """Rename the files of a partition to a unique name with `suffix`, and return it; raise KafkaError."""
         target = f"{directory.path}/{unique_name(key, suffix, self._random)}"
         with directory.storage_errors():
             self._disk.rename(path, target)
@@ -81,11 +81,11 @@ class Trash:
         return target
 
     def found(self, directory: LogDirectory, path: str) -> None:
-        """Delete what an earlier start has taken away."""
+        """Queue a directory that an earlier process renamed, without delay."""
         self._pending.append((self._now_ms(), directory, path))
 
     def empty(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Delete what is due by now, or whose space is needed, one log a step; yield what failed."""
+        """Delete the directories that are due, or in a full data directory, one per step; yield its error or None."""
         due = [item for item in self._pending if item[0] <= now_ms or item[1].full]
         for item in due:
             _, directory, path = item
@@ -95,7 +95,7 @@ class Trash:
             yield failed
 
     def remove(self, directory: LogDirectory, path: str) -> KafkaError | None:
-        """Delete a directory here and now; return what failed."""
+        """Delete a directory at once; return the error, or None."""
         try:
             with directory.storage_errors():
                 self._disk.remove_tree(path)

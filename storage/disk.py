@@ -1,10 +1,10 @@
-# ruff: noqa: D102 - the protocols say what each method does, once
-"""The seam between storage and the machine: every open, write, fsync and rename of the broker happens here.
+# ruff: noqa: D102 - the protocols document the methods
+"""The disk seam: the only module that opens, writes, syncs and renames files.
 
-`Disk` and `File` are what the rest of storage is written against; `OsDisk` is the real one, and a simulation
-brings its own. A `File` closes its descriptor when the last reference to it goes, so a segment can be deleted
-while a slow fetch still sends from it. Nothing here retries: after a failed fsync the kernel may have dropped
-the pages, and only the caller can say what that means (the directory goes offline).
+The rest of storage uses the protocols `Disk` and `File`; `OsDisk` implements them, and so does a simulation. A `File`
+closes its descriptor when its last reference is dropped, so a segment can be deleted while a slow fetch still sends
+from it. Nothing here retries: after a failed fsync the kernel may have dropped the pages, and only the caller can
+handle that (the data directory goes offline).
 """
 
 import errno
@@ -24,11 +24,11 @@ _OUT_OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _FILE_MODE = 0o644
 _ONE_BYTE = [bytearray(1)]
-_STRETCH_BYTES = 128 * 1024  # what Linux reads ahead if nobody tells it otherwise
+_STRETCH_BYTES = 128 * 1024  # Linux's default read-ahead
 
 
-class AlreadyLocked(Exception):  # noqa: N818 - a state of affairs, not a malfunction
-    """Another process holds the lock; `pid` is what it wrote there, or None if that cannot be read."""
+class AlreadyLocked(Exception):  # noqa: N818 - a condition, not a malfunction
+    """Another process holds the lock; `pid` is the content of the lock file, None if that cannot be read."""
 
     def __init__(self, path: str, pid: int | None) -> None:
         super().__init__(f"{path} is locked by process {pid if pid is not None else 'unknown'}")
@@ -37,7 +37,7 @@ class AlreadyLocked(Exception):  # noqa: N818 - a state of affairs, not a malfun
 
 
 class File(Protocol):
-    """An open file, read and written at given positions."""
+    """An open file, read and written at explicit positions."""
 
     path: str
 
@@ -46,14 +46,14 @@ class File(Protocol):
         ...
 
     def pread_nowait(self, size: int, offset: int) -> Buffer | None:
-        """Return what `pread` would, or None if that would wait for the device or cannot be told."""
+        """Return what `pread` would; None if that would wait for the device, or might."""
         ...
 
     def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
         """Send up to `size` bytes from `offset` through a socket's descriptor, without copying them.
 
-        Return how many it took, fewer only if it is full or the file ends; None if that would wait for the device, or
-        cannot be told or done: reading and writing then tells why.
+        Return how many were sent, fewer only if the socket is full or the file ends. Return None if that would wait for
+        the device, or might, or fails: the caller then reads and writes, which raises the error.
         """
         ...
 
@@ -62,7 +62,7 @@ class File(Protocol):
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut the file to `size` bytes."""
+        """Truncate the file to `size` bytes."""
         ...
 
     def sync(self) -> None:
@@ -74,7 +74,7 @@ class File(Protocol):
         ...
 
     def close(self) -> None:
-        """Close it now instead of when the last reference goes."""
+        """Close the file now, not when the last reference is dropped."""
         ...
 
 
@@ -82,7 +82,7 @@ class Lock(Protocol):
     """A held lock."""
 
     def release(self) -> None:
-        """Give it up."""
+        """Release the lock."""
         ...
 
 
@@ -90,10 +90,10 @@ class Disk(Protocol):
     """A file system. Every method raises OSError as `os` does; FileNotFoundError where a path must exist."""
 
     open_files: OpenFiles
-    """The files on it that are kept open for their next use."""
+    """The files on this disk that stay open for their next use."""
 
     def open_file(self, path: str, create: bool = False) -> File:
-        """Open for reading and writing; with `create`, make an empty file if there is none."""
+        """Open a file for reading and writing; with `create`, create an empty one if there is none."""
         ...
 
     def read_file(self, path: str) -> bytes:
@@ -101,7 +101,7 @@ class Disk(Protocol):
         ...
 
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
-        """Put `data` in the place of the file in one step; with `sync`, durably so."""
+        """Replace the file by one with content `data`, atomically; with `sync`, durably."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -109,27 +109,27 @@ class Disk(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Delete a file; that it is gone already is no error."""
+        """Delete a file; a missing one is no error."""
         ...
 
     def remove_tree(self, path: str) -> None:
-        """Delete a directory with all that is in it; that it is gone already is no error."""
+        """Delete a directory with all of its content; a missing one is no error."""
         ...
 
     def make_dirs(self, path: str) -> None:
-        """Create a directory and its parents where they are missing."""
+        """Create a directory and its missing parents."""
         ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Return the sorted names in a directory."""
+        """Return the names in a directory, sorted."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory."""
+        """Return whether the path is a file or directory."""
         ...
 
     def is_dir(self, path: str) -> bool:
-        """Tell whether there is a directory."""
+        """Return whether the path is a directory."""
         ...
 
     def file_size(self, path: str) -> int:
@@ -141,11 +141,11 @@ class Disk(Protocol):
         ...
 
     def free_bytes(self, path: str) -> int:
-        """Return how much may still be written to the file system that `path` is on."""
+        """Return the free bytes of the file system that `path` is on."""
         ...
 
     def total_bytes(self, path: str) -> int:
-        """Return how much the file system that `path` is on holds when it is full."""
+        """Return the size in bytes of the file system that `path` is on."""
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -153,14 +153,14 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> Lock:
-        """Take the lock of this path and write the process's id there, or raise `AlreadyLocked`."""
+        """Lock this path and write the process id there; raise `AlreadyLocked` if another process holds the lock."""
         ...
 
 
 def reason(error: BaseException) -> str:
-    """Return an error's text; an OSError's behind the path that it is about, and without its number.
+    """Return an error's text; for an OSError its path and text, without the number.
 
-    asyncio joins the texts, with their numbers, where several addresses of a name failed.
+    asyncio joins the texts, with their numbers, when several addresses of a name failed.
     """
     if not isinstance(error, OSError):
         return str(error)
@@ -169,12 +169,12 @@ def reason(error: BaseException) -> str:
 
 
 def out_of_space(error: OSError) -> bool:
-    """Tell whether a write failed for want of room, which harms nothing that was written before."""
+    """Return whether a write failed because the disk is full, which leaves earlier writes intact."""
     return error.errno in _OUT_OF_SPACE
 
 
 def remedy(error: OSError) -> str:
-    """Return what the user can do about a file or directory that cannot be written."""
+    """Return advice for the user about a file or directory that cannot be written."""
     if error.errno in (errno.EACCES, errno.EPERM):
         return "give this user write access to it (see ls -l and lsattr)"
     if error.errno == errno.EROFS:
@@ -184,14 +184,14 @@ def remedy(error: OSError) -> str:
 
 
 def out_of_files(error: OSError) -> bool:
-    """Tell whether a file could not be opened for want of descriptors, which says nothing of the disk."""
+    """Return whether a file could not be opened for lack of descriptors, which is not a fault of the disk."""
     return error.errno in _OUT_OF_FILES
 
 
 def is_locked(path: str) -> bool:
     """Return whether another process holds the lock of this path; False if the file is missing or unreadable.
 
-    Shared locks conflict with the exclusive ones of a broker and, unlike these, need no write access.
+    A shared lock conflicts with a broker's exclusive one and, unlike that, needs no write access.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -244,7 +244,10 @@ class OsFile:
             return None
 
     def _is_in_memory(self, size: int, offset: int) -> bool:
-        """Ask for a byte of each stretch: the system reads, and forgets, files by more than one stretch at a time."""
+        """Return whether the page cache has the range, probing one byte of each 128 KiB.
+
+        The kernel reads and evicts more than that at a time.
+        """
         if not _HAS_NOWAIT:
             return False
         stretches = range(offset, offset + size, _STRETCH_BYTES)
@@ -266,7 +269,7 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        if self._fd < 0:  # os.fdatasync would raise ValueError, which no caller takes for a failed sync
+        if self._fd < 0:  # os.fdatasync would raise ValueError, which callers do not handle as a failed sync
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         _sync(self._fd)
 
@@ -279,18 +282,18 @@ class OsFile:
             os.close(fd)
 
     def __del__(self, _close: object = os.close) -> None:
-        # Bound as a default because the module's names may be gone when the interpreter exits.
+        # Bound as a default: the module's names may be gone at interpreter exit.
         if self._fd >= 0:
             _close(self._fd)  # type: ignore[operator]
 
 
 _HAS_NOWAIT = hasattr(os, "RWF_NOWAIT")
-# The length of an appended file is among what fdatasync makes durable; macOS has only fsync.
+# fdatasync also makes the length of an appended file durable; macOS has only fsync.
 _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class OsLock:
-    """A locked file; unlocked when released or when the process ends in whatever way."""
+    """A locked file; unlocked by `release` or when the process ends in any way."""
 
     def __init__(self, file: OsFile) -> None:
         self._file = file
@@ -303,7 +306,7 @@ class OsDisk:
     """The `Disk` of the operating system."""
 
     def __init__(self, *, read_only: bool = False) -> None:
-        """With `read_only`, open files for reading only: enough for what another user owns or cannot be written."""
+        """With `read_only`, open files for reading only: enough for files of another user or on a read-only disk."""
         self._buffers = ReadBuffers()
         self._access = os.O_RDONLY if read_only else os.O_RDWR
         self.open_files = OpenFiles()
@@ -315,7 +318,7 @@ class OsDisk:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
-            data = os.read(fd, size + 1)  # in one go, with the end: a start reads three small files of each log
+            data = os.read(fd, size + 1)  # one read up to the end of file: a start reads three small files per log
         except OSError as error:
             error.filename = path
             raise
@@ -349,14 +352,14 @@ class OsDisk:
             os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
-        import shutil  # seldom needed, and slow to load
+        import shutil  # rarely needed, and slow to import
 
         with suppress(FileNotFoundError):
             shutil.rmtree(path)
 
     def make_dirs(self, path: str) -> None:
         try:
-            os.mkdir(path)  # mostly nothing else is missing
+            os.mkdir(path)  # usually only the last component is missing
         except (FileExistsError, FileNotFoundError):
             os.makedirs(path, exist_ok=True)
 
@@ -395,7 +398,7 @@ class OsDisk:
         fd = file._fd
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Apache Kafka takes the other kind of lock on this file, so each refuses the other's directory.
+            # Apache Kafka uses the other kind of lock on this file: each program refuses the other's directory.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             holder = file.pread(32, 0).strip()
@@ -404,6 +407,6 @@ class OsDisk:
             file.truncate(0)
             file.pwrite(b"%d\n" % os.getpid(), 0)
         except OSError as error:
-            if not out_of_space(error):  # the id is only for people: a full disk can be locked without it
+            if not out_of_space(error):  # the pid is only informative: a full disk can be locked without it
                 raise
         return OsLock(file)

@@ -1,8 +1,8 @@
-"""Which of two logs of one partition, in two data directories of one broker, is the current one.
+"""Two logs of one partition in different data directories: which one is current.
 
-A power cut may bring back the directory from which a log was moved (`future_replicas.py`), and a full or failed
-directory may keep the log of a deleted topic (`deletion_queue.py`). Each log that succeeds another therefore stores in
-`partition.moves` how many logs came before it, and a start opens the log with the larger number.
+A power cut may restore the directory from which a log was moved (`future_replicas.py`), and a full or failed directory
+may keep the log of a deleted topic (`deletion_queue.py`). Each log that succeeds another therefore stores in
+`partition.moves` how many logs came before it; a start opens the log with the larger number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOVES_FILE = "partition.moves"
 
 
 def moves_of(disk: Disk, path: str) -> int:
-    """Return how often the log at `path` has been moved, as far as that is known there."""
+    """Return how many logs came before the one at `path`; 0 if that is not stored."""
     try:
         return int(disk.read_file(f"{path}/{MOVES_FILE}"))
     except (FileNotFoundError, ValueError):
@@ -31,12 +31,13 @@ def moves_of(disk: Disk, path: str) -> int:
 
 
 def supersede(disk: Disk, former: str, path: str, name_until_then: str) -> None:
-    """Make the directory of a log at `path` that counts if `former`, another's of its name, is found too; OSError.
+    """Create the directory of a log at `path` that a start prefers to the one at `former`; raise OSError.
 
-    It has another name until it says so, one that a start deletes: a crash leaves no two that count alike.
+    Until its `partition.moves` is written it is called `name_until_then`, a name that a start deletes: a crash cannot
+    leave two logs with the same number.
     """
     number = 0
-    with suppress(OSError):  # the directory of the former has failed since, which is no fault of this one's
+    with suppress(OSError):  # the former log's directory has failed since; this one has not
         number = moves_of(disk, former)
     made = path if disk.exists(path) else name_until_then
     disk.make_dirs(made)
@@ -46,9 +47,9 @@ def supersede(disk: Disk, former: str, path: str, name_until_then: str) -> None:
 
 
 def superseded(disk: Disk, names: Mapping[LogDirectory, list[str]]) -> set[str]:
-    """Return the paths of the logs that are in another directory too, where they were moved to later.
+    """Return the paths of the logs that are in another data directory too, to which they were moved later.
 
-    InvariantError if the same partition is in two directories and was not moved.
+    Raise InvariantError if a partition is in two directories without a move.
     """
     places: dict[str, list[str]] = {}
     for directory, found in names.items():

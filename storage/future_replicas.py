@@ -1,20 +1,20 @@
-"""Logs on their way from one data directory to another of the same broker (KIP-113).
+"""Future replicas: logs that move between data directories of one broker (KIP-113, Kafka: `futureLogs`).
 
-    copying     `<topic>-<partition>.<id>-future` in the target is filled as a follower's log is: whole batches as they
-                lie, offsets and epochs kept. The log stays where it is, and is written and read there.
+    copying     `<topic>-<partition>.<id>-future` in the target is filled like a follower's log: complete batches, with
+                their offsets and epochs. The log stays in its directory, and is written and read there.
     synced      what is durable of the log is durable of the copy, and so is the copy's name.
-    taken over  in one step, once the copy holds everything: it gets the log's name, and the log goes on in its files.
-    retired     the new name is durable; the old files are renamed `-delete`, durably too before the move is over: once
-                the log is deleted, a power cut would bring them back as a log.
+    taken over  in one step, once the copy has everything: it gets the log's name, and the log continues in its files.
+    retired     the new name is durable; the old files are renamed to `-delete`, durably too before the move completes:
+                after the log is deleted, a power cut could otherwise restore them as a log.
 
-Until the copy is renamed the log is where it was, whatever happens; from then on it is in the target. Between that
-and the last step both directories hold the partition's name, and a power cut may show any of the two renames: so each
-copy says in `partition.moves` how often its log has been moved, and the start goes on with the larger number. A move
-that a stop or a crash interrupted begins anew: what `load` finds of its copy is deleted, since comparing it with a log
-that may have been cut meanwhile saves nothing but time.
+Until the copy is renamed the log is in the source directory, whatever happens; from then on it is in the target.
+Between that and the last step both directories have the partition's name, and a power cut may keep either rename: so
+each copy stores in `partition.moves` how often its log has been moved, and a start opens the one with the larger
+number. A move that a shutdown or crash interrupted starts over: `load` deletes the copy that it finds, since comparing
+it with a log that may have been truncated meanwhile would only save time.
 
-A log that is truncated makes its copy begin anew. What fails ends the move, not the log. Who drives the steps, and
-tells the controller, is the broker's.
+A truncation of the log makes its copy start over. A failure ends the move, not the log. The broker drives the steps
+(`broker/log_dirs/alter_log_dirs.py`) and reports to the controller.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
     from storage.steps import Search
 
-# Less than a millisecond's work, or three where batches are tiny.
+# Less than 1 ms of work, or 3 ms where batches are tiny.
 _STEP_BYTES = 64 * 1024
-# How often the copy is synced beside the loop; what is written meanwhile gets less each time.
+# The number of syncs of the copy beside the loop; each time less is written meanwhile.
 _SYNCS = 4
 _ANY_EPOCH = 2**31 - 1
 
 
 class LogMove:
-    """A log, and the copy that is made of it in `target`."""
+    """A log, and the copy of it that is made in `target`."""
 
     __slots__ = ("_cuts", "copied_bytes", "copy", "log", "source", "taken_over", "target")
 
@@ -63,7 +63,10 @@ class LogMove:
         self.copied_bytes = 0
 
     def copy_all(self, now_ms: Callable[[], int]) -> Search[None]:
-        """Let the copy hold what the log holds, and be as durable; at the end nobody else has run since it does."""
+        """Copy the log until the copy has all of its batches and is as durable.
+
+        No other work runs between the last check and the return.
+        """
         log, copy = self.log, self.copy
         yield from self._catch_up(now_ms)
         for _ in range(_SYNCS):
@@ -100,12 +103,12 @@ class LogMove:
                 continue
             self._append(data, now_ms())
             copied += len(data)
-            flush = copy.due_flush(now_ms())  # of a segment that is complete
+            flush = copy.due_flush(now_ms())  # of rolled segments
             if flush is not None:
                 yield flush.sync
                 flush.finish()
                 copy.release()
-            # Whoever writes while this waits must not be faster for ever.
+            # The copy must be faster than the writes between the steps.
             if copied >= max(_STEP_BYTES // 2, 2 * (log.size_bytes - size_bytes)):
                 size_bytes, copied = log.size_bytes, 0
                 yield None
@@ -113,7 +116,7 @@ class LogMove:
     def _append(self, data: Buffer, now_ms: int) -> None:
         copy = self.copy
         if copy.size_bytes == 0:
-            # The first batch may begin before the log does, where records were deleted.
+            # The first batch may begin before the log start, where records were deleted.
             start = min(read_header(data).base_offset, self.log.log_start_offset)
             if start != copy.log_end_offset:
                 copy.truncate_fully_and_start_at(start)
@@ -122,27 +125,27 @@ class LogMove:
 
 
 class Logs(Protocol):
-    """What a move asks of the manager whose log it is."""
+    """The part of the log manager that moves use."""
 
     directories: list[LogDirectory]
     problems: list[str]
     trash: Trash
 
     def directory_of(self, log: Log) -> LogDirectory:
-        """Return the directory that a log is in."""
+        """Return the data directory of a log."""
         ...
 
     def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
-        """Let the checkpoint files of `directory` tell of a log that is about to be in it, as `copy` is."""
+        """Write the checkpoint entries of a log that is about to move to `directory`, where it is as `copy` is."""
         ...
 
     def rehome(self, log: Log, directory: LogDirectory) -> None:
-        """Take note that a log is in `directory` now."""
+        """Record that a log is in `directory` now."""
         ...
 
 
 class LogMoves:
-    """The moves of the logs of one manager."""
+    """The moves of one manager's logs."""
 
     def __init__(self, logs: Logs, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
         self._logs = logs
@@ -150,24 +153,24 @@ class LogMoves:
         self._now_ms = now_ms
         self._random = random
         self._moves: dict[Log, LogMove] = {}
-        # Where the moves went that the last stop interrupted.
+        # The targets of the moves that the last shutdown interrupted.
         self.interrupted: dict[TopicPartition, LogDirectory] = {}
 
     def __iter__(self) -> Iterator[LogMove]:
         return iter(list(self._moves.values()))
 
     def __contains__(self, move: LogMove) -> bool:
-        """Tell whether a move is neither over nor cancelled."""
+        """Return whether a move is in progress."""
         return self._moves.get(move.log) is move
 
     def is_moving(self, log: Log) -> bool:
-        """Tell whether a log is on its way."""
+        """Return whether a log is being moved."""
         return log in self._moves
 
     def begin(self, log: Log, target: LogDirectory) -> LogMove | None:
-        """Begin to move a log, instead of moving it elsewhere; None if there is nothing to begin.
+        """Begin to move a log, instead of any other move of it; None if there is nothing to do.
 
-        KafkaError KAFKA_STORAGE_ERROR if the copy cannot be made, or a directory is offline: the partition may have
+        Raise KAFKA_STORAGE_ERROR if the copy cannot be created, or any directory is offline: the partition may have
         another log there.
         """
         known = self._moves.get(log)
@@ -188,7 +191,7 @@ class LogMoves:
                 self._disk,
                 target,
                 *key,
-                log.config._replace(flush_messages=FOREVER, flush_ms=FOREVER),  # the move says when
+                log.config._replace(flush_messages=FOREVER, flush_ms=FOREVER),  # the move decides when
                 now_ms=self._now_ms(),
                 topic_id=log.topic_id,
                 name=name,
@@ -197,12 +200,12 @@ class LogMoves:
             self._discard(target, key, f"{target.path}/{name}", 0)
             raise
         if log.on_loss is not None:
-            log.on_loss()  # it is not compacted meanwhile
+            log.on_loss()  # no compaction during a move
         self._moves[log] = move = LogMove(log, copy, source, target)
         return move
 
     def cancel(self, log: Log) -> None:
-        """Leave a log where it is: without its copy, or if that has taken over, without its old files."""
+        """End a move where it is: delete the copy, or once that has taken over, the old files."""
         move = self._moves.pop(log, None)
         if move is None:
             return
@@ -219,7 +222,7 @@ class LogMoves:
             self._discard(move.target, (log.topic, log.partition), move.copy.directory, 0)
 
     def steps(self, move: LogMove) -> Search[None]:
-        """Carry out a move; not to be gone on with once it is cancelled. KafkaError if it failed: cancel it then."""
+        """Perform a move; not to be resumed after `cancel`. Raise KafkaError if it fails: the caller cancels it."""
         with move.target.storage_errors():
             text = b"%d\n" % (moves_of(self._disk, move.log.directory) + 1)
             yield partial(self._disk.replace_file, f"{move.copy.directory}/{MOVES_FILE}", text)
@@ -233,7 +236,7 @@ class LogMoves:
         del self._moves[move.log]
 
     def close(self) -> None:
-        """Complete the moves whose copies have taken over; the others begin anew after the next start."""
+        """Complete the moves whose copies have taken over; the others start over after the next start."""
         for move in self:
             if move.taken_over:
                 self.cancel(move.log)
@@ -257,7 +260,7 @@ class LogMoves:
         )
 
     def _discard(self, directory: LogDirectory, key: TopicPartition, path: str, delay_ms: int) -> None:
-        """Let files be deleted; where that fails, the next start does it."""
+        """Rename files for deletion; if that fails, the next start does it."""
         try:
             if directory.failure is None and self._disk.exists(path):
                 self._logs.trash.discard(directory, key, path, delay_ms)

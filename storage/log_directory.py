@@ -1,13 +1,14 @@
-"""One directory of `log.dirs`: its identity, its lock, its checkpoint files, and whether it still works.
+"""One data directory of `log.dirs`: identity, lock, checkpoint files, and whether it is online.
 
-A directory fails as a whole: after an I/O error nothing in it is trusted until the broker is started again, since
-what the kernel dropped after a failed write-back cannot be known. Its logs refuse every operation from then on with
-KAFKA_STORAGE_ERROR. Running out of space is the exception, where the failed write is cut off and all before it is
-as good as ever (`full` says so until somebody finds room again), and so is running out of descriptors, which clients
-that connect can bring about; Apache Kafka gives the directory up there too.
+A directory fails as a whole: after an I/O error nothing in it is trusted until the broker restarts, since the kernel
+may have dropped any data after a failed write-back. From then on its logs refuse every operation with
+KAFKA_STORAGE_ERROR. Two errors do not fail it: a full disk, where the failed write is truncated and all earlier data
+stays valid (`full` is set until there is space again), and a lack of file descriptors, which connecting clients can
+cause. Apache Kafka takes the directory offline for these too.
 
-Checkpoints are replaced in one step but synced only at a clean stop, so that they do not stall the loop: a stale
-or lost one costs time in recovery, never acknowledged records. But for one, of which a loss would (`write_offsets`).
+Checkpoints are replaced atomically but synced only at a clean shutdown, so that they do not block the loop: an outdated
+or lost one makes recovery slower, and loses no acknowledged records. The exception, the cleaner checkpoint, is always
+synced (`write_offsets`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,19 +44,19 @@ _CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 _META_PROPERTIES = "meta.properties"
 _LOCK = ".lock"
 
-# A directory with less space than this gets nothing new: twice the largest batch of Kafka's defaults.
+# A directory with less space than this gets no new logs: twice the largest batch of Kafka's defaults.
 _ROOM_BYTES = 2 << 20
 
-_DASH = 62  # in base64
+_DASH = 62  # "-" in base64
 _RESERVED_IDS = 100
 
 
 DELETED: Final = FileNotFoundError(ENOENT, "the log is deleted")
-"""The failure of the directory that a deleted log is in from then on."""
+"""The failure of a deleted log's directory (`no_directory`)."""
 
 
 class Space(NamedTuple):
-    """How much a volume holds, and how much of it may still be written."""
+    """The size of a volume, and its free space."""
 
     total_bytes: int
     usable_bytes: int
@@ -73,7 +74,7 @@ class LogDirectory:
         self._disk = disk
         self._lock: Lock | None = None
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
-        # By file, the largest offsets that it may say after a power cut; of those that were synced since the start.
+        # File name -> the largest offsets that the file may have after a power cut; only files synced since the start.
         self._claimed: dict[str, Mapping[TopicPartition, int]] = {}
         self.path = path
         self.meta: MetaProperties | None = None
@@ -85,14 +86,14 @@ class LogDirectory:
 
     @property
     def directory_id(self) -> bytes:
-        """The id by which the controller knows this directory; zeros before it has one."""
+        """The directory's id in the controller (KIP-858); zeros before it has one."""
         return (self.meta.directory_id if self.meta else None) or bytes(16)
 
     def open(self) -> None:
-        """Make the directory if it is missing, lock it, and read who it belongs to and how it was left.
+        """Create the directory if it is missing, lock it, and read its `meta.properties` and clean shutdown file.
 
-        `AlreadyLocked` names the process that holds it. The mark of a clean stop is removed at once: until the
-        next one, any end is unclean.
+        Raise `AlreadyLocked` with the pid of the process that holds it. The clean shutdown file is removed at once:
+        until the next clean shutdown, any end of the process is unclean.
         """
         self._make()
         self._lock = self._disk.lock(f"{self.path}/{_LOCK}")
@@ -101,18 +102,18 @@ class LogDirectory:
             self.meta = parse_meta_properties(meta, f"{self.path}/{_META_PROPERTIES}")
         path = f"{self.path}/{_CLEAN_SHUTDOWN}"
         if self._disk.exists(path):
-            # A mark that cannot be read says nothing.
+            # An unreadable file counts as an unclean shutdown.
             with suppress(OSError, CheckpointError):
                 self.previous_broker_epoch = parse_clean_shutdown(self._read(_CLEAN_SHUTDOWN) or "", path)
                 self.clean = True
             self._disk.remove(path)
-            # Were it back after a power cut, a torn log would pass for one that was closed in order.
+            # If a power cut restored it, a torn log would pass for a cleanly closed one.
             self._disk.sync_dir(self.path)
         else:
             self._check_writable(f"{path}.tmp")
 
     def _check_writable(self, path: str) -> None:
-        """Raise OSError if no file can be made in the directory, unless it is full; `path` is made and removed."""
+        """Raise OSError if the file `path` cannot be created in the directory, unless that is full; it is removed again."""
         try:
             self._disk.open_file(path, create=True)
             self._disk.remove(path)
@@ -121,7 +122,7 @@ class LogDirectory:
                 raise OSError(error.errno, error.strerror, self.path) from error
 
     def _make(self) -> None:
-        """Make the directory and its parents where they are missing, durably: all that is in it depends on its name."""
+        """Create the directory and its missing parents, durably: everything in it depends on its name."""
         disk, path, parents = self._disk, self.path, []
         while path and not disk.is_dir(path):
             path = path.rpartition("/")[0]
@@ -129,32 +130,32 @@ class LogDirectory:
         if parents:
             disk.make_dirs(self.path)
             for parent in parents:
-                with suppress(PermissionError):  # one may put something there without being allowed to look
+                with suppress(PermissionError):  # the parent may be writable but not readable
                     disk.sync_dir(parent)
 
     def names(self) -> list[str]:
-        """Return the names of what is in the directory."""
+        """Return the names in the directory."""
         with self.storage_errors():
             return self._disk.list_dir(self.path)
 
     def nested(self) -> list[str]:
-        """Return the paths of data directories within this one, in order."""
+        """Return the paths of data directories inside this one, sorted."""
         paths = (f"{self.path}/{name}" for name in self.names())
         with self.storage_errors():
             return sorted(path for path in paths if self._disk.exists(f"{path}/{_META_PROPERTIES}"))
 
     def format(self, meta: MetaProperties) -> None:
-        """Durably write down to which cluster and node the directory belongs."""
+        """Durably write `meta.properties`: the cluster and node that the directory belongs to."""
         self._disk.replace_file(f"{self.path}/{_META_PROPERTIES}", format_meta_properties(meta).encode())
         self.meta = meta
 
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
-        """Unlock; with `clean`, leave the mark which says that every log was closed in order, and in which epoch.
+        """Unlock; with `clean`, first write the clean shutdown file with the broker epoch.
 
-        Without an epoch, nothing was written since the stop before, and what that said of it still holds.
+        Without an epoch nothing was written since the shutdown before, whose epoch is still valid.
         """
         if clean and self.failure is None:
-            # Another program may be next to write here.
+            # Another program may write here next.
             self._disk.remove(f"{self.path}/{CONTIGUOUS_FROM}")
             epoch = self.previous_broker_epoch if broker_epoch < 0 else broker_epoch
             mark = format_clean_shutdown(epoch).encode()
@@ -164,17 +165,17 @@ class LogDirectory:
             self._lock = None
 
     def read_offsets(self, name: str) -> dict[TopicPartition, int] | None:
-        """Return the offsets in a checkpoint file, none if it is missing; CheckpointError if it is damaged.
+        """Return the offsets in a checkpoint file, none if it is missing; raise CheckpointError if it is damaged.
 
-        None if it has no content, which is what a power cut leaves of one: that of no log has two lines.
+        Return None if it is empty, as a power cut leaves it: a checkpoint without entries has two lines.
         """
         text = self._read(name)
         return {} if text is None else parse_offsets(text, f"{self.path}/{name}") if text else None
 
     def contiguous_from(self) -> Mapping[TopicPartition, int] | None:
-        """Return behind which segment this product made those of each log, 0 for a log that is not named.
+        """Return per log the offset above which Barnabas wrote all segments; 0 for a log that is not listed.
 
-        None if another program may have written here last: after a clean stop, or where the file is not there, or is
+        None if another program may have written here last: after a clean shutdown, or if the file is missing or
         damaged.
         """
         text = None if self.clean else self._read(CONTIGUOUS_FROM)
@@ -183,30 +184,31 @@ class LogDirectory:
         return None
 
     def save_contiguous_from(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Durably write what `contiguous_from` returns after a crash; KafkaError."""
+        """Durably write what `contiguous_from` returns after a crash; raise KafkaError."""
         self.write_offsets(CONTIGUOUS_FROM, offsets, sync=True)
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
-        """Replace a checkpoint file, unless it says the same already; with `sync`, durably.
+        """Replace a checkpoint file, unless its content would be the same; with `sync`, durably.
 
-        What says which logs are compacted is always durable: of others, gaps are taken for losses after a crash.
+        The cleaner checkpoint is always durable: in logs that it does not list, gaps are taken for losses after a
+        crash.
         """
         if sync or self._written.get(name) != offsets:
             sync = sync or name == CLEANED_TO
-            # Not known while it is being written.
+            # Unknown while it is being written.
             claimed, written = self._claimed.pop(name, None), self._written.pop(name, None)
             try:
                 with self.storage_errors():
                     path, text = f"{self.path}/{name}", format_offsets(offsets).encode()
                     if written is None:
-                        # A crash may have left one, and a power cut would bring back what it says, not `text`.
+                        # A power cut could restore the content of one that a crash left, not `text`.
                         self._disk.remove(f"{path}.tmp")
                     self._disk.replace_file(path, text, sync)
             except KafkaError:
                 if claimed is None and sync:
                     claimed = self._sync_offsets(name)
                 if claimed is not None:
-                    self._claimed[name] = _larger(claimed, offsets)  # the file holds one of the two
+                    self._claimed[name] = _larger(claimed, offsets)  # the file has one of the two
                 raise
             self._written[name] = offsets
             if sync:
@@ -217,7 +219,7 @@ class LogDirectory:
     def _sync_offsets(self, name: str) -> Mapping[TopicPartition, int] | None:
         """Sync a checkpoint file as it is, which takes no space, and return its offsets; None if that fails.
 
-        An I/O error takes the directory offline, as everywhere.
+        An I/O error takes the directory offline.
         """
         with suppress(KafkaError, CheckpointError), self.storage_errors():
             if self._disk.exists(path := f"{self.path}/{name}"):
@@ -227,13 +229,13 @@ class LogDirectory:
         return None
 
     def written(self, name: str) -> Mapping[TopicPartition, int] | None:
-        """Return what this process wrote to a checkpoint file last, None if it has not written it."""
+        """Return what this process last wrote to a checkpoint file; None if it has not written it."""
         return self._written.get(name)
 
     def may_say_more(self, name: str, key: TopicPartition, offset: int | None) -> bool:
-        """Tell whether a checkpoint file, or what a power cut may bring back of it, says more of a log than `offset`.
+        """Return whether a checkpoint file, or a version that a power cut may restore, has a log above `offset`.
 
-        With None, whether it says anything.
+        With None, whether it has the log at all.
         """
         claimed = self._claimed.get(name)
         if claimed is None:
@@ -242,12 +244,15 @@ class LogDirectory:
         return known is not None and (offset is None or known > offset)
 
     def is_durable(self, name: str, key: TopicPartition, offset: int) -> bool:
-        """Return whether a checkpoint file has this offset of a log, durably: its last write was synced."""
+        """Return whether a checkpoint file durably has this offset of a log: its last write was synced."""
         written = self._written.get(name)
         return written is not None and self._claimed.get(name) is written and written.get(key) == offset
 
     def fail(self, error: OSError) -> KafkaError:
-        """Return what callers raise for `error`, and give the directory up unless it is only full, or files are out."""
+        """Return the KafkaError to raise for `error`, and take the directory offline.
+
+        A full disk and a lack of descriptors leave it online.
+        """
         if out_of_space(error):
             self.full = True
             self.refused_writes += 1
@@ -257,38 +262,38 @@ class LogDirectory:
         return self.give_up(error)
 
     def has_room(self) -> bool:
-        """Tell whether there is space for more than a few records; where there is none, the directory is full."""
+        """Return whether there is space for more than a few records; if not, mark the directory as full."""
         with self.storage_errors():
             room = self._disk.free_bytes(self.path) >= _ROOM_BYTES
         self.full = self.full or not room
         return room
 
     def free_bytes(self) -> int:
-        """Return how much may still be written; nothing where nobody can tell."""
+        """Return the free bytes of the volume; 0 if that is unknown."""
         try:
             return self._disk.free_bytes(self.path)
         except OSError:
             return 0
 
     def space(self) -> Space:
-        """Return the size of the volume; KafkaError KAFKA_STORAGE_ERROR if the directory has failed."""
+        """Return the size of the volume; raise KAFKA_STORAGE_ERROR if the directory has failed."""
         with self.storage_errors():
             return Space(self._disk.total_bytes(self.path), self._disk.free_bytes(self.path))
 
     def give_up(self, error: OSError) -> KafkaError:
-        """Take the directory offline, whatever the error, and return what callers raise."""
+        """Take the directory offline for any error, and return the KafkaError to raise."""
         if self.failure is None:
             self.failure = error
         return self.offline()
 
     def offline(self) -> KafkaError:
-        """Return what an operation on a failed directory raises."""
+        """Return the KafkaError that operations on a failed directory raise."""
         why = reason(self.failure) if self.failure is not None else "unknown"
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"log directory {self.path} failed: {why}")
 
     @contextmanager
     def storage_errors(self) -> Iterator[None]:
-        """Refuse what is within if the directory has failed, and turn an OSError within by `fail`."""
+        """Raise if the directory has failed; convert an OSError within by `fail`."""
         if self.failure is not None:
             raise self.offline()
         try:
@@ -298,7 +303,7 @@ class LogDirectory:
 
     @contextmanager
     def must_succeed(self) -> Iterator[None]:
-        """Take the directory offline by any error within: what is done by half can be neither ended nor undone."""
+        """Take the directory offline for any error within: a half-done change can be neither completed nor undone."""
         try:
             yield
         except OSError as error:
@@ -314,12 +319,12 @@ class LogDirectory:
 
 
 def _larger(one: Mapping[TopicPartition, int], other: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-    """Return the larger offset of each partition that either names."""
+    """Return the larger offset of each partition in either mapping."""
     return {**one, **{key: offset for key, offset in other.items() if offset > one.get(key, -1)}}
 
 
 def new_directory_id(random: "Random") -> bytes:
-    """Return a random uuid that is none of those that Kafka reserves, nor looks like an option in text."""
+    """Return a random uuid that Kafka does not reserve, and whose text does not look like an option."""
     while True:
         value = random.getrandbits(128).to_bytes(16, "big")
         if value[0] >> 2 != _DASH and int.from_bytes(value, "big") >= _RESERVED_IDS:
@@ -327,7 +332,7 @@ def new_directory_id(random: "Random") -> bytes:
 
 
 def no_directory(disk: Disk, path: str) -> LogDirectory:
-    """Return the directory that a deleted log of the one at `path` is in: every operation is refused."""
+    """Return the failed directory of a deleted log at `path`, which refuses every operation."""
     directory = LogDirectory(disk, path)
     directory.give_up(DELETED)
     return directory

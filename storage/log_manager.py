@@ -1,14 +1,14 @@
-"""Every log of the broker's data directories: opened, created, deleted, kept in order and closed.
+"""All logs of the broker's data directories: load, create, delete, retain, checkpoint, close (Kafka: `LogManager`).
 
-    open    lock the directories, read whose they are      then `format` those that are new
-    load    open every log, recovering those of a directory whose last stop was unclean
+    open    lock the directories, read their `meta.properties`      then `format` those that are new
+    load    open every log; recover those of a directory whose last shutdown was unclean
     ...     create, delete, due_flushes, housekeeping, checkpoint
-    close   flush and close every log, leave the mark of a clean stop
+    close   flush and close every log, write the clean shutdown file
 
-Work that grows with the number of logs comes as iterators that do one log a step, so that the event loop serves
-clients in between. A directory that fails is left out of all this; the others go on. A deleted log's directory is
-renamed at once and its files go after `file.delete.delay.ms`, or without delay after a start and while the directory
-is full. The metadata log in `__cluster_metadata-0` is its raft driver's, not kept here.
+Work that grows with the number of logs is an iterator with one log per step, so that the event loop serves clients in
+between. A directory that fails is left out; the others continue. A deleted log's directory is renamed at once and its
+files are deleted after `file.delete.delay.ms`, or without delay after a start and while the directory is full. The
+metadata log in `__cluster_metadata-0` belongs to its raft driver.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _END_OF_TIME_MS = 1 << 63
 _MAX_OFFSET = (1 << 63) - 1
-_LOGS_A_STEP = 256  # far less than a millisecond's work, where nothing has to be done to them
+_LOGS_A_STEP = 256  # far less than 1 ms of work, where a log has nothing to do
 
 
 class LogManager:
@@ -63,7 +63,7 @@ class LogManager:
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._count: Counter[LogDirectory] = Counter()
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
-        # For the caller to log: what was found wrong and put up with, and what retention has deleted.
+        # Lines for the caller to log: tolerated problems, and what retention has deleted.
         self.problems: list[str] = []
         self.deletions: list[str] = []
         self._checkpoints = CheckpointFiles(self._logs_in, self.problems)
@@ -72,20 +72,20 @@ class LogManager:
 
     @property
     def online(self) -> list[LogDirectory]:
-        """The directories that work."""
+        """The directories that have not failed."""
         return [directory for directory in self.directories if directory.failure is None]
 
     @property
     def clean(self) -> bool:
-        """Whether the last stop closed every log in order."""
+        """Whether the last shutdown closed every log cleanly."""
         return all(directory.clean for directory in self.directories)
 
     # Life
 
     def open(self) -> None:
-        """Lock every directory and read whose it is; `AlreadyLocked` if another process has one.
+        """Lock every directory and read its `meta.properties`; raise `AlreadyLocked` if another process holds one.
 
-        OSError if none can be used; one of several that cannot is left offline.
+        Raise OSError if no directory can be used; one of several that cannot be used is left offline.
         """
         for directory in self.directories:
             try:
@@ -97,20 +97,20 @@ class LogManager:
             raise self.directories[0].failure
 
     def format(self, cluster_id: str, node_id: int) -> None:
-        """Mark the directories that are new as this node's, with an id of their own each."""
+        """Write `meta.properties` of the new directories, each with a directory id of its own."""
         for directory in self.online:
             if directory.meta is None or directory.meta.directory_id is None:
                 directory.format(MetaProperties(cluster_id, node_id, new_directory_id(self._random)))
 
     def load(self) -> Iterator[Log]:
-        """Open the logs of every directory, one a step; `Log.recovery` says what was done to each."""
+        """Open the logs of every directory, one per step; `Log.recovery` has what recovery changed."""
         found = {directory: self._names_for_good(directory) for directory in self.online}
         older = superseded(self._disk, found)
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
             checkpointed = self._checkpoints.read(directory)
             contiguous = self._contiguous_from(directory)
-            # What this process makes in a directory that another program may have written lies behind these.
+            # In a directory that another program may have written, this process's segments begin after these.
             found_to: dict[TopicPartition, int] = {}
             for name in names:
                 path = f"{directory.path}/{name}"
@@ -157,7 +157,7 @@ class LogManager:
                 self._save_contiguous_from(directory, found_to)
         for directory, key, path in outdated:
             if key in self._logs:
-                self.problems.append(f"{path} is deleted: {self._logs[key].directory} is what it was moved to")
+                self.problems.append(f"{path} is deleted: {self._logs[key].directory} has replaced it")
                 self._discard(directory, key, path)
 
     def _contiguous_from(self, directory: LogDirectory) -> Mapping[TopicPartition, int] | None:
@@ -181,7 +181,7 @@ class LogManager:
             self.problems.append(str(error))
 
     def begin_close(self) -> Iterator[Flush]:
-        """Yield what `close` would sync one by one, for several threads to do at once; then call each `finish`."""
+        """Yield the flushes that `close` would run, for several threads to sync; then call each one's `finish`."""
         for log in self._online_logs():
             try:
                 flush = log.begin_close(self._now_ms())
@@ -192,10 +192,10 @@ class LogManager:
                     yield flush
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1, broken: Iterable[LogDirectory] = ()) -> bool:
-        """Unlock the directories; with `clean`, flush and close every log first and say so on disk.
+        """Unlock the directories; with `clean`, first flush and close every log and write the clean shutdown files.
 
-        A directory that is `broken`, or whose logs cannot all be closed or could not all be recovered, is left as
-        after a crash. Returns whether there is none.
+        A directory that is `broken`, or has a log that could not be closed or recovered, is left as after a crash.
+        Return whether there is none.
         """
         unclean = list(broken) if clean else list(self.directories)
         unclean += [directory for directory in self._checkpoints.unopened_in if not directory.clean]
@@ -229,11 +229,11 @@ class LogManager:
         return len(self._logs)
 
     def get(self, topic: str, partition: int) -> Log | None:
-        """Return a partition's log, if it is here."""
+        """Return a partition's log; None if it is not here."""
         return self._logs.get((topic, partition))
 
     def directory_of(self, log: Log) -> LogDirectory:
-        """Return the directory that a log of this manager is in."""
+        """Return the data directory of one of the manager's logs."""
         return self._homes[log.topic, log.partition]
 
     def create(
@@ -244,9 +244,10 @@ class LogManager:
         config: LogConfig,
         directory_id: bytes = ZERO_UUID,
     ) -> Log:
-        """Return a partition's log, made if it is not there: in the directory asked for, else where the fewest are.
+        """Return a partition's log; create it if it is missing.
 
-        KafkaError KAFKA_STORAGE_ERROR if that directory is offline, or the log cannot be made or could not be opened.
+        A new log is created in the requested directory, else in the one with the fewest logs. Raise KAFKA_STORAGE_ERROR
+        if that directory is offline, or the log cannot be created or could not be opened.
         """
         key = (topic, partition)
         return self._logs.get(key) or self._make(key, topic_id, config, directory_id)
@@ -257,7 +258,7 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} could not be opened")
         directory = self._directory_for(directory_id)
         if key in self._checkpoints.stale:
-            # Durably, and with it that the former log has another name now: neither may be back beside this one.
+            # Durably, and with the renames of former logs: neither may be restored beside the new one.
             self._checkpoints.write(self.online, sync=True)
             if key in self._checkpoints.stale:
                 raise KafkaError(
@@ -267,15 +268,15 @@ class LogManager:
         self.trash.make_way(directory, key)
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be made")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be created")
         return log
 
     def delete(self, topic: str, partition: int) -> None:
-        """Take a partition's log away; `delete_files` deletes its files after `file.delete.delay.ms`."""
+        """Remove a partition's log; `delete_files` deletes its files after `file.delete.delay.ms`."""
         self._take_away((topic, partition), DELETE_SUFFIX)
 
     def set_aside(self, topic: str, partition: int) -> str:
-        """Take away a log that no topic claims; return where its files stay, for somebody to look at."""
+        """Mark a log that belongs to no topic as stray; return the path where its files stay for inspection."""
         return self._take_away((topic, partition), STRAY_SUFFIX)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> str:
@@ -289,7 +290,7 @@ class LogManager:
         return self.trash.take_away(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
 
     def rehome(self, log: Log, directory: LogDirectory) -> None:
-        """Take note that a log is in `directory` now, as `checkpoint_one` has said already."""
+        """Record that a log is in `directory` now; `checkpoint_one` has written its checkpoint entries there."""
         key = (log.topic, log.partition)
         before, self._homes[key] = self._homes[key], directory
         self._count[before] -= 1
@@ -297,35 +298,36 @@ class LogManager:
         self._checkpoints.left(key, before)
 
     def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
-        """Let the checkpoint files of `directory` tell of a log that is about to be in it, as `copy` is."""
+        """Write the checkpoint entries of a log that is about to move to `directory`, where it is as `copy` is."""
         self._checkpoints.write_one(log, directory, copy)
 
     def truncate_to(self, log: Log, offset: int) -> bool:
-        """Drop everything from `offset` on, as `Log.truncate_to`, and from the checkpoint files too."""
-        # Before too: it begins with indexes, which are trusted below the recovery point.
+        """Truncate `log` as `Log.truncate_to`, and its checkpoint entries."""
+        # Before too: a truncation changes indexes first, which are trusted below the recovery point.
         self._checkpoints.cut(log, self.directory_of(log), offset)
         if offset >= log.log_start_offset:
-            # Deleted records alone may be left, and go too: a power cut amid that must leave no end below the start.
+            # If only deleted records are left, they are dropped too: a power cut meanwhile must not leave a log end
+            # below the log start.
             self._checkpoints.sync_log_start(log, self.directory_of(log))
         cut = log.truncate_to(offset)
         self._checkpoints.cut(log, self.directory_of(log), offset)
         return cut
 
     def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
-        """Drop everything, as `Log.truncate_fully_and_start_at`, and from the checkpoint files too."""
+        """Drop all records as `Log.truncate_fully_and_start_at`, and the log's checkpoint entries."""
         self._checkpoints.cut(log, self.directory_of(log), 0)
         log.truncate_fully_and_start_at(offset)
         self._checkpoints.cut(log, self.directory_of(log), offset)
 
     def delete_records(self, log: Log, offset: int) -> None:
-        """Let `log` begin at `offset`, through a crash only from `save_log_starts` on; as `Log.advance_log_start`."""
+        """Set the log start offset as `Log.advance_log_start`; only `save_log_starts` makes that survive a crash."""
         if log.advance_log_start(offset):
             self._checkpoints.log_start_moved(log, self.directory_of(log))
 
     def save_log_starts(self) -> None:
-        """Make what `delete_records` did last; once for many logs, since a file tells of all. KafkaError if not.
+        """Write the log starts that `delete_records` has moved, once for many logs; raise KafkaError if that fails.
 
-        Where a directory is full, delete the segments of the records first: their space is what the file needs.
+        Where a directory is full, delete the segments of the deleted records first, to free space for the file.
         """
         try:
             self._checkpoints.save_log_starts(self.online)
@@ -335,7 +337,7 @@ class LogManager:
             self._checkpoints.save_log_starts(self.online)
 
     def _delete_trimmed(self) -> bool:
-        """Delete at once what lies below log starts that a full disk kept from being saved; return if there was any."""
+        """Delete at once what is below unsaved log starts in full directories; return whether there was any."""
         freed = False
         for directory in self.online:
             for log in self._checkpoints.unsaved_in(directory) if directory.full else ():
@@ -347,20 +349,23 @@ class LogManager:
         return freed
 
     def log_start_is_saved(self, log: Log) -> bool:
-        """Tell whether nothing that `delete_records` did to `log` waits for `save_log_starts`."""
+        """Return whether `save_log_starts` has written everything that `delete_records` changed in `log`."""
         return self._checkpoints.log_starts_are_saved(self.directory_of(log))
 
     # Upkeep
 
     def due_flushes(self, now_ms: int) -> Iterator[Flush | None]:
-        """Yield what is to be synced by now, for `sync`, best in a thread, and `finish`; at times None."""
+        """Yield the flushes that are due, for the caller to `sync`, best in a thread, and `finish`; sometimes None."""
         for number, log in enumerate(self._online_logs(), 1):
             flush = log.due_flush(now_ms)
             if flush is not None or number % _LOGS_A_STEP == 0:
                 yield flush
 
     def housekeeping(self, now_ms: int, *, only_full: bool = False) -> Iterator[KafkaError | None]:
-        """Apply retention, release idle files: one log a step; yield what failed. `only_full`: in full directories."""
+        """Apply retention and release idle files, one log per step; yield each log's error or None.
+
+        `only_full`: only apply retention, in full directories.
+        """
         for log in self._online_logs():
             full, failed = self.directory_of(log).full, None
             if only_full and not full:
@@ -371,20 +376,20 @@ class LogManager:
                 if not only_full:
                     log.release()
             except KafkaError as error:
-                if not only_full or log.offline:  # that the directory is full is known
+                if not only_full or log.offline:  # that the directory is full is known already
                     failed = error
             yield failed
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> Iterator[None]:
-        """Forget the producers that have written nothing for `expiration_ms`, one log a step."""
+        """Remove the producers that have written nothing for `expiration_ms`, one log per step."""
         for log in self._online_logs():
             log.producers.expire(now_ms, expiration_ms)
             yield
 
     def delete_files(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Delete the files of deleted logs and segments whose time has come, or whose space is needed now.
+        """Delete the files of deleted logs and segments whose delay has passed, or whose directory is full.
 
-        One log a step; yields what failed.
+        One log per step; yield its error or None.
         """
         for number, log in enumerate(self._online_logs(), 1):
             if log.pending_deletes:
@@ -399,9 +404,9 @@ class LogManager:
         yield from self.trash.empty(now_ms)
 
     def make_room(self) -> None:
-        """Where a directory is full, delete at once what was deleted before the last stop; before anything is written.
+        """In full directories, delete the logs deleted before the last shutdown; called before anything is written.
 
-        That makes deleting a topic, and starting again, a way out of a full disk.
+        So deleting a topic and restarting frees a full disk.
         """
         for directory in [directory for directory in self.online if not directory.has_room()]:
             for name in self._names(directory):
@@ -411,7 +416,7 @@ class LogManager:
             directory.full = not directory.has_room()
 
     def check_room(self) -> None:
-        """Raise KAFKA_STORAGE_ERROR if no directory has space for a log more."""
+        """Raise KAFKA_STORAGE_ERROR if no directory has space for another log."""
         full = [directory for directory in self.online if not directory.has_room()]
         if full and len(full) == len(self.online):
             paths = ", ".join(directory.path for directory in full)
@@ -420,7 +425,7 @@ class LogManager:
             )
 
     def checkpoint(self, *names: str) -> None:
-        """Write some of the checkpoint files, or all of them, of every directory that works."""
+        """Write the named checkpoint files, or all of them, of every directory that is online."""
         self._checkpoints.write(self.online, names)
 
     # Parts
@@ -469,7 +474,7 @@ class LogManager:
             return wanted[0]
         offline = [directory for directory in self.directories if directory.failure is not None]
         if not online or (offline and directory_id != ZERO_UUID):
-            # The replica may have records there: an empty log elsewhere would pass for all of it.
+            # The replica may have records there: an empty log elsewhere would be taken for all of it.
             raise offline[0].offline()
         return min(online, key=lambda directory: (directory.full, self._count[directory]))
 
@@ -477,13 +482,13 @@ class LogManager:
         return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
 
     def _online_logs(self) -> Iterator[Log]:
-        """Yield the logs in directories that work, but for those deleted between the steps."""
+        """Yield the logs in online directories, without those deleted between the steps."""
         for key, log in list(self._logs.items()):
             if self._logs.get(key) is log and self._homes[key].failure is None:
                 yield log
 
     def _names_for_good(self, directory: LogDirectory) -> list[str]:
-        """Return the names in a directory: a power cut after this start brings back none that a former run removed."""
+        """Return the names in a directory, durably: a power cut cannot restore one that an earlier process removed."""
         if not directory.clean:
             try:
                 self._disk.sync_dir(directory.path)

@@ -1,9 +1,9 @@
-r"""The syntax of Java's properties files, in which `meta.properties` and `server.properties` are written.
+r"""Java's properties format, used by `meta.properties` and `server.properties`: parse and format.
 
-A line holds `key=value`, `key: value` or `key value`; one that begins with `#` or `!` is a comment. A
+A line has the form `key=value`, `key: value` or `key value`; one that begins with `#` or `!` is a comment. A
 backslash at the end continues the line, whose next part loses its leading blanks. `\t \n \r \f` and `\uXXXX`
-are escapes; a backslash before anything else stands for that character. Keys that appear twice keep their
-last value, as in Java. Source: the documentation of `java.util.Properties`.
+are escapes; a backslash before any other character stands for that character. The last value of a repeated key is used,
+as in Java. Source: the documentation of `java.util.Properties`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _ESCAPED = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 
 
 class PropertiesError(ValueError):
-    """A line is not in the syntax; `problem` says why."""
+    """A line is invalid; `problem` has the reason."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}")
@@ -24,7 +24,7 @@ class PropertiesError(ValueError):
 
 
 def parse_properties(text: str) -> dict[str, tuple[str, int]]:
-    """Return each key's value and the number of the line that it begins on."""
+    """Return each key's value and the line number at which it begins."""
     properties: dict[str, tuple[str, int]] = {}
     for number, line in _logical_lines(text):
         end = _end_of_key(line)
@@ -36,12 +36,12 @@ def parse_properties(text: str) -> dict[str, tuple[str, int]]:
 
 
 def format_properties(values: Mapping[str, str]) -> str:
-    """Return a file's text, one `key=value` a line."""
+    """Return a file's text, one `key=value` per line."""
     return "".join(f"{_escape(key, key=True)}={_escape(value)}\n" for key, value in values.items())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, content) with comments and blank lines left out and continued lines joined."""
+    """Yield (number, content) of each line, without comments and blank lines, and with continued lines joined."""
     joined = ""
     begun = 0
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
@@ -60,7 +60,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _end_of_key(line: str) -> int:
-    """Return the position of the first separator that no backslash precedes."""
+    """Return the position of the first separator without a backslash before it."""
     at = 0
     while at < len(line) and line[at] not in "=: \t\f":
         at += 2 if line[at] == "\\" else 1
@@ -82,12 +82,12 @@ def _unescape(text: str, number: int) -> str:
         if escaped == "u":
             digits = text[at : at + 4]
             if len(digits) < 4 or not all(digit in _HEX_DIGITS for digit in digits):
-                raise PropertiesError(number, f"\\u{digits} is no character")
+                raise PropertiesError(number, f"\\u{digits} is not a character")
             out.append(chr(int(digits, 16)))
             at += 4
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    # Java writes a character beyond the first 65,536 as two escapes, the halves of its UTF-16 form.
+    # Java writes a character above U+FFFF as two escapes, its UTF-16 surrogates.
     return "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -1,8 +1,8 @@
-"""Searches that may take long, in steps between which others can run.
+"""Cooperative steps: searches that may take long, as generators between whose steps other work runs.
 
-A search is a generator that returns what it finds. It yields None where it has worked for about a millisecond, and a
-function where one is to be called that waits for the disk or unpacks much; what that returns is sent back, what it
-raises is thrown in. Whoever runs the search decides where and when; `finish` is for those who can wait for it.
+A search returns its result. It yields None after about 1 ms of work, or a function that the caller must call because it
+waits for the disk or decompresses much; its result is sent back, its exception thrown in. The caller decides where and
+when each step runs; `finish` runs all of them at once.
 """
 
 from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ Search: TypeAlias = Generator[Step, Any, T]
 
 
 def finish(search: Search[T]) -> T:
-    """Return what `search` finds, doing everything at once."""
+    """Return the result of `search`; run all its steps at once."""
     try:
         step = next(search)
         while True:
@@ -33,7 +33,7 @@ def finish(search: Search[T]) -> T:
 
 
 def while_same(search: Search[T], state: Callable[[], object]) -> Search[T]:
-    """Search on as long as `state` is what it was at first; else KafkaError NOT_LEADER_OR_FOLLOWER."""
+    """Run `search` while `state` returns its first value; then raise NOT_LEADER_OR_FOLLOWER."""
     before = state()
 
     def check() -> None:

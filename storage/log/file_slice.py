@@ -1,4 +1,4 @@
-"""Where in a file whole record batches lie that were found: nobody reads them before they are sent."""
+"""A slice of a log file: the position and size of complete batches, which are read only when they are sent."""
 
 from errno import EIO
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from storage.disk import Buffer, File
 
 
 class FileSlice:
-    """Whole batches in a file, read when they are sent; keeps the file alive after its segment is gone."""
+    """Complete batches in a file; keeps the file open after its segment is deleted."""
 
     __slots__ = ("file", "position", "size_bytes")
 
@@ -17,14 +17,14 @@ class FileSlice:
         self.size_bytes = size_bytes
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return `size` bytes from `offset` within the slice; OSError if the disk does not give them."""
+        """Return `size` bytes from `offset` within the slice; raise OSError if the disk does not return all of them."""
         data = self.file.pread(size, self.position + offset)
         if len(data) != size:
             raise OSError(EIO, f"{len(data)} of {size} bytes read", self.file.path)
         return data
 
     def read_nowait(self, offset: int, size: int) -> Buffer | None:
-        """Return what `read` would, or None if that would wait for the disk."""
+        """Return what `read` would; None if that would wait for the disk."""
         return self.file.pread_nowait(size, self.position + offset)
 
     def send_nowait(self, socket: int, offset: int, size: int) -> int | None:
@@ -33,7 +33,7 @@ class FileSlice:
 
 
 class LogRead(NamedTuple):
-    """Whole batches found by a read: none, or one slice of one segment."""
+    """The complete batches that a read found: none, or one slice of one segment."""
 
     slices: list[FileSlice]
     size_bytes: int

@@ -1,9 +1,8 @@
-"""Which leader epoch each offset of a log was written in, as (epoch, start offset) entries.
+"""The leader epochs of a log, as (epoch, start offset) entries (Kafka: `LeaderEpochFileCache`).
 
-Both columns strictly rise. Followers find by it where their log and the leader's part (KIP-101, KIP-279),
-consumers whether their position still exists. Trimming counts even where no record is cut: an epoch that
-began at the end without writing anything must not outlive a truncation to that end (KAFKA-10706). The
-checkpoint file's text is in `checkpoint.py`.
+Both columns strictly ascend. Followers use them to find where their log diverges from the leader's (KIP-101, KIP-279),
+consumers to detect truncation. A truncation applies even where no record is dropped: an epoch that began at the log end
+without records must not outlive a truncation to that end (KAFKA-10706). The checkpoint's format is in `checkpoint.py`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,14 +16,14 @@ NO_OFFSET = -1
 
 
 class EpochEntry(NamedTuple):
-    """An epoch and the offset of its first record."""
+    """A leader epoch and the offset of its first record."""
 
     epoch: int
     start_offset: int
 
 
 class EpochEnd(NamedTuple):
-    """The largest known epoch up to the one asked for, and the offset after its last; -1 if unknown."""
+    """The largest known epoch up to the requested one, and the offset after its last record; -1 if unknown."""
 
     epoch: int
     end_offset: int
@@ -41,7 +40,7 @@ class LeaderEpochs:
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: list[EpochEntry] = []
         self.latest: int | None = None
-        """The newest epoch; every append asks for it."""
+        """The newest epoch; read by every append."""
         for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
 
@@ -51,9 +50,9 @@ class LeaderEpochs:
         return tuple(self._entries)
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Note that records from `start_offset` on are of `epoch`.
+        """Record that `epoch` starts at `start_offset`.
 
-        Entries that disagree with it, as an earlier leader may have left them, are dropped.
+        Conflicting entries, which an earlier leader may have left, are dropped.
         """
         if epoch < 0 or start_offset < 0:
             raise InvariantError(f"leader epoch {epoch} cannot start at offset {start_offset}")
@@ -66,24 +65,24 @@ class LeaderEpochs:
         self.latest = epoch
 
     def note(self, epoch: int, start_offset: int) -> None:
-        """Note that a batch of `epoch` lies at `start_offset`, unless that or a later epoch is known already."""
+        """Record that a batch of `epoch` is at `start_offset`, unless that or a later epoch is known."""
         if epoch >= 0 and (self.latest is None or epoch > self.latest):
             self.assign(epoch, start_offset)
 
     def correct(self, epoch: int, start_offset: int, last_offset: int) -> None:
-        """Note that a batch was found that is of `epoch`, whatever a file says that may be behind.
+        """Record that a batch of `epoch` was found, even if that contradicts the entries, whose file may be outdated.
 
-        A file that came back after a power cut may have an epoch begin within the batch: at a former log end, from
-        before the log was truncated further and copied from another leader.
+        A file that a power cut restored may start an epoch inside the batch: at a former log end, from before the log
+        was truncated further and copied from another leader.
         """
         if epoch >= 0 and not self.epoch_for_offset(start_offset) == epoch == self.epoch_for_offset(last_offset):
             self.truncate_from_end(start_offset)
             self.assign(epoch, start_offset)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """Return where `epoch` ends: where the next known one starts, or the log's end for the newest.
+        """Return the end of `epoch`: where the next known one starts, or the log end for the newest.
 
-        An epoch older than all known ones ends where the first of them starts, since its records are gone.
+        An epoch older than all known ones ends where the first of them starts, since its records are deleted.
         """
         entries = self._entries
         if epoch == NO_EPOCH or not entries or epoch > entries[-1].epoch:
@@ -95,7 +94,7 @@ class LeaderEpochs:
         return EpochEnd(floor, entries[following].start_offset)
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """Return the epoch in which the record at `offset` was written; None before the first known one."""
+        """Return the epoch of the record at `offset`; None before the first known one."""
         following = bisect_right(self._entries, offset, key=_start_offset)
         return self._entries[following - 1].epoch if following else None
 
@@ -106,13 +105,13 @@ class LeaderEpochs:
             self.latest = self._entries[-1].epoch if self._entries else None
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Let the epoch of `start_offset` begin there, and drop those before."""
+        """Start the epoch of `start_offset` there, and drop those before."""
         following = bisect_right(self._entries, start_offset, key=_start_offset)
         if following:
             self._entries[:following] = [EpochEntry(self._entries[following - 1].epoch, start_offset)]
 
     def clear(self) -> None:
-        """Forget every epoch."""
+        """Drop all epochs."""
         self._entries.clear()
         self.latest = None
 

@@ -1,16 +1,16 @@
-"""What a log knows of its producers when it is opened or cut: a snapshot, and the batches behind it.
+"""Recovery of a log's producer state, when it is loaded or truncated: a snapshot, and the batches after it.
 
-The newest sound snapshot is enough, unless an earlier one is needed for
-- the transaction indexes of segments that recovery has read through: they are made anew, from their first batch on;
-- transactions that were ended above the high watermark, which are unstable still, and of which no snapshot tells.
+The newest valid snapshot is enough, unless an earlier one is needed for
+- the transaction indexes of scanned segments, which are rebuilt from their first batch on;
+- transactions completed above the high watermark: they are still unstable, and no snapshot has them.
 
-After a stop that was not clean, snapshots past the recovery point are not believed: a power cut may have brought back
-one of batches that were truncated. Segments that were read through get theirs again, as in Apache Kafka. Snapshots
-before the first segment are never believed: they are behind by what was deleted, and a producer whose sequence is
-behind would be refused, where one that is not known goes on.
+After an unclean shutdown, snapshots above the recovery point are not used: a power cut may have restored one of
+truncated batches. Scanned segments get theirs again, as in Apache Kafka. Snapshots before the first segment are never
+used: they lack what was deleted since, and a producer with an outdated sequence would be refused, while an unknown one
+is accepted.
 
-A snapshot holds only each producer's last batch, so a little of the log before it is read to fill the window of five
-(beyond Apache Kafka, whose window is one after a restart).
+A snapshot has only each producer's last batch, so up to 4 MiB of the log before it is read to fill the window of five
+batches (Apache Kafka's window has one after a restart).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -37,13 +37,13 @@ def recover_producers(
     scanned: Collection[Segment] = (),
     closed: bool = False,
 ) -> ProducerState:
-    """Return the producers as of `end_offset`; OSError.
+    """Return the producer state as of `end_offset`; raise OSError.
 
-    Snapshots before the log, past `believed_to` or the end, damaged ones, and those that no segment begins with are
-    deleted, but for the newest of the last. Of the `scanned` segments the transaction indexes are made anew, and the
-    snapshots that are missing.
-    `snapshots` says as of which offsets there are any, lowest first; None to look. `closed` if the log was closed in
-    order, and so without a snapshot has no producers.
+    Delete snapshots before the log, above `believed_to` or the end, damaged ones, and those not at a segment's base
+    offset, except the newest. Rebuild the transaction indexes and missing snapshots of the `scanned` segments.
+
+    `snapshots` has the offsets of the snapshots, ascending; None: list them. `closed`: the log was closed cleanly, so
+    without a snapshot it has no producers.
     """
     first = segments[0].base_offset
     believed_to = end_offset if believed_to is None else min(max(believed_to, first), end_offset)
@@ -67,7 +67,7 @@ def recover_producers(
                 newest = newest or found
                 state = found if offset <= high_watermark or not _has_ended_any(found) else None
     if state is None and first:
-        state = newest  # more than the batches that are left can tell
+        state = newest  # it has more than the remaining batches
     if state is None:
         state = ProducerState(end_offset if closed and not (newest or damaged or scanned) else first)
     elif state.producers:
@@ -83,24 +83,24 @@ def _has_ended_any(state: ProducerState) -> bool:
 
 
 def _close_compacted(state: ProducerState, segments: Sequence[Segment]) -> None:
-    """Close what an old snapshot says is open if no batch of it is left, and so maybe no marker behind it.
+    """Close the transactions that an old snapshot has as open, but of which no batch is left, and so maybe no marker.
 
-    Compaction takes nothing of a transaction before it has ended, and its marker only when all its batches are gone.
+    Compaction removes nothing of a transaction before it is completed, and its marker only after all its batches.
     """
     for first_offset, producer_id in state.open_transactions:
         if first_offset < segments[0].base_offset:
-            continue  # deleted, which tells nothing
+            continue  # deleted records prove nothing
         headers = _headers_between(segments, first_offset, state.end_offset)
         try:
             is_left = any(header.producer_id == producer_id for header in headers)
         except KafkaError:
-            continue  # damaged: what is behind the damage may be a batch of it
+            continue  # a batch of it may be after the damage
         if not is_left:
             state.close_transaction(first_offset)
 
 
 def _until_damage(headers: Iterator[BatchHeader]) -> Iterator[BatchHeader]:
-    """Yield `headers` up to the first damaged batch, over which a log that serves the others must not stay closed."""
+    """Yield `headers` up to the first damaged batch: the log must open to serve the others."""
     with suppress(KafkaError):
         yield from headers
 
@@ -116,7 +116,7 @@ def _headers_between(segments: Sequence[Segment], start_offset: int, end_offset:
 
 
 def _read_on(state: ProducerState, segments: Sequence[Segment], scanned: Collection[Segment], files: LogFiles) -> None:
-    """Take in the batches that follow, and make what `recover_producers` says of the scanned segments."""
+    """Apply the batches after the state's end; rebuild transaction indexes and snapshots of the scanned segments."""
     start = state.end_offset
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= start:
@@ -136,7 +136,7 @@ def _read_on(state: ProducerState, segments: Sequence[Segment], scanned: Collect
 
 
 def _headers_before(segments: Sequence[Segment], end_offset: int) -> Iterator[BatchHeader]:
-    """Yield the batches of the last few megabytes before `end_offset`."""
+    """Yield the batches of the last 4 MiB before `end_offset`."""
     room = _REFILL_BYTES
     starts: list[tuple[Segment, int]] = []
     for segment in reversed(segments):

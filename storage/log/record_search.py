@@ -1,7 +1,7 @@
-"""The first record of a batch that is late enough: what a search by timestamp ends with.
+"""The last step of a search by timestamp: the first record of a batch with at least that timestamp.
 
-Which batch to look into is told by the indexes (`segment.py`). A batch that is small and not compressed is read at
-once; to read or unpack another may take long, so that is left to whoever carries the search through (`steps.py`).
+`segment.py` finds the batch by the indexes. A small, uncompressed batch is read at once; reading or decompressing
+another may take long, so the search yields that step to its caller (`steps.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from storage.disk import File
 from storage.log.file_slice import FileSlice
 from storage.steps import Search
 
-_RECORDS_A_STEP = 1024  # about a millisecond's work
-_PLACES_A_STEP = 512  # the same
-_QUICK_BYTES = 16 * 1024  # of a batch, to be read at once; what has to be unpacked may become any size
+_RECORDS_A_STEP = 1024  # about 1 ms of work
+_PLACES_A_STEP = 512  # about 1 ms of work
+_QUICK_BYTES = 16 * 1024  # batches up to this size are read at once, unless compressed: unpacked they may have any size
 
 
 class Place(NamedTuple):
-    """Where a batch lies, and what finding it needs."""
+    """The position of a batch, and what a search needs of its header."""
 
     position: int
     size_bytes: int
@@ -46,7 +46,7 @@ class TimestampOffset(NamedTuple):
 def find_first_record(
     file: File, places: Iterable[Place], timestamp: int, from_offset: int
 ) -> Search[TimestampOffset | None]:
-    """Find the first such record in the batches at `places`, which are looked at one after another."""
+    """Search the batches at `places`, in order, for the first record that `find_record` finds."""
     for number, place in enumerate(places, 1):
         if number % _PLACES_A_STEP == 0:
             yield None
@@ -58,7 +58,10 @@ def find_first_record(
 
 
 def find_record(file: File, position: int, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
-    """Find the first such record in the batch at `position`; the file is kept open, whatever becomes of its name."""
+    """Search the batch at `position` for the first record from `from_offset` on with at least `timestamp`.
+
+    `file` stays open even if it is renamed or deleted meanwhile.
+    """
     header = read_header(file.pread(HEADER_BYTES, position))
     if header.log_append_time:
         return TimestampOffset(

@@ -261,7 +261,7 @@ def _open(
 
 
 def _readable_end(segment: Segment) -> int | None:
-    """Prepare the last segment for appending and return the next offset; None if it does not end in a complete batch."""
+    """Prepare the last segment for appending; return the next offset, None if the end is not a complete batch."""
     try:
         return segment.start_appending()
     except KafkaError:

@@ -1,10 +1,10 @@
-"""Which segments at the start of a log may go: by age, by size, and because the log start has passed them.
+"""Retention: which segments at the start of a log may be deleted, by age, by size, or below the log start offset.
 
-Only whole segments below the high watermark go, oldest first and without holes. The age of a segment is that of its
-largest timestamp (or of its last write if its records have none), so one late record keeps a segment alive. The
-active segment can go as well once it has expired; the log then rolls to an empty one. As Apache Kafka, except that
-a full disk also loses an active segment whose records were all deleted by DeleteRecords: Kafka keeps its file until
-the log rolls.
+Only whole segments below the high watermark are deleted, oldest first and without gaps. The age of a segment is that of
+its largest timestamp (of its last write if its records have none), so one late record keeps a segment. The active
+segment is deleted too once it has expired; the log then rolls to an empty one. As in Apache Kafka
+(`UnifiedLog.deleteOldSegments`), except that on a full disk an active segment whose records were all deleted by
+DeleteRecords is deleted as well: Kafka keeps it until the log rolls.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from storage.log.config import LogConfig
 
 
 class Aged(Protocol):
-    """What retention looks at in a segment."""
+    """The part of a segment that retention uses."""
 
     base_offset: int
     size_bytes: int
@@ -26,7 +26,7 @@ class Aged(Protocol):
 
 
 class Bounds(NamedTuple):
-    """Offsets of a log that limit what may be deleted."""
+    """The offsets of a log that limit what may be deleted."""
 
     log_start_offset: int
     high_watermark: int
@@ -34,7 +34,7 @@ class Bounds(NamedTuple):
 
 
 class Deletable(NamedTuple):
-    """A segment that may go, and why."""
+    """A segment that may be deleted, and the reason."""
 
     base_offset: int
     end_offset: int
@@ -43,7 +43,7 @@ class Deletable(NamedTuple):
 
 
 def told(gone: Sequence[Deletable]) -> str:
-    """Say in a line which neighbouring segments went, and why."""
+    """Return a log line about the deleted, adjacent segments: offsets, size and reasons."""
     reasons = ", ".join(f"{count} by {reason}" for reason, count in Counter(one.reason for one in gone).items())
     offsets = f"offsets {gone[0].base_offset} to {gone[-1].end_offset - 1}"
     return f"segments deleted: {len(gone)}, {offsets}, {sum(one.size_bytes for one in gone)} bytes ({reasons})"
@@ -57,7 +57,7 @@ def deletable(
     now_ms: int,
     full: bool = False,
 ) -> list[Deletable]:
-    """Return which segments may be deleted now, the oldest first; `full`: the disk has no space."""
+    """Return the segments that may be deleted now, oldest first; `full`: the disk is full."""
     delete = "delete" in config.cleanup_policy
     excess = sum(segment.size_bytes for segment in segments) - config.retention_bytes
     log_start_offset, high_watermark, log_end_offset = bounds
@@ -68,7 +68,7 @@ def deletable(
         if end_offset > high_watermark or (last and segment.size_bytes == 0):
             break
         if full and last and found:
-            break  # rolling needs the space of the segments before: this one goes with the next pass
+            break  # rolling needs the space of the segments before: this one is deleted in the next pass
         started_after = (full or not last) and end_offset <= log_start_offset
         too_large = delete and config.retention_bytes >= 0 and excess >= segment.size_bytes
         expired = delete and config.retention_ms >= 0 and now_ms - segment.retention_timestamp() > config.retention_ms

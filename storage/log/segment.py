@@ -1,14 +1,13 @@
-"""One segment of a log: a `.log` file of whole record batches, with its indexes.
+"""One segment of a log: a `.log` file of complete record batches, with its indexes (Kafka: `LogSegment`).
 
-A segment is named for its base offset, 20 digits. Appending is one positioned write at the tracked size, so a failed
-write can be cut off again; an index entry is made once more than `index.interval.bytes` lie behind the last one,
-as Apache Kafka makes them. The batches behind the last entry of the segment being appended to are remembered in
-memory (the tail), and so is where the last reads ended, since others go on there: nearly all reads find their
-position without touching the disk. Any other lookup bisects the offset index and walks the headers of at most one
-interval.
+The files are named by the base offset, 20 digits. An append is one positioned write at the tracked size, so a failed
+write can be truncated again. An index entry is added when more than `index.interval.bytes` follow the last one, as in
+Apache Kafka. Two things are kept in memory, so that nearly all reads find their position without the disk: the batches
+after the active segment's last index entry (the tail), and the offsets at which the last reads ended, where the next
+ones begin. Any other lookup bisects the offset index and walks the headers of at most one interval.
 
-Files are opened at their first use and dropped by `release`, so idle partitions cost no descriptors. Scanning a
-damaged file belongs to `recovery.py`; which segments there are belongs to `log.py`.
+Files are opened at their first use and dropped by `release`, so idle partitions use no descriptors. `recovery.py` scans
+damaged files; `segments.py` is the list of segments.
 """
 
 from bisect import bisect_left
@@ -33,13 +32,13 @@ TIME_INDEX_SUFFIX = ".timeindex"
 REQUIRED_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 SEGMENT_SUFFIXES = (*REQUIRED_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 DELETED_SUFFIX = ".deleted"
-# Of one that compaction makes, before it is complete, and then before it is in its place (`compaction/swap.py`).
+# A segment that compaction writes: first incomplete, then complete but not yet in its place (`segment_swap.py`).
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 
 LENGTH_COVERS_FROM = 12
 MAX_RELATIVE_OFFSET = 2**31 - 1
-"""How far the last offset of a segment may be from its first: index entries have 4 bytes for it."""
+"""The largest difference between a segment's last and base offset: index entries have 4 bytes for it."""
 
 _WALK_BYTES = 4096
 _NO_TAIL = 2**63 - 1
@@ -50,12 +49,12 @@ _PLACE = Struct(">q15xiqq")
 
 
 def segment_path(directory: str, base_offset: int, suffix: str) -> str:
-    """Return the name of a segment's file: the base offset in 20 digits."""
+    """Return the path of a segment's file: the base offset in 20 digits, and `suffix`."""
     return f"{directory}/{base_offset:020d}{suffix}"
 
 
 class Segment:
-    """Batches from `base_offset` on, the first `size_bytes` of a file."""
+    """Batches from `base_offset` on: the first `size_bytes` of a file."""
 
     __slots__ = (
         "__weakref__", "_created_ms", "_damage", "_disk", "_ends", "_file", "_first_timestamp", "_indexed_position",
@@ -64,16 +63,16 @@ class Segment:
     )  # fmt: skip
 
     def __init__(self, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> None:
-        """Take the segment as it is on disk, for reading; FileNotFoundError if one of its files is missing.
+        """Open the segment as it is on disk, for reading; raise FileNotFoundError if one of its files is missing.
 
-        `suffix` comes after the usual names of the files of a segment that is not the log's yet.
+        `suffix` follows the usual file names while the segment is not part of the log.
         """
         self._disk = disk
-        # Offset -> position of batches at which reads ended: others begin there.
+        # Offset -> position of the batches at which reads ended: the next reads begin there.
         self._ends: dict[int, int] = {}
         self._file: File | None = None
         self._created_ms = now_ms
-        # The first offset that no walk from the start reaches, and where the damaged batch lies.
+        # The first offset that a walk from the start cannot reach, and the position of the damaged batch.
         self._damage = (_NO_TAIL, 0)
         self._first_timestamp: int | None = None
         self._max_timestamp: tuple[int, int] | None = None
@@ -95,7 +94,7 @@ class Segment:
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> "Segment":
-        """Make an empty segment, in the place of whatever files of its name are there; OSError, with none made."""
+        """Create an empty segment, replacing any files of its name; raise OSError with none created."""
         paths = [segment_path(directory, base_offset, kind) + suffix for kind in REQUIRED_SUFFIXES]
         made = [path for path in paths if not disk.exists(path)]
         try:
@@ -104,7 +103,7 @@ class Segment:
                 disk.open_file(path, create=True).truncate(0)
             segment = cls(disk, directory, base_offset, now_ms, suffix)
         except OSError:
-            # The log goes on in the segment before, and a restart must not take it to end where this one began.
+            # The log stays in the segment before; without this, a restart would end the log at this base offset.
             for path in made:
                 disk.remove(path)
             raise
@@ -113,7 +112,7 @@ class Segment:
 
     @property
     def path(self) -> str:
-        """The name of the `.log` file."""
+        """The path of the `.log` file."""
         return self._path(LOG_SUFFIX)
 
     def _path(self, kind: str) -> str:
@@ -130,13 +129,13 @@ class Segment:
         return file
 
     def close_file(self) -> None:
-        """Let go of the file, which is opened again at its next use."""
+        """Drop the file; it is opened again at its next use."""
         self._file = None
         self._disk.open_files.closed(self)
 
     @property
     def transaction_index(self) -> TransactionIndex:
-        """The aborted transactions whose markers are here; looked for on disk at its first use."""
+        """The aborted transactions whose markers are in this segment; opened at its first use."""
         index = self._transaction_index
         if index is None:
             path = self._path(TRANSACTION_INDEX_SUFFIX)
@@ -146,7 +145,7 @@ class Segment:
     # Appending
 
     def start_appending(self) -> int:
-        """Read what follows the last index entry, and return the next offset; before the first append."""
+        """Read what follows the last index entry, before the first append; return the next offset."""
         position, end = self.offset_index.last_position(), self.size_bytes
         self._sealed = self._indexes_loaded = False
         self._drop_tail()
@@ -163,10 +162,10 @@ class Segment:
         return tail[-1].next_offset if tail else self.base_offset
 
     def append(self, records: Buffer, headers: Iterable[HeaderFields], interval: int) -> None:
-        """Write whole batches at the end, and an index entry for each that is `interval` bytes from the last.
+        """Write complete batches at the end; index each that is more than `interval` bytes after the last indexed one.
 
-        OSError if the disk does not take them. The segment then counts none of them, and what was written lies
-        beyond `size_bytes`, for the caller to `cut_back`.
+        Raise OSError if the write fails. The segment then counts none of them; what was written is beyond `size_bytes`,
+        for the caller to `cut_back`.
         """
         if not self._indexes_loaded:
             self.offset_index.load()
@@ -181,8 +180,8 @@ class Segment:
             self.add(header, interval)
 
     def add(self, header: HeaderFields, interval: int) -> None:
-        """Count a batch that lies in the file right behind those that are counted already."""
-        # By position, which is several times as fast as by name.
+        """Count a batch that is in the file right after the batches counted so far."""
+        # Unpacking is several times as fast as access by name.
         base_offset, length, _, _, _, _, last_delta, base_timestamp, timestamp, _, _, _, _ = header
         position, last_offset = self.size_bytes, base_offset + last_delta
         self.size_bytes = position + LENGTH_COVERS_FROM + length
@@ -206,7 +205,7 @@ class Segment:
             self._tail_positions.append(position)
 
     def note_ended(self, transaction: CompletedTxn) -> None:
-        """Take note of a transaction whose marker has just been added; OSError."""
+        """Index a transaction whose marker has just been added, if it was aborted; raise OSError."""
         if transaction.aborted:
             producer_id, first, last, _, stable = transaction
             self.transaction_index.append(AbortedTxn(producer_id, first, last, stable))
@@ -217,7 +216,7 @@ class Segment:
         self._tail_positions.clear()
 
     def cut_back(self) -> None:
-        """Remove what a failed append left behind the last whole batch: nothing, if the file could not be opened."""
+        """Truncate what a failed append left after the last batch: nothing, if the file could not be opened."""
         if self._file is not None:
             self._file.truncate(self.size_bytes)
 
@@ -232,7 +231,7 @@ class Segment:
         self._drop_tail()
 
     def truncate_to(self, offset: int) -> int:
-        """Drop every batch that ends at or after `offset`, and return the end of the last one left, as restarts do."""
+        """Drop every batch that ends at or after `offset`; return the end of the last one left, as a restart does."""
         position, offset = self.cut_at(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -243,17 +242,17 @@ class Segment:
         return self.start_appending()
 
     def cut_at(self, offset: int) -> tuple[int, int]:
-        """Return where a truncation to `offset` cuts the file, and from which offset on all goes."""
+        """Return the file position at which a truncation to `offset` cuts, and the first offset that it drops."""
         position = self.position_of(offset) if offset > self.base_offset else 0
         if 0 < position < self.size_bytes:
-            # A batch that has records before `offset` too goes wholly, and with it these.
+            # A batch with records before `offset` is dropped whole, and these with it.
             offset = min(offset, self.header_at(position).base_offset)
         return position, offset
 
     def forget_contents(self) -> None:
-        """Count nothing as being in the file, for `recovery.py` to add what is whole and then `seal`.
+        """Count the file as empty, for `recovery.py` to `add` the valid batches and then `seal`.
 
-        The transaction index stays as it is: what it says depends on what came before, too.
+        The transaction index stays: its content depends on earlier segments too.
         """
         self.offset_index.rebuild()
         self.time_index.rebuild()
@@ -263,14 +262,14 @@ class Segment:
     # Reading
 
     def places(self, start: int) -> Iterator[Place]:
-        """Yield where each batch lies from `start`, where one begins, to the end."""
+        """Yield the place of each batch from `start`, the position of a batch, to the end."""
         for position, size, chunk, at in self._walk(start):
             base_offset, last_delta, base_timestamp, max_timestamp = _PLACE.unpack_from(chunk, at)
             largest = max_timestamp or largest_timestamp(base_timestamp)
             yield Place(position, size, base_offset, base_offset + last_delta, largest)
 
     def headers(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield the position and header of each batch from `start`, where one begins, to the end."""
+        """Yield the position and header of each batch from `start`, the position of a batch, to the end."""
         for position, _, chunk, at in self._walk(start):
             yield position, read_header(chunk, at)
 
@@ -279,7 +278,7 @@ class Segment:
         while position < end:
             at = position - chunk_at
             if at + HEADER_BYTES > len(chunk):
-                file = file or self.file  # the same until the end, even if the segment is deleted meanwhile
+                file = file or self.file  # the same file to the end, even if the segment is deleted meanwhile
                 chunk, chunk_at, at = file.pread(min(_WALK_BYTES, end - position), position), position, 0
                 if len(chunk) < HEADER_BYTES:
                     raise self._corrupt(position)
@@ -290,14 +289,14 @@ class Segment:
             position += size
 
     def position_of(self, offset: int) -> int:
-        """Return where the first batch that ends at or after `offset` begins, or the size if none does."""
+        """Return the position of the first batch that ends at or after `offset`, or the size if none does."""
         if offset >= self._tail_from:
             number = bisect_left(self._tail_last_offsets, offset)
             return self._tail_positions[number] if number < len(self._tail_positions) else self.size_bytes
         if (known := self._ends.get(offset)) is not None:
             return known
         if 0 < (start := self.offset_index.lookup(offset)) < self.size_bytes:
-            # A damaged entry leads into a batch, or past the offset: the batches between would be skipped in silence.
+            # A damaged entry points into a batch, or past the offset: batches would be skipped without an error.
             with suppress(KafkaError):
                 position, base_offset = self._first_ending_at(offset, start)
                 if position > start or base_offset <= offset:
@@ -317,15 +316,15 @@ class Segment:
                 end_offset = base_offset + last_delta + 1
         except KafkaError:
             if start == 0:
-                self._damage = end_offset, position + size  # or each retry of a reader would walk up to there
+                self._damage = end_offset, position + size  # otherwise each retry of a reader would walk up to there
             raise
         return self.size_bytes, offset
 
     def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
-        """Return whole batches from the one that holds `offset` up to position `end`, or None if there are none.
+        """Return complete batches from the one that holds `offset` up to position `end`; None if there are none.
 
-        They are at most `max_bytes`, but for a larger first batch if `min_one`; without it the slice may be empty.
-        They may be fewer than would fit where telling more exactly needs another look at the disk.
+        At most `max_bytes`, except for a larger first batch with `min_one`; without it the slice may be empty. Fewer
+        batches than fit may be returned where the exact end would take another read from disk.
         """
         start = self.position_of(offset)
         if start >= end:
@@ -352,11 +351,11 @@ class Segment:
                     break
         except KafkaError:
             if end == start:
-                raise  # else the next read finds the damage, and this one serves the batches before it
+                raise  # else return the batches before the damage, which the next read finds
         return end
 
     def indexed_before(self, position: int) -> int:
-        """Return where the last indexed batch not behind `position` begins, 0 if its entry is damaged or missing."""
+        """Return the position of the last indexed batch not after `position`; 0 if its entry is damaged or missing."""
         last_offset, at = self.offset_index.entry_before(position)
         place = self.file.pread(_PLACE.size, at) if at > 0 else b""
         if len(place) < _PLACE.size:
@@ -371,11 +370,11 @@ class Segment:
         ends[offset] = position
 
     def holds(self, part: FileSlice) -> bool:
-        """Tell whether `part` was read here; not if the file has been closed since."""
+        """Return whether `part` was read from this segment; False if the file has been closed since."""
         return part.file is self._file
 
     def offset_behind(self, part: FileSlice) -> int | None:
-        """Return an offset behind `part`, which was read here, and not long behind it; None if the segment's end is."""
+        """Return an offset shortly after `part`, which was read here; None if that is past the last index entry."""
         return self.offset_index.offset_from(part.position + part.size_bytes)
 
     def header_at(self, position: int) -> BatchHeader:
@@ -388,9 +387,9 @@ class Segment:
         return FileSlice(self.file, position, size).read(0, size)
 
     def index_entries_left(self, max_bytes: int) -> int:
-        """Return how many entries each index may still get before it is full: below 0 if one is.
+        """Return how many more entries fit in each index of at most `max_bytes`; negative if one is full.
 
-        Full is an index without room for another entry within `max_bytes`; that of time keeps one more for `seal`.
+        An index without room for another entry is full; the time index keeps one more free, for `seal`.
         """
         offsets, times = self.offset_index.size_bytes, self.time_index.size_bytes
         return min((max_bytes - offsets) // 8 - 1, (max_bytes - times) // 12 - 2)
@@ -413,7 +412,7 @@ class Segment:
         return found
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
-        """Find the first record at or after `from_offset` with at least this timestamp."""
+        """Search for the first record at or after `from_offset` with at least this timestamp."""
         places = self.places(self._search_start(timestamp, from_offset))
         return (yield from find_first_record(self.file, places, timestamp, from_offset))
 
@@ -423,27 +422,27 @@ class Segment:
         if offset > from_offset:
             position = self.position_of(offset)
             place = next(self.places(position), None)
-            # A damaged entry does not agree with the batch that it leads to.
+            # A damaged entry does not match the batch that it points to.
             if place and place.base_offset <= offset and place.max_timestamp == indexed_timestamp:
                 return position
         return self.position_of(from_offset)
 
     def find_max_timestamp(self) -> Search[TimestampOffset | None]:
-        """Find the first record with the largest timestamp."""
+        """Search for the first record with the largest timestamp."""
         timestamp, last_offset = self.max_timestamp
         if timestamp < 0:
             return None
         return (yield from find_record(self.file, self.position_of(last_offset), timestamp, self.base_offset))
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """Return how long the segment has been filling when a record of `timestamp` arrives."""
+        """Return the segment's age, for `segment.ms`, when a record of `timestamp` arrives."""
         first = self._first_timestamp
         if first is None:
             first = self.first_timestamp
         return timestamp - first if first >= 0 and self.size_bytes else now_ms - self._created_ms
 
     def retention_timestamp(self) -> int:
-        """Return the largest timestamp, or when the file was last written if records have none."""
+        """Return the largest timestamp, or the file's last write if records have none, in ms."""
         timestamp = self.max_timestamp[0]
         return timestamp if timestamp >= 0 else self._disk.modified_ms(self.path)
 
@@ -451,15 +450,12 @@ class Segment:
 
     @property
     def unsynced_indexes(self) -> list[SparseIndex | TransactionIndex]:
-        """The indexes that are still to be synced, once `seal` has completed them.
-
-        Those of the segment that is appended to are made anew after a crash in any case.
-        """
+        """The indexes to sync, once `seal` has completed them; none of the active segment: a crash rebuilds those."""
         indexes = (self.offset_index, self.time_index, self._transaction_index) if self._sealed else ()
         return [index for index in indexes if index is not None and index.unsynced]
 
     def move_to(self, directory: str) -> None:
-        """Take note that the files lie in `directory` now."""
+        """Use the files in `directory`, to which they have been moved."""
         self.close_file()
         self.directory = directory
         self.offset_index.path = segment_path(directory, self.base_offset, OFFSET_INDEX_SUFFIX)
@@ -468,7 +464,7 @@ class Segment:
             self._transaction_index.path = segment_path(directory, self.base_offset, TRANSACTION_INDEX_SUFFIX)
 
     def release(self) -> None:
-        """Let go of memory and descriptors; a sealed segment only."""
+        """Free the memory and file descriptors of a sealed segment."""
         self.close_file()
         self.offset_index.release()
         self.time_index.release()
@@ -476,17 +472,17 @@ class Segment:
             self._transaction_index.release()
 
     def remove(self) -> None:
-        """Delete the files; the log's bytes stay readable for whoever holds a slice of them.
+        """Delete the files; slices of them stay readable.
 
-        Of a segment that is not the log's the `.log` file goes last: a crash must not leave indexes that would pass for
-        those of the segment whose place it was to take.
+        Of a segment that is not part of the log, the `.log` file is deleted last: a crash must not leave indexes that
+        would pass for those of the segment that it was to replace.
         """
         self.close_file()
         for kind in reversed(SEGMENT_SUFFIXES) if self.suffix else SEGMENT_SUFFIXES:
             self._disk.remove(self._path(kind))
 
     def mark_deleted(self) -> Iterator[str]:
-        """Rename the files out of the log's sight, one a step, and yield their paths for deletion later; OSError."""
+        """Rename the files to `.deleted`, one per step, and yield the new paths for a later deletion; raise OSError."""
         for kind in SEGMENT_SUFFIXES:
             path = self._path(kind)
             if self._disk.exists(path):
@@ -495,7 +491,7 @@ class Segment:
                 yield target
 
     def rename(self, suffix: str) -> None:
-        """Let the files end in `suffix` from now on; they stay open and in use."""
+        """Change the files' suffix to `suffix`; they stay open and in use."""
         before = [self._path(kind) for kind in SEGMENT_SUFFIXES]
         self.suffix = suffix
         for kind, source in zip(SEGMENT_SUFFIXES, before, strict=True):

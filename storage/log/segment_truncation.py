@@ -22,7 +22,7 @@ def prepare_truncation(segment: Segment, offset: int, index_interval_bytes: int)
 
 
 def _leads_to(segment: Segment, last_offset: int, at: int, position: int) -> bool:
-    """Return whether the batch at `at` ends with `last_offset`, and a later one, or the file's end, is at `position`."""
+    """Return whether the batch at `at` ends with `last_offset`, and a later one, or the file's end, at `position`."""
     if not 0 <= at < position:
         return False
     try:

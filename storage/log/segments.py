@@ -1,7 +1,7 @@
-"""The segments of one log in the order of their offsets; the last is the one being appended to.
+"""The segments of one log in offset order; the last one is the active segment (Kafka: `LogSegments`, `LocalLog`).
 
-The list is never empty. Each segment ends where the next begins, so whatever an offset asks for is found by
-bisecting the base offsets. What the offsets mean (log start, high watermark, epochs) is `log.py`'s.
+The list is never empty. Each segment ends where the next begins, so bisecting the base offsets finds the segment of any
+offset. Log start, high watermark and epochs belong to `log.py`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,7 +22,7 @@ from storage.log.transaction_index import AbortedTxn
 from storage.steps import Search
 
 _MAX_OFFSET = 2**63 - 1
-# About a millisecond's work, where the end of an index has to be read of each.
+# About 1 ms of work where the end of each index has to be read.
 _SEGMENTS_A_STEP = 64
 
 
@@ -39,10 +39,10 @@ class Segments:
     _calm_ms: int
 
     def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
-        """Take over the segments of `directory`, the last of them ready for appending."""
+        """Use the segments of `directory`, the last of which is ready for appending."""
         self._disk = disk
         self._directory = directory
-        self._aborting: list[Segment] | None = None  # the sealed ones with aborted transactions, once asked for
+        self._aborting: list[Segment] | None = None  # the sealed ones with aborted transactions; None: not known yet
         self._set(segments)
 
     @property
@@ -52,16 +52,16 @@ class Segments:
 
     @property
     def base_offsets(self) -> list[int]:
-        """Where each segment begins; not to be changed."""
+        """The base offset of each segment; not to be changed."""
         return self._bases
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of all batches."""
+        """The size of all batches in bytes."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, min_one: bool) -> FileSlice | None:
-        """Return whole batches of one segment from the one that holds `offset`, all ending below `limit_offset`.
+        """Return complete batches of one segment from the one that holds `offset`, all ending below `limit_offset`.
 
         None if there are none; otherwise as `Segment.read`.
         """
@@ -80,9 +80,9 @@ class Segments:
         return None
 
     def aborted(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
-        """Return the aborted transactions amid which `part` is, found from `offset` on and below `limit_offset`.
+        """Return the aborted transactions that overlap `part`, which was read for `offset` below `limit_offset`.
 
-        There may be some more among them that begin not long behind it.
+        The list may include some that begin shortly after it.
         """
         aborting = self._with_aborted()
         if not aborting:
@@ -111,7 +111,7 @@ class Segments:
         return sealed if self.active.transaction_index.is_empty else [*sealed, self.active]
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
-        """Find the first record at or after `from_offset` with at least this timestamp."""
+        """Search for the first record at or after `from_offset` with at least this timestamp."""
         for number, segment in enumerate(self._each(from_offset), 1):
             if segment.max_timestamp[0] >= timestamp:
                 found = yield from segment.find_timestamp(timestamp, from_offset)
@@ -122,17 +122,17 @@ class Segments:
         return None
 
     def find_max_timestamp(self) -> Search[TimestampOffset | None]:
-        """Find the first record with the largest timestamp of all."""
+        """Search for the first record with the largest timestamp."""
         for number, segment in enumerate(self._each(self._bases[0]), 1):
-            _max_timestamp(segment)  # is remembered
+            _max_timestamp(segment)  # cached by the segment
             if number % _SEGMENTS_A_STEP == 0:
                 yield None
         return (yield from max(self._segments, key=_max_timestamp).find_max_timestamp())
 
     def _each(self, offset: int) -> Iterator[Segment]:
-        """Yield the segments from the one that holds `offset` on, as they are when each one's turn comes.
+        """Yield the segments from the one that holds `offset` on, each looked up when its turn comes.
 
-        Others run in between: retention takes segments away, and compaction makes one of several.
+        The list may change in between: retention removes segments, and compaction replaces several by one.
         """
         following = [offset]
         while following:
@@ -141,10 +141,10 @@ class Segments:
             yield self._segments[number]
 
     def must_roll(self, config: LogConfig, size: int, last_offset: int, timestamp: int, now_ms: int) -> bool:
-        """Tell whether the active segment is too full or too old to take `size` bytes up to `last_offset`."""
+        """Return whether the active segment is too full or too old to append `size` bytes up to `last_offset`."""
         active = self.active
         filled = active.size_bytes
-        # Negative: the active segment begins beyond a large gap, and the append that it was made for failed.
+        # Negative: the active segment begins after a large gap, and the append that it was created for failed.
         if not 0 <= last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
             return True
         if filled + size <= self._calm_bytes and timestamp <= self._calm_ms and config is self._calm_config:
@@ -162,14 +162,14 @@ class Segments:
         return False
 
     def _jitter_ms(self, config: LogConfig) -> int:
-        """Spread the rolls of partitions that were made together, the same way at each start."""
+        """Return a jitter that spreads the rolls of partitions created together; the same at each start."""
         bound = min(config.segment_jitter_ms, config.segment_ms)
         return crc32c(self._directory.encode()) % bound if bound > 0 else 0
 
     def roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
-        """Complete the active segment and begin a new one at `base_offset`; an empty one is replaced.
+        """Seal the active segment and begin a new one at `base_offset`; an empty active segment is replaced.
 
-        On a `full` disk, where the caller deletes the active segment next, its indexes may stay incomplete.
+        On a `full` disk, where the caller deletes the sealed segment next, its indexes may stay incomplete.
         """
         active = self.active
         try:
@@ -187,16 +187,16 @@ class Segments:
                 active.remove()
 
     def prepare_truncation(self, offset: int, index_interval_bytes: int) -> None:
-        """Read what `truncate_to` needs, while nothing is changed: KafkaError if that cannot be read."""
+        """Read what `truncate_to` needs before anything changes; raise KafkaError if that cannot be read."""
         prepare_truncation(self._holding(offset), offset, index_interval_bytes)
 
     def truncate_to(self, offset: int) -> int:
         """Drop every batch that ends at or after `offset`, and return the end of the last one left.
 
-        `offset` does not lie before the first segment's start.
+        `offset` is not below the first segment's base offset.
         """
         cut = self._holding(offset)
-        # From the end backwards, so that a crash amid this leaves no hole.
+        # Last segment first, so that a crash in between leaves no gap.
         while self._segments[-1] is not cut:
             self._segments[-1].remove()
             self._set(self._segments[:-1])
@@ -206,21 +206,22 @@ class Segments:
         return self._segments[bisect_right(self._bases, offset) - 1]
 
     def remove_first(self, count: int) -> list[str]:
-        """Take the oldest segments out, never the active one; return their renamed files for deletion later."""
+        """Remove the oldest segments, never the active one; return their renamed files for a later deletion."""
         paths = _mark_deleted(self._segments[:count])
         self._set(self._segments[count:])
         return paths
 
     def move_to(self, directory: str) -> None:
-        """Take note that the files lie in `directory` now."""
+        """Use the files in `directory`, to which they have been moved."""
         self._directory = directory
         self._calm_config = None
         for segment in self._segments:
             segment.move_to(directory)
 
     def replace(self, old: Sequence[Segment], made: Segment) -> list[str]:
-        """Put `made` in the place of `old` neighbours; return their renamed files for deletion later."""
-        # From the start on: a crash amid this may leave what `made` has no batch of, but no value behind its tombstone.
+        """Replace the adjacent segments `old` by `made`; return their renamed files for a later deletion."""
+        # First segment first: a crash in between may leave batches that `made` dropped, but no value without its
+        # tombstone.
         paths = _mark_deleted(old)
         at = self._segments.index(old[0])
         self._set([*self._segments[:at], made, *self._segments[at + len(old) :]])
@@ -229,17 +230,17 @@ class Segments:
     def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:
         """Return the files to sync for the offsets from `start_offset` to below `end_offset` to be durable."""
         first = max(bisect_right(self._bases, start_offset) - 1, 0)
-        # Once it is complete, the last one has indexes that were cut maybe, even if it has no batch any more.
+        # A sealed last segment may have truncated indexes to sync, even if it has no batch any more.
         last = (bisect_right if self.active.unsynced_indexes else bisect_left)(self._bases, end_offset)
         return take_unsynced(self._disk, self._segments[first:last])
 
     def release(self) -> None:
-        """Let go of what the sealed segments hold in memory and open; they come back at their next use."""
+        """Free the memory and close the files of the sealed segments; their next use loads them again."""
         for segment in self._segments[:-1]:
             segment.release()
 
     def close_files(self) -> None:
-        """Let go of every file, though others may hold the log for long, as idle fetch sessions do."""
+        """Close every file, though the log may be referenced for long, for example by idle fetch sessions."""
         for segment in self._segments:
             segment.close_file()
 
@@ -247,7 +248,7 @@ class Segments:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        # Up to this size, and this timestamp, the active segment takes batches without a closer look.
+        # Up to this size and this timestamp the active segment takes batches without further checks.
         self._calm_bytes = self._calm_ms = 0
         self._calm_config = None
         self._aborting = None
@@ -255,9 +256,9 @@ class Segments:
 
 @contextmanager
 def no_way_back(state: str) -> Iterator[None]:
-    """Turn any OSError within into EIO, which takes the directory offline, also where the disk is only full.
+    """Turn any OSError within into EIO, which takes the directory offline, even where the disk is only full.
 
-    `state` says what the files are like now, which a start mends.
+    `state` describes the files' state for the message; the next start repairs it.
     """
     try:
         yield
@@ -266,7 +267,7 @@ def no_way_back(state: str) -> Iterator[None]:
 
 
 def _mark_deleted(segments: Sequence[Segment]) -> list[str]:
-    """Rename the files of segments, in order, and return their paths; OSError, EIO if that has begun."""
+    """Rename the files of segments, in order, and return their paths; raise OSError, or EIO once a file is renamed."""
     steps = (path for segment in segments for path in segment.mark_deleted())
     paths = [*islice(steps, 1)]
     with no_way_back("some files of a segment are renamed, others not"):
@@ -274,7 +275,7 @@ def _mark_deleted(segments: Sequence[Segment]) -> list[str]:
 
 
 def take_unsynced(disk: Disk, segments: Sequence[Segment]) -> list[File]:
-    """Return the files to sync for the content of `segments` to be durable, indexes once; OSError with none taken."""
+    """Return the files of `segments` to sync, and count their indexes as taken; raise OSError with none taken."""
     indexes = [index for segment in segments for index in segment.unsynced_indexes]
     files = [*(segment.file for segment in segments), *(disk.open_file(index.path) for index in indexes)]
     for index in indexes:

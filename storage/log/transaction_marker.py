@@ -1,8 +1,7 @@
-"""How a transaction ends in a partition: its coordinator has a control batch appended, the marker (KIP-98).
+"""Transaction markers: the control batch that completes a transaction in a partition (KIP-98).
 
-The marker is one record, commit or abort, with the coordinator's epoch, so that a coordinator that was succeeded is
-fenced. That the transaction is one that the coordinator knows is its own business; which offsets readers of committed
-records may see then is `ProducerState`'s.
+The marker is one record, commit or abort, with the coordinator's epoch, by which an earlier coordinator is fenced.
+Whether the transaction exists is the coordinator's concern; `ProducerState` computes the last stable offset.
 """
 
 from struct import Struct
@@ -27,7 +26,7 @@ _VERSION = 0
 
 
 def build_marker(producer_id: int, producer_epoch: int, marker: EndTxnMarker, now_ms: int) -> bytearray:
-    """Return the batch that ends the producer's transaction."""
+    """Return the control batch that completes the producer's transaction."""
     kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
     return build_batch(
         [(control_record_key(kind), _VALUE.pack(_VERSION, marker.coordinator_epoch))],
@@ -42,14 +41,14 @@ def build_marker(producer_id: int, producer_epoch: int, marker: EndTxnMarker, no
 def append_marker(
     log: Log, records: bytearray, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
 ) -> AppendInfo:
-    """Append a marker as the leader, with the next offset and its epoch set in place.
+    """Append a marker as the leader; its offset and leader epoch are set in place.
 
-    KafkaError as of `ProducerState.check_marker`, or KAFKA_STORAGE_ERROR, with nothing appended; InvariantError if
-    `records` are no marker.
+    Raise the KafkaError of `ProducerState.check_marker`, or KAFKA_STORAGE_ERROR, with nothing appended; InvariantError
+    if `records` is not a marker.
     """
     marker = end_txn_marker(records) if read_header(records).is_control else None
     if marker is None:
-        raise InvariantError(f"{log}: a batch that ends no transaction was to be appended as if it did")
+        raise InvariantError(f"{log}: not a transaction marker")
     append_time_ms = -1
     if log.config.timestamp_type == LOG_APPEND_TIME:
         append_time_ms = now_ms
