@@ -113,7 +113,10 @@ class LogDirectory:
             self._check_writable(f"{path}.tmp")
 
     def _check_writable(self, path: str) -> None:
-        """Raise OSError if the file `path` cannot be created in the directory, unless that is full; it is removed again."""
+        """Raise OSError if the file `path` cannot be created in the directory for another reason than a full disk.
+
+        The file is removed again.
+        """
         try:
             self._disk.open_file(path, create=True)
             self._disk.remove(path)

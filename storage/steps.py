@@ -17,7 +17,7 @@ Search: TypeAlias = Generator[Step, Any, T]
 
 
 def finish(search: Search[T]) -> T:
-    """Return the result of `search`; run all its steps at once."""
+    """Return the result of `search`; run all of its steps."""
     try:
         step = next(search)
         while True:

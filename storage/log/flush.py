@@ -81,7 +81,7 @@ class Flush:
         self._finish(self)
 
     def run(self) -> None:
-        """Sync and finish at once."""
+        """Sync and finish before returning."""
         self.sync()
         self.finish()
 

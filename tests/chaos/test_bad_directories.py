@@ -192,18 +192,18 @@ REFUSED: dict[str, tuple[Break, str, str]] = {
     "a snapshot that is not whole": (no_footer, ".checkpoint", "the snapshot has no footer"),
     "a damaged metadata log": (damaged_metadata, METADATA, "does not match its CRC-32C"),
     "batches of another format": (other_magic, f"{LOG}/", "begins with a batch of format version 3"),
-    "a segment that is missing": (lose_a_segment, f"{LOG}/", "a segment is missing; put its files back"),
-    "two segments that overlap": (overlap, f"{LOG}/", "two segments have the same offsets; move that one away"),
+    "a segment that is missing": (lose_a_segment, f"{LOG}/", "a segment is missing; restore its files"),
+    "two segments that overlap": (overlap, f"{LOG}/", "two segments have the same offsets; move away the one"),
     "a file in the place of a log": (
         lambda data: (shutil.rmtree(data / LOG), (data / LOG).write_text("")),  # type: ignore[func-returns-value]  # called for its effect
-        f"{LOG} is a file", "put that back, or move the file away",
+        f"{LOG} is a file", "restore the directory, or move the file away",
     ),
     "a directory in the place of a segment": (
-        segment_as_directory, f"{LOG}/", ".log is a directory, and has the name of a log's file: put that back",
+        segment_as_directory, f"{LOG}/", ".log is a directory, not a log file: restore the file",
     ),
     "a directory in the place of an index": (
         lambda data: ((data / LOG / f"{0:020d}.index").unlink(), (data / LOG / f"{0:020d}.index").mkdir()),  # type: ignore[func-returns-value]  # called for its effect
-        f"{LOG}/{0:020d}.index is a directory", "put that back, or move it away",
+        f"{LOG}/{0:020d}.index is a directory", "restore the file, or move the directory away",
     ),
     "a log start behind the end": (
         lambda data: (data / "log-start-offset-checkpoint").write_text("0\n1\nletters 0 1000\n"),

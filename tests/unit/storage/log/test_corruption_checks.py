@@ -127,7 +127,7 @@ def test_zeros_at_the_beginning_are_no_other_format(tmp_path: Path) -> None:
 
 def test_a_log_does_not_begin_behind_its_end(tmp_path: Path) -> None:
     written(tmp_path)
-    with pytest.raises(LogRefused, match="topic-0 begins at offset 11, but it ends at 10"):
+    with pytest.raises(LogRefused, match="topic-0 starts at offset 11, but the log ends at 10"):
         reopened(tmp_path, log_start_offset=11)
     assert reopened(tmp_path, log_start_offset=10).log_end_offset == 10
 
@@ -158,13 +158,13 @@ def test_a_directory_with_the_name_of_a_file_is_a_reason_not_to_open(tmp_path: P
     written(tmp_path)
     file(tmp_path, 8, suffix).unlink()
     file(tmp_path, 8, suffix).mkdir()
-    with pytest.raises(LogRefused, match=rf"{8:020d}{suffix} is a directory, .* put that back, or move it away"):
+    with pytest.raises(LogRefused, match=rf"{8:020d}{suffix} is a directory, .* restore the file, or move the directory away"):
         reopened(tmp_path)
 
 
 def test_a_file_in_the_place_of_a_known_log_is_a_reason_not_to_start() -> None:
     known = {("t", 0)}
-    with pytest.raises(LogRefused, match=r"^/data/t-0 is a file, and was a log's directory"):
+    with pytest.raises(LogRefused, match=r"^/data/t-0 is a file, but was a log's directory"):
         refuse_file("/data/t-0", known)
     for path in ("/data/notes-2024", "/data/notes.txt", "/t-0/meta.properties"):
         refuse_file(path, known)

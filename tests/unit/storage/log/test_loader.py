@@ -76,7 +76,7 @@ def test_recovery_says_what_it_has_cut_and_where(tmp_path: Path) -> None:
     data[size // 3 + 70] ^= 1
     file.write_bytes(data)
     again = open_log(tmp_path, clean=False)
-    said = f"{size // 3 * 2} bytes cut off, from the first damaged batch on, at byte {size // 3} of {file.name}"
+    said = f"{size // 3 * 2} bytes truncated, from the first damaged batch on, at byte {size // 3} of {file.name}"
     assert str(again.recovery) == said
     assert again.recovery.lost
 
@@ -87,7 +87,7 @@ def test_an_index_that_is_missing_is_no_loss(tmp_path: Path) -> None:
     log.close(NOW_MS)
     (tmp_path / "topic-0" / f"{0:020d}.index").unlink()
     again = open_log(tmp_path)
-    assert str(again.recovery) == "1 segment read through, for a missing or implausible index"
+    assert str(again.recovery) == "1 segment scanned, for a missing or implausible index"
     assert not again.recovery.lost
 
 
@@ -98,7 +98,7 @@ def test_small_files_that_are_begun_anew_are_told(tmp_path: Path, name: str) -> 
     log.close(NOW_MS)
     (tmp_path / "topic-0" / name).write_text("garbage")
     again = open_log(tmp_path)
-    assert f"{name} could not be read, and is begun anew" in str(again.recovery)
+    assert f"{name} could not be read, and was reset" in str(again.recovery)
     assert again.recovery.changed
     assert again.recovery.lost
 

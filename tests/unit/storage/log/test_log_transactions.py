@@ -119,7 +119,7 @@ def test_a_truncation_changes_nothing_if_the_index_that_it_would_cut_cannot_be_r
     index.write_bytes(b"rotten")
     before = {path: path.read_bytes() for path in folder.iterdir()}
     ends = log.log_start_offset, log.log_end_offset, log.size_bytes, len(log.segments)
-    with pytest.raises(KafkaError, match=f"{index}: 6 bytes: no whole number of entries"):
+    with pytest.raises(KafkaError, match=f"{index}: 6 bytes: not a multiple of the entry size"):
         log.truncate_to(offset)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes, len(log.segments)) == ends

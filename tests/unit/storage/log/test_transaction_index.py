@@ -160,14 +160,14 @@ def damaged(number: int, **fields: int) -> bytes:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (encode_entries(ENTRIES)[:-1], "101 bytes: no whole number of entries of 34"),
+        (encode_entries(ENTRIES)[:-1], "101 bytes: not a multiple of the entry size, 34"),
         (b"\0\1" + encode_entries(ENTRIES)[2:], "entry 0 is of unknown version 1"),
-        (damaged(0, last_offset=99), "entry 0 ends at 99, 100 is next"),
-        (damaged(1, last_offset=120), "entry 1 ends at 120, 121 is next"),
-        (damaged(1, producer_id=-1), "entry 1 is impossible"),
-        (damaged(2, first_offset=-1), "entry 2 is impossible"),
-        (damaged(2, first_offset=150), "entry 2 is impossible"),
-        (damaged(2, last_stable_offset=-1), "entry 2 is impossible"),
+        (damaged(0, last_offset=99), "entry 0 ends at 99, 100 or more is expected"),
+        (damaged(1, last_offset=120), "entry 1 ends at 120, 121 or more is expected"),
+        (damaged(1, producer_id=-1), "entry 1 is invalid"),
+        (damaged(2, first_offset=-1), "entry 2 is invalid"),
+        (damaged(2, first_offset=150), "entry 2 is invalid"),
+        (damaged(2, last_stable_offset=-1), "entry 2 is invalid"),
     ],
 )
 def test_what_cannot_be_an_index_is_named_and_stays_as_it_is(content: bytes, complaint: str, path: Path) -> None:
