@@ -80,7 +80,7 @@ class LogManager:
         """Whether the last shutdown closed every log cleanly."""
         return all(directory.clean for directory in self.directories)
 
-    # Life
+    # Start and shutdown
 
     def open(self) -> None:
         """Lock every directory and read its `meta.properties`; raise `AlreadyLocked` if another process holds one.
@@ -352,7 +352,7 @@ class LogManager:
         """Return whether `save_log_starts` has written everything that `delete_records` changed in `log`."""
         return self._checkpoints.log_starts_are_saved(self.directory_of(log))
 
-    # Upkeep
+    # Background tasks
 
     def due_flushes(self, now_ms: int) -> Iterator[Flush | None]:
         """Yield the flushes that are due, for the caller to `sync`, best in a thread, and `finish`; sometimes None."""
@@ -428,7 +428,7 @@ class LogManager:
         """Write the named checkpoint files, or all of them, of every directory that is online."""
         self._checkpoints.write(self.online, names)
 
-    # Parts
+    # Helpers
 
     def _open(
         self,

@@ -292,7 +292,7 @@ class Log:
         with self._directory.storage_errors():
             return (yield from while_same(search, lambda: (self._directory, self.cuts)))
 
-    # Trimming
+    # Truncation and retention
 
     def truncate_to(self, offset: int) -> bool:
         """Drop all records from `offset` on, where a follower diverged from its leader; return whether there were any.

@@ -158,7 +158,9 @@ def test_a_directory_with_the_name_of_a_file_is_a_reason_not_to_open(tmp_path: P
     written(tmp_path)
     file(tmp_path, 8, suffix).unlink()
     file(tmp_path, 8, suffix).mkdir()
-    with pytest.raises(LogRefused, match=rf"{8:020d}{suffix} is a directory, .* restore the file, or move the directory away"):
+    with pytest.raises(
+        LogRefused, match=rf"{8:020d}{suffix} is a directory, .* restore the file, or move the directory away"
+    ):
         reopened(tmp_path)
 
 
