@@ -1,5 +1,5 @@
 # ruff: noqa: D102 - the protocols document the methods
-"""The disk seam: the only module that opens, writes, syncs and renames files.
+"""The disk seam: the broker opens, writes, syncs and renames files only here.
 
 The rest of storage uses the protocols `Disk` and `File`; `OsDisk` implements them, and so does a simulation. A `File`
 closes its descriptor when its last reference is dropped, so a segment can be deleted while a slow fetch still sends

@@ -205,7 +205,7 @@ class LogMoves:
         return move
 
     def cancel(self, log: Log) -> None:
-        """End a move where it is: delete the copy, or once that has taken over, the old files."""
+        """End a move: delete the copy or, once that has taken over, the old files."""
         move = self._moves.pop(log, None)
         if move is None:
             return

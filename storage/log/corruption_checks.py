@@ -40,7 +40,7 @@ class LogRefused(Exception):  # noqa: N818 - a refusal, not a malfunction
 
 
 def refuse_newer(error: CheckpointError) -> None:
-    """Raise LogRefused if a file is of a later version, rather than damaged."""
+    """Raise LogRefused if a file has a later version, rather than being damaged."""
     if error.is_newer:
         raise LogRefused(f"{error}: it has a later version; start the broker that wrote it, or restore the file")
 

@@ -39,8 +39,8 @@ class Flushes:
     ) -> Flush:
         """Return a flush that makes everything below `end_offset` durable.
 
-        It syncs `files`, those of the flushes in progress, the log's directory `path` if names in it have changed, by
-        `names` or before, and `home` if the log's directory is new. `cuts` and `finish` are as for `Flush`.
+        It syncs `files`, those of the flushes in progress, the log's directory `path` if names in it are new (`names`,
+        or since the last flush), and `home` if the log's directory is new. `cuts` and `finish` are as for `Flush`.
         """
         directories = []
         if names or self._names_unsynced:

@@ -70,7 +70,7 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
     except StructError:
         raise SnapshotError("version", f"truncated producer snapshot: {count_of(len(data), 'byte')}") from None
     if version != VERSION:
-        raise SnapshotError("version", f"producer snapshot of unknown version {version}")
+        raise SnapshotError("version", f"unknown producer snapshot version {version}")
     body = memoryview(data)[_VERSION_AND_CRC.size :]
     if crc != crc32c(body):
         raise SnapshotError("crc", "the producer snapshot's CRC-32C does not match its content")

@@ -72,7 +72,7 @@ def decode_entries(data: Buffer, base_offset: int) -> list[AbortedTxn]:
     for number, (version, *fields) in enumerate(_ENTRY.iter_unpack(data)):
         entry = AbortedTxn(*fields)
         if version != VERSION:
-            raise TransactionIndexError(f"entry {number} is of unknown version {version}")
+            raise TransactionIndexError(f"entry {number} has unknown version {version}")
         if entry.last_offset < following:
             raise TransactionIndexError(f"entry {number} ends at {entry.last_offset}, {following} or more is expected")
         if min(entry) < 0 or entry.first_offset >= entry.last_offset:

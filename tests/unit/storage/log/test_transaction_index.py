@@ -161,7 +161,7 @@ def damaged(number: int, **fields: int) -> bytes:
     ("content", "complaint"),
     [
         (encode_entries(ENTRIES)[:-1], "101 bytes: not a multiple of the entry size, 34"),
-        (b"\0\1" + encode_entries(ENTRIES)[2:], "entry 0 is of unknown version 1"),
+        (b"\0\1" + encode_entries(ENTRIES)[2:], "entry 0 has unknown version 1"),
         (damaged(0, last_offset=99), "entry 0 ends at 99, 100 or more is expected"),
         (damaged(1, last_offset=120), "entry 1 ends at 120, 121 or more is expected"),
         (damaged(1, producer_id=-1), "entry 1 is invalid"),
