@@ -100,5 +100,5 @@ class TestFindAborted:
         log.segments[0].release()
         path = next(Path(log.directory).glob("*.txnindex"))
         path.write_bytes(b"\xff" * 34)
-        with pytest.raises(KafkaError, match="txnindex: entry 0 is of unknown version -1"):
+        with pytest.raises(KafkaError, match="txnindex: entry 0 has unknown version -1"):
             finish(find_aborted(log.segments, 2))
