@@ -429,7 +429,7 @@ class Broker:
         all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
         with suppress(TimeoutError):  # wait at most half the time for group commits, then expire the requests
             await asyncio.wait_for(self.replicas.group_commit.drain(), _STOP_TIMEOUT_S / 2)
-        self.purgatory.run(float("inf"))  # expire: no event will complete the deferred operations any more
+        self.purgatory.expire_all()  # expire: no event will complete the deferred operations any more
         await all_answered
         if self.monitor is not None:
             await self.monitor.stop()

@@ -142,3 +142,8 @@ class Purgatory:
             if not operation.done:
                 operation.expire()
                 left -= 1
+
+    def expire_all(self) -> None:
+        """Notify the watchers of the keys woken so far, let them act, and expire every operation that is left."""
+        while self._woken or self._told or self._deadlines:
+            self.run(float("inf"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.runtime.purgatory import CHANGED, Purgatory
+from broker.runtime.purgatory import CHANGED, EXPIRED_A_RUN, Purgatory
 
 
 @dataclass(eq=False)
@@ -199,3 +199,11 @@ def test_deadlines_of_finished_operations_do_not_pile_up(bench: Bench) -> None:
     for number in range(10_000):
         bench.purgatory.expire_at(Waiter(done=number % 100 != 0), 1e6 + number)
     assert len(bench.purgatory._deadlines) < 1000
+
+
+def test_at_a_stop_every_operation_expires_however_many_there_are(bench: Bench) -> None:
+    operations = [Waiter() for _ in range(3 * EXPIRED_A_RUN)]
+    for operation in operations:
+        bench.purgatory.expire_at(operation, 1e9)
+    bench.purgatory.expire_all()
+    assert all(operation.events == ["expire"] for operation in operations)
