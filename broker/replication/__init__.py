@@ -1,1 +1,1 @@
-"""Partitions and their replicas: led, followed, copied, and counted as committed."""
+"""Partitions and their replicas: leader and follower roles, replica fetching, the ISR and the high watermark."""

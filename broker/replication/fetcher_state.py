@@ -1,42 +1,41 @@
-"""What a follower asks one leader for, and what it makes of the answers.
+"""Fetch state for one leader (Kafka: `AbstractFetcherThread`): the next request, and the handling of responses.
 
-Theory of operation. All partitions that are followed from one leader share its fetches, in an incremental session
-(KIP-227): a fetch names only the partitions of which there is something new to say, and is answered with those that
-have something new. A partition at which nothing happens costs nothing. One request is under way at a time, or two where
-one waits at the leader for records while there are partitions to be named: the second one ends its wait
-(`broker.fetch_sessions`). Each partition is in one of these states:
+Theory of operation. All partitions followed from one leader share its fetches, in an incremental session (KIP-227): a
+request names only the partitions whose fetch state changed, and a response only those with news. An idle partition
+costs nothing. One request is in flight at a time, or two: while one waits at the leader for records, a second one that
+names partitions ends its wait (`broker.replication.fetch_sessions`). Each partition is in one of these states:
 
-    to be named   it is new, or its log's end or start moved: the next fetch says from where on
-    asked         the leader knows from which offset on, in which leader epoch, and the last record's epoch
-    pausing       it failed: not in the session until its pause is over
-    lost          the leader has nothing at its offset (OFFSET_OUT_OF_RANGE): the ends of the leader's log are asked for
-    stopped       its epoch is fenced, or its own disk has failed: until `follow` gives a newer epoch
+    to name     new, or its log's end or start moved: the next fetch carries its fetch offset
+    requested   the leader has its fetch offset, leader epoch and last fetched epoch
+    delayed     it failed: out of the session until its backoff ends
+    lost        OFFSET_OUT_OF_RANGE: ListOffsets requests the ends of the leader's log
+    stopped     its epoch is fenced, or its disk failed: until `follow` passes a newer epoch
 
-What comes back for `asked`, unless that was in an earlier leader epoch, in which case it is dropped (an answer to an
-earlier request of this epoch brings the high watermark alone):
+Results for a requested partition. One from an earlier leader epoch is dropped. One for an earlier request of this epoch
+is used for the high watermark alone:
 
-    records              appended, unless another answer has brought them already               -> to be named
-    a diverging epoch    the log is cut where it parts from the leader's (KIP-595), or begins
-                         anew where the leader's starts if it parts before that; unless
-                         many were with the same answer                                          -> to be named
-                         nothing is left to cut                                                  -> pausing
+    records              appended, unless an earlier response already brought them               -> to name
+    a diverging epoch    truncated to where the log diverges from the leader's (KIP-595), or
+                         reset to the leader's log start if it diverges below that; unless
+                         `CUTS_AN_ANSWER` of this response already were                          -> to name
+                         nothing is left to truncate                                             -> delayed
     OFFSET_OUT_OF_RANGE                                                                          -> lost
-    FENCED_LEADER_EPOCH  metadata of a newer epoch is to come                                    -> stopped
-    any other error      the leader may not know yet that it leads, or know the topic, or fails  -> pausing
-    a later log start    saved before it is told; if the own disk is full                        -> pausing
+    FENCED_LEADER_EPOCH  the metadata of a newer epoch will follow                               -> stopped
+    any other error      the leader may lack the newest metadata, or fail                        -> delayed
+    a later log start    saved before it is sent to the leader; if the disk is full              -> delayed
 
-    lost                 the leader ends before: cut there, as after an unclean election         -> to be named
-                         the leader starts behind: dropped, to go on at the leader's start       -> to be named
+    lost                 the leader's log ends below: truncated to there (unclean election)      -> to name
+                         the leader's log starts above: reset to the leader's log start          -> to name
 
-Pauses double from `FIRST_PAUSE_MS` to `replica.fetch.backoff.ms`: right after an election it is a matter of
-milliseconds until the leader knows of it too.
+The backoff doubles from `FIRST_PAUSE_MS` to `replica.fetch.backoff.ms`: after an election the new leader usually has
+the metadata within milliseconds.
 
-A leader answers before `max_wait_ms` only if it has something new. Whatever makes it answer early with nothing new
-must not become a busy loop between two brokers: after `FRUITLESS_FETCHES` such answers in a row the fetcher pauses as
-it does after a lost connection, and logs that once.
+A leader responds before `max_wait_ms` only with news. A bug that makes it respond early without news must not cause a
+busy loop between two brokers: after `FRUITLESS_FETCHES` such responses in a row the fetcher backs off as after a lost
+connection, and logs that once.
 
-Pure but for the logs: `fetcher` sends, `replica_copy` says what becomes of a log, `replication`
-who leads what.
+Pure but for the logs: `replica_fetcher` sends, `follower_replica` changes a log, `replica_fetcher_manager` decides
+which partitions are followed.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_MS = 20
 FRUITLESS_FETCHES = 3
-"""From which fetch in a row on that brings nothing new too early, the fetcher backs off. A few come of races."""
-NO_PROGRESS = "fetches are answered at once with nothing new; backing off"
+"""Number of consecutive early responses without news after which the fetcher backs off; races cause a few."""
+NO_PROGRESS = "fetch responses come early and without news; backing off"
 CUTS_AN_ANSWER = 16
-"""How many logs are cut in the turn of the loop that an answer takes; each is synced."""
+"""How many logs are truncated, and synced, for one response, within one turn of the loop."""
 FETCH_FROM_VERSION = 17
 
 _LATEST, _EARLIEST = -1, -2
@@ -82,7 +81,7 @@ _Fetched = FetchResponse.Topic.Partition
 
 
 class FetchLimits(NamedTuple):
-    """The broker's `replica.fetch.*`: sizes in bytes, times in ms."""
+    """The broker's `replica.fetch.*` settings: sizes in bytes, times in ms."""
 
     max_bytes: int = 1 << 20
     response_max_bytes: int = 10 << 20
@@ -92,29 +91,29 @@ class FetchLimits(NamedTuple):
 
 
 class _Followed:
-    """One partition of the leader."""
+    """Fetch state of one partition (Kafka: `PartitionFetchState`)."""
 
     __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "first_asked_in", "lag", "lost")
 
     def __init__(self, copy: ReplicaCopy) -> None:
         self.copy = copy
         self.asked = NO_OFFSET
-        """From where on the leader was asked, in the session that there is."""
+        """The fetch offset that the leader has in this session."""
         self.asked_in = 0
-        """The number of the request that said so; an answer to an earlier one is not to it."""
+        """The number of the request with that offset; responses to earlier requests do not apply to it."""
         self.first_asked_in = 0
-        """The number of the first request that named it in this leader epoch."""
+        """The number of the first request in this leader epoch that named the partition."""
         self.failures = 0
         self.lag = 0
         """Records between the end of this log and the high watermark in the leader's latest response."""
         self.complaint = ""
-        """What was said of the last failure here; each try may fail with the same."""
+        """The last error logged for this partition; a repetition is not logged."""
         self.lost = _LATEST
-        """Which end of the leader's log is to be asked for next, as a timestamp of ListOffsets."""
+        """Which end of the leader's log to request next, as a timestamp of ListOffsets."""
 
 
 class Fetching:
-    """The followed partitions of one leader."""
+    """The partitions followed from one leader."""
 
     def __init__(
         self,
@@ -124,7 +123,7 @@ class Fetching:
         save_log_starts: Callable[[], None],
         remark: Callable[[str], None],
     ) -> None:
-        """`save_log_starts` is called when logs have come to start later, `remark` with what somebody ought to read."""
+        """`save_log_starts` is called when log starts have moved; `remark` logs a message for the operator."""
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._limits = limits
@@ -139,15 +138,15 @@ class Fetching:
         self._session_id = _NO_SESSION
         self._session_epoch = _NEW_SESSION
         self._under_way: deque[tuple[FetchRequest | ListOffsetsRequest, int]] = deque()
-        """Requests without an answer, and when each was sent, in ms."""
+        """Requests in flight, each with its send time in ms."""
         self._answers = 0
         self._cuts_left = 0
         self._failures = 0
         self._not_before_ms = 0
         self._progressed = False
-        """Whether the answer that is being taken changed a log or what the next request asks for."""
+        """Whether the response being handled changed a log or the next request, or did not come early."""
         self._fruitless = 0
-        """How many fetches in a row were answered early with nothing new."""
+        """Number of consecutive early responses without news."""
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -156,10 +155,10 @@ class Fetching:
         """Yield each followed partition with its lag in records."""
         return ((followed.copy.partition, followed.lag) for followed in self._followed.values())
 
-    # Who is followed.
+    # Followed partitions.
 
     def follow(self, copy: ReplicaCopy) -> None:
-        """Fetch a partition in the leader epoch of `copy`; in place of what it was followed in, if it was."""
+        """Fetch a partition in the leader epoch of `copy`, instead of any older epoch."""
         key = (copy.partition.topic_id, copy.partition.index)
         known = self._followed.get(key)
         if known is not None and known.copy.leader_epoch == copy.leader_epoch:
@@ -169,11 +168,11 @@ class Fetching:
         self._name(key, followed)
 
     def unfollow(self, topic_id: bytes, index: int) -> None:
-        """Fetch a partition no more; what is under way for it is dropped when it comes."""
+        """Stop fetching a partition; results in flight for it are dropped."""
         self._drop((topic_id, index))
 
     def tell(self, topic_id: bytes, index: int) -> None:
-        """Tell the leader of a change of this replica's log that did not come from it: it starts later."""
+        """Send the leader this replica's new log start, which moved locally."""
         followed = self._followed.get((topic_id, index))
         if followed is not None and followed.asked != NO_OFFSET:
             self._name((topic_id, index), followed)
@@ -203,7 +202,7 @@ class Fetching:
         heappush(self._pausing, (due_ms, self._pauses, key, followed))
 
     def _resume(self, now_ms: int) -> None:
-        """Name what has paused for long enough."""
+        """Name the partitions whose backoff has ended."""
         unsaved: list[tuple[Key, _Followed]] = []
         while self._pausing and self._pausing[0][0] <= now_ms:
             _, _, key, followed = heappop(self._pausing)
@@ -217,11 +216,11 @@ class Fetching:
     def _pause_ms(self, failures: int) -> int:
         return min(FIRST_PAUSE_MS << min(failures, 16), self._limits.backoff_ms)
 
-    # Asking.
+    # Requests.
 
     @property
     def due_ms(self) -> int | None:
-        """Return from when on `next_request` may have something; None while it waits for an answer, or for nothing."""
+        """Return when `next_request` may have a request; None while it waits for a response, or has nothing to do."""
         if self._to_name or (not self._under_way and (self._lost or self._asks_for_any)):
             due_ms = self._not_before_ms
         elif self._pausing:
@@ -241,7 +240,7 @@ class Fetching:
         return any(followed.asked != NO_OFFSET for followed in self._followed.values())
 
     def next_request(self, broker_epoch: int, now_ms: int) -> FetchRequest | ListOffsetsRequest | None:
-        """Return what to send now, in this broker's incarnation, to be followed by `answered`; None if nothing is."""
+        """Return the request to send now, or None; `answered` follows each one. `broker_epoch` is this broker's."""
         if not self._may_ask or now_ms < self._not_before_ms:
             return None
         self._resume(now_ms)
@@ -318,10 +317,10 @@ class Fetching:
             )
         return ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values()))
 
-    # Answers.
+    # Responses.
 
     def answered(self, response: Message | None, now_ms: int) -> None:
-        """Take the answer to the oldest request under way; None if there is none, and the connection was lost."""
+        """Handle the response to the oldest request in flight; None if there is none, as after a lost connection."""
         _, sent_ms = self._under_way.popleft()
         self._answers += 1
         self._progressed = now_ms - sent_ms >= self._limits.max_wait_ms // 2
@@ -333,15 +332,15 @@ class Fetching:
             self._go_on(response.session_id)
             self._take(response, now_ms)
             self._pace(now_ms)
-        elif not self._under_way:  # else it is ended by the one that follows, or that fails likewise
+        elif not self._under_way:  # else the request behind it starts a new session, or fails likewise
             self._begin_anew(response, now_ms)
         elif isinstance(response, FetchResponse) and response.error_code not in _SESSION_ERRORS:
-            for key, followed in self._followed.items():  # the leader may take it for told
+            for key, followed in self._followed.items():  # the leader may count its news as delivered
                 if followed.asked != NO_OFFSET:
                     self._name(key, followed)
 
     def _go_on(self, session_id: int) -> None:
-        """Go on in the session that the leader says it has, if it has one."""
+        """Continue the session that the leader returned, if any."""
         if session_id == _NO_SESSION:
             self._session_epoch = _NEW_SESSION
         elif self._session_epoch == _NEW_SESSION:
@@ -349,7 +348,7 @@ class Fetching:
         self._session_id = session_id
 
     def _pace(self, now_ms: int) -> None:
-        """Back off if the leader answers early again and again, and nothing comes of it."""
+        """Back off if the leader keeps responding early without news."""
         if self._progressed:
             self._fruitless = 0
             return
@@ -360,7 +359,7 @@ class Fetching:
             self._not_before_ms = now_ms + self._pause_ms(self._fruitless - FRUITLESS_FETCHES)
 
     def _begin_anew(self, response: Message | None, now_ms: int) -> None:
-        """Begin another session: at once if nothing but the session was wrong, else after a pause."""
+        """Start a new session: at once after a session error, else after a backoff."""
         code = response.error_code if isinstance(response, FetchResponse) else ErrorCode.NONE
         self._session_epoch = _NEW_SESSION
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
@@ -369,7 +368,7 @@ class Fetching:
             self._pace(now_ms)
         else:
             if code != ErrorCode.NONE:
-                self._remark(f"a fetch failed with {ErrorCode(code).name}")
+                self._remark(f"fetch failed: {ErrorCode(code).name}")
             self._not_before_ms = now_ms + self._pause_ms(self._failures)
             self._failures += 1
 
@@ -381,8 +380,8 @@ class Fetching:
                 key = (topic.topic_id, fetched.partition_index)
                 followed = self._followed.get(key)
                 if followed is None or followed.asked == NO_OFFSET or followed.asked_in > self._answers:
-                    # No longer followed, or asked for anew since. If the next request takes it out of the session, an
-                    # early answer about it is no sign of a busy loop.
+                    # No longer followed, or requested again since. If the next request removes it from the session, an
+                    # early response about it does not indicate a busy loop.
                     self._progressed |= key in self._to_forget
                     if followed is not None and 0 < followed.first_asked_in <= self._answers:
                         followed.copy.learn_high_watermark(fetched)
@@ -396,7 +395,7 @@ class Fetching:
             self._save_starts(moved, now_ms)
 
     def _save_starts(self, moved: list[tuple[Key, _Followed]], now_ms: int) -> None:
-        """Save where logs start; the leader is to be told of no start that a crash would take back."""
+        """Save log starts to disk: the leader must not get one that a crash would undo."""
         try:
             self._save_log_starts()
         except KafkaError as error:
@@ -406,7 +405,7 @@ class Fetching:
                     self._stop_or_pause(key, followed, now_ms)
 
     def _take_one(self, key: Key, followed: _Followed, fetched: _Fetched, now_ms: int) -> bool:
-        """Take over what the leader says of one partition; say whether its log starts later."""
+        """Handle the leader's result for one partition; return whether its log start moved."""
         code, copy, diverging = fetched.error_code, followed.copy, fetched.diverging_epoch
         if code != ErrorCode.NONE:
             self._refused(key, followed, code, now_ms)
@@ -415,23 +414,23 @@ class Fetching:
             before, start, last_epoch = copy.end_offset, copy.start_offset, copy.last_epoch
             if followed.asked != before:
                 return False
-            if not self._cuts_left:  # it is said again when it is named again
+            if not self._cuts_left:  # naming it again brings the same result
                 self._name(key, followed)
                 return False
             self._cuts_left -= 1
             end_offset = copy.part(diverging.epoch, diverging.end_offset, fetched.log_start_offset)
             if copy.start_offset > start:
-                self._remark(f"{copy} parts from its leader's log, and begins anew at {end_offset}, where that starts")
+                self._remark(f"{copy} diverges below the leader's log start; reset to {end_offset}")
             elif end_offset < before:
-                self._remark(f"{copy} is cut from {before} to {end_offset}, where it parts from its leader's log")
+                self._remark(f"{copy} truncated from {before} to {end_offset}, where it diverges from the leader's log")
             if end_offset == before and copy.last_epoch == last_epoch:
-                self._pause(key, followed, now_ms)  # the leader would say the same again
+                self._pause(key, followed, now_ms)  # the leader would return the same again
             else:
                 self._progressed = True
                 self._name(key, followed)
             return False
         start = copy.start_offset
-        if followed.asked != copy.end_offset:  # these records are here already
+        if followed.asked != copy.end_offset:  # the log already has these records
             return copy.learn(fetched.high_watermark, fetched.log_start_offset)
         whole = copy.append(cast("Buffer", fetched.records or b""), fetched.log_start_offset)
         moved = copy.learn(fetched.high_watermark, fetched.log_start_offset)
@@ -441,7 +440,7 @@ class Fetching:
             self._progressed = True
             self._name(key, followed)
         elif fetched.records:
-            self._pause(key, followed, now_ms)  # of a newer epoch than is known here, or not even one batch
+            self._pause(key, followed, now_ms)  # records of an epoch above `leader_epoch`, or a partial batch
         return moved
 
     def _refused(self, key: Key, followed: _Followed, code: int, now_ms: int) -> None:
@@ -455,7 +454,7 @@ class Fetching:
             self._pause(key, followed, now_ms)
 
     def _failed_here(self, key: Key, followed: _Followed, error: KafkaError | DecodeError, now_ms: int) -> None:
-        """Stop where the own disk has failed; try again where the leader's bytes were no good."""
+        """Stop if the local disk failed; retry if the leader's bytes were invalid."""
         self._complain(followed, f"{followed.copy}: {error}")
         self._stop_or_pause(key, followed, now_ms)
 
@@ -489,12 +488,12 @@ class Fetching:
             followed.lost = _EARLIEST
             self._lost[key] = followed
         elif which == _LATEST:
-            self._remark(f"{copy} is cut from {copy.end_offset} to {offset}, where its leader's log ends")
+            self._remark(f"{copy} truncated from {copy.end_offset} to {offset}, the end of the leader's log")
             copy.cut(offset)
             self._name(key, followed)
         elif offset > copy.end_offset:
-            self._remark(f"{copy} ends at {copy.end_offset} and begins anew at {offset}, where its leader's log does")
+            self._remark(f"{copy} ends at {copy.end_offset}, below the leader's log start; reset to {offset}")
             copy.restart(offset)
             self._name(key, followed)
         else:
-            self._pause(key, followed, now_ms)  # it is in range by now
+            self._pause(key, followed, now_ms)  # the fetch offset is in range again

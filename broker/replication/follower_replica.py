@@ -1,15 +1,15 @@
-"""A follower's replica, as what its leader says changes it.
+"""A follower's replica: the appends, truncations and offsets that its leader's responses cause.
 
-The log takes the leader's batches as they are, and its end is what the leader is asked for next. It is cut only where
-the leader's log turns out to part from it, by leader epochs and never down to its own high watermark (KIP-101,
-KIP-279); its high watermark and its start follow the leader's, as far as its own records reach.
+The log stores the leader's batches unchanged; its end is the next fetch offset. It is truncated only where it diverges
+from the leader's log, by leader epochs and never below its own high watermark (KIP-101, KIP-279). Its high watermark
+and its start follow the leader's, as far as its own records reach.
 
-A leader forgets the epochs of records that it has deleted. It cannot tell where a log diverged that parts from its own
-before its log start, and returns that start. The follower then keeps nothing: records below the leader's start are
-deleted everywhere, its own there may be others than were committed, and its last batch may end inside one of the
-leader's.
+A leader forgets the epochs of deleted records. If a log diverges below the leader's log start, the leader cannot
+determine where, and returns its log start. The follower then drops all of its records: those below the leader's start
+are deleted everywhere, those of its own there may differ from the committed ones, and its last batch may end inside one
+of the leader's.
 
-Pure but for its log. When what is asked is `fetching`'s.
+Pure but for its log. `fetcher_state` decides what is requested.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReplicaCopy:
         now_ms: Callable[[], int],
         changed: Callable[[Partition], None],
     ) -> None:
-        """Call `changed` after each change of what a reader could see; `now_ms` is the time of day."""
+        """`changed` is called after each change that a reader could see; `now_ms` returns the wall clock."""
         self.partition = partition
         self.leader = partition.leader
         self.leader_epoch = partition.leader_epoch
@@ -55,7 +55,7 @@ class ReplicaCopy:
 
     @property
     def end_offset(self) -> int:
-        """Return the offset that comes next."""
+        """Return the log end offset: the next fetch offset."""
         return self.partition.log.log_end_offset
 
     @property
@@ -65,17 +65,17 @@ class ReplicaCopy:
 
     @property
     def start_is_saved(self) -> bool:
-        """Say whether a crash would leave the log's start where it is."""
+        """Return whether the log start would survive a crash."""
         return self._logs.log_start_is_saved(self.partition.log)
 
     @property
     def last_epoch(self) -> int:
-        """Return the newest leader epoch of which the log knows, -1 if there is none."""
+        """Return the latest leader epoch in the log, -1 if there is none."""
         latest = self.partition.log.leader_epochs.latest
         return NO_EPOCH if latest is None else latest
 
     def append(self, records: Buffer, leader_start: int = NO_OFFSET) -> bool:
-        """Append batches of the leader, whose log starts at `leader_start`; return whether there was a whole one.
+        """Append batches of the leader, whose log starts at `leader_start`; return whether at least one was complete.
 
         KafkaError and DecodeError: nothing was appended.
         """
@@ -88,10 +88,10 @@ class ReplicaCopy:
         return self.end_offset > before
 
     def _begin_within(self, records: Buffer) -> None:
-        """Begin at the base offset of the leader's first batch if the leader's log starts inside it.
+        """If the leader's log starts inside its first batch, reset this log to that batch's base offset.
 
-        Everything in the log, if anything, is below the leader's start. A log with the same records would not end
-        inside a batch, so they are dropped. What the batch has below the start goes as soon as `learn` gets that.
+        Any records in this log are below the leader's start. A log with the leader's records would not end inside a
+        batch, so they are dropped. `learn` removes the part of the batch below the leader's start.
         """
         end = self.end_offset
         for _, header in iter_batches(records):
@@ -100,7 +100,7 @@ class ReplicaCopy:
             break
 
     def learn(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Follow the leader's high watermark and log start; say whether the log starts later, which is to be saved."""
+        """Apply the leader's high watermark and log start; return whether the log start moved and has to be saved."""
         log = self.partition.log
         before = log.high_watermark, log.log_start_offset
         if high_watermark > before[0]:
@@ -113,17 +113,18 @@ class ReplicaCopy:
         return log.log_start_offset > before[1]
 
     def learn_high_watermark(self, fetched: _Fetched) -> None:
-        """Take only the high watermark of a late answer in this leader epoch: the leader does not repeat it."""
+        """Apply only the high watermark of a late result in this leader epoch: the leader does not repeat it."""
         if fetched.error_code == ErrorCode.NONE and fetched.diverging_epoch.end_offset == NO_OFFSET:
             self.learn(fetched.high_watermark, self.start_offset)
 
     def part(self, epoch: int, end_offset: int, leader_start: int = NO_OFFSET) -> int:
-        """Drop what the leader does not have, whose log has `epoch` up to `end_offset`; return the new end.
+        """Truncate what the leader does not have, whose log has `epoch` up to `end_offset`; return the new end offset.
 
-        `epoch` is the leader's last up to the one that this log ends in. If it is unknown here too, this log's last
-        one before it ends may still be in doubt: the next fetch, which names that, tells. If nothing but records below
-        `leader_start` would be left, drop them too, and begin anew there; but not those of a member of the ISR, which
-        has all that is committed, and so the same records below the leader's start, and producers to remember.
+        `epoch` is the leader's largest epoch not above this log's last one. If this log lacks it, the log is truncated
+        to the end of its largest epoch below; that may diverge too, which the next fetch determines. If only records
+        below `leader_start` would remain, the log is reset to `leader_start`. A member of the ISR that would end
+        exactly there keeps its records: it has all committed records, so the same ones below the leader's start, and
+        the producer state.
         """
         partition = self.partition
         log, in_sync = partition.log, partition.node_id in partition.isr
@@ -139,16 +140,16 @@ class ReplicaCopy:
         return log.log_end_offset
 
     def cut(self, end_offset: int) -> None:
-        """Drop everything from `end_offset` on, and leader epochs that begin there though no record does."""
+        """Truncate the log to `end_offset`, and drop the leader epochs that start there, even those without records."""
         log = self.partition.log
         if end_offset < log.log_end_offset:
             self._logs.truncate_to(log, end_offset)
         else:
-            log.truncate_to(end_offset)  # the checkpoint files say nothing of epochs
+            log.truncate_to(end_offset)  # only epochs: the checkpoint files do not change
         self._changed(self.partition)
 
     def restart(self, offset: int) -> None:
-        """Drop everything, and go on at `offset`: the leader has nothing before it any more."""
+        """Drop all records, and continue at `offset`, the leader's log start."""
         self._logs.truncate_fully_and_start_at(self.partition.log, offset)
         self.partition.log_start_seen = offset
         self._changed(self.partition)

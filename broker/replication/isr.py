@@ -1,16 +1,16 @@
-"""Who is in sync with a leader: which followers are to leave the ISR now, and which may join it.
+"""The ISR rules (Kafka: `Partition.maybeShrinkIsr`, `maybeExpandIsr`): which followers leave it and which may join it.
 
-    leaves   a member that has been behind the leader's end for longer than `replica.lag.time.max.ms`
-    joins    a replica that has all that is committed, and all from before this leader's epoch, so that no leader
-             elected from the ISR can lack a committed record, and none of what was deleted, so that no such leader
-             can bring that back; that would not have to leave again at once, be it that nobody is there any more;
-             and whose broker is alive in the very incarnation that fetches (KIP-903): one that came back with less
-             on its disk says so by another broker epoch
-    awaited  a replica that may join but for a few records: the high watermark waits for it as for a member. Where
-             the ISR is the leader alone, that would otherwise always be at the leader's end, and nobody reach it
+    leaves   a member behind the leader's end for longer than `replica.lag.time.max.ms`
+    joins    a replica whose log end offset is at least the high watermark and the start offset of this leader's
+             epoch, so no leader elected from the ISR can lack a committed record; whose log start offset is at
+             least the leader's, so no such leader brings deleted records back; that would not leave again at
+             once; and whose broker is neither fenced nor shutting down and fetches with its registered broker
+             epoch (KIP-903): a broker that restarted with fewer records has another epoch
+    awaited  a replica that may join but for a few records: it bounds the high watermark as a member does. Otherwise,
+             with the leader alone in the ISR, the high watermark would always be the leader's end, out of reach
 
-At most one change of a partition is on its way; what becomes of it is `isr_proposals`'s. Pure: time is passed
-in, and so is what the metadata says of brokers.
+At most one change of a partition is in flight; `alter_partition_manager` tracks it. Pure: time and the brokers of the
+metadata image are passed in.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def without_laggards(partition: Partition, now_ms: int, lag_max_ms: int) -> frozenset[int] | None:
-    """Return the ISR without those who are to leave; None if nobody is, or a change is on its way."""
+    """Return the ISR without the lagging members; None if there are none, or if a change is in flight."""
     if partition.proposed_isr is not None:
         return None
     end = partition.log.log_end_offset
@@ -38,7 +38,7 @@ def without_laggards(partition: Partition, now_ms: int, lag_max_ms: int) -> froz
 
 
 def with_joiners(partition: Partition, brokers: Brokers, now_ms: int, lag_max_ms: int) -> frozenset[int] | None:
-    """Return the ISR with those who may join; None if nobody may, or a change is on its way."""
+    """Return the ISR with the replicas that may join; None if there are none, or if a change is in flight."""
     if partition.proposed_isr is not None or len(partition.isr) == len(partition.replicas):
         return None
     outside = (one for one in partition.followers.values() if one.broker not in partition.isr)
@@ -52,7 +52,7 @@ def with_joiners(partition: Partition, brokers: Brokers, now_ms: int, lag_max_ms
 
 
 def is_eligible(follower: Follower, brokers: Brokers) -> bool:
-    """Say whether the incarnation that fetches is the one that is registered, and is neither fenced nor stopping."""
+    """Return whether the follower's broker is active, and fetched with its registered broker epoch (or without one)."""
     known = brokers.get(follower.broker)
     if known is None or not known.active or follower.log_end_offset == NO_OFFSET:
         return False
@@ -60,14 +60,14 @@ def is_eligible(follower: Follower, brokers: Brokers) -> bool:
 
 
 def is_awaited(partition: Partition, follower: Follower, brokers: Brokers, now_ms: int, lag_max_ms: int) -> bool:
-    """Say whether the high watermark is to wait for a replica that is not in sync."""
+    """Return whether a replica outside the ISR bounds the high watermark."""
     if follower.broker in partition.isr:
         return False
     return not follower.lags(partition.log.log_end_offset, now_ms, lag_max_ms) and is_eligible(follower, brokers)
 
 
 def _has_all(partition: Partition, follower: Follower) -> bool:
-    """Say whether a replica has what a leader has to have, and no more than it may."""
+    """Return whether a replica has all committed records and none that the leader has deleted."""
     log = partition.log
     has_committed = follower.log_end_offset >= max(log.high_watermark, partition.epoch_start_offset)
     return has_committed and follower.log_start_offset >= log.log_start_offset

@@ -1,9 +1,8 @@
-"""Watches over the ISRs of the partitions that a broker leads, and has the controller change them.
+"""Maintenance of the ISRs of the partitions led here: when they are checked, and AlterPartition requests.
 
-Followers are looked at when they fetch while they are not in sync, when the metadata says something new of a broker,
-when one was refused and the pause is over, and all of them every half of `replica.lag.time.max.ms`.
-Who leaves and joins is `isr`'s, what is under way `isr_proposals`'s; here are the clock, the request, and
-the line in the log.
+A follower is checked when it fetches while outside the ISR, when a record about a broker is applied, when the backoff
+after a refused change ends, and with all others every half of `replica.lag.time.max.ms`. The rules live in `isr`, the
+changes in flight in `alter_partition_manager`; this module has the timers, the request and the log line.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _log = logging.getLogger("broker.isr")
 
 
 class IsrDriver:
-    """The ISRs of all partitions led here."""
+    """The ISRs of all partitions led here (Kafka: `ReplicaManager.maybeShrinkIsr` and `AlterPartitionManager`)."""
 
     def __init__(
         self,
@@ -44,14 +43,14 @@ class IsrDriver:
         broker_epoch: Callable[[], int],
         lag_max_ms: int,
     ) -> None:
-        """Watch from `start` on; `lag_max_ms` is `replica.lag.time.max.ms`."""
+        """Do nothing until `start`; `lag_max_ms` is `replica.lag.time.max.ms`."""
         self._loop = loop
         self._replicas = replicas
         self._send_to_controller = send_to_controller
         self._broker_epoch = broker_epoch
         self._lag_max_ms = lag_max_ms
         self.proposals = IsrProposals(node_id)
-        # What was proposed in this turn, by the change: there may be thousands alike.
+        # Partitions proposed in this turn, by the change: one log line may cover thousands.
         self._unreported: dict[str, list[str]] = {}
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -59,23 +58,23 @@ class IsrDriver:
         self._stopped = False
 
     def start(self) -> None:
-        """Look at everybody from time to time."""
+        """Start the periodic check of all partitions."""
         self._rounds = self._loop.call_later(self._lag_max_ms / 2000, self._go_round, self.look_at_all())
 
     def stop(self) -> None:
-        """Propose nothing more."""
+        """Send no more proposals."""
         self._stopped = True
         for handle in (self._soon, self._timer, self._rounds):
             if handle is not None:
                 handle.cancel()
 
     def fetched(self, partition: Partition, broker: int) -> None:
-        """See whether `broker`, which is not in sync and has just fetched, may join."""
+        """Check whether `broker`, which is outside the ISR and has just fetched, may join."""
         self._await(partition, broker)
         self._grow(partition)
 
     def look(self, partition: Partition) -> None:
-        """See who is to leave, who may join, and whom nobody waits for."""
+        """Check which members leave, which replicas may join, and which bound the high watermark."""
         if not partition.is_leader or not partition.followers or partition.unavailable:
             return
         self._note_fenced(partition)
@@ -89,18 +88,18 @@ class IsrDriver:
         self._grow(partition)
 
     def look_at_all(self) -> Iterator[None]:
-        """Look at every partition, some a step; what goes wrong with one keeps nobody from the others."""
+        """Check every partition, `_PARTITIONS_A_STEP` a step; an exception for one does not stop the others."""
         for number, partition in enumerate(tuple(self._replicas.partitions), 1):
             try:
                 self.look(partition)
             except Exception as error:
-                message = f"looking after who is in sync with {partition} failed"
+                message = f"checking the ISR of {partition} failed"
                 self._loop.call_exception_handler({"message": message, "exception": error})
             if number % _PARTITIONS_A_STEP == 0:
                 yield
 
     def _go_round(self, steps: Iterator[None]) -> None:
-        """Take a step, and the next one in another turn of the loop."""
+        """Run one step, and schedule the next in another turn of the loop."""
         for _ in steps:
             self._rounds = self._loop.call_soon(self._go_round, steps)
             return
@@ -110,7 +109,7 @@ class IsrDriver:
         return int(self._loop.time() * 1000)
 
     def _await(self, partition: Partition, broker: int) -> None:
-        """Let the high watermark wait for a replica that is about to join, and no longer than that."""
+        """Let the high watermark wait for a replica about to join, as long as it is."""
         follower = partition.followers[broker]
         awaited = is_awaited(partition, follower, self._replicas.brokers, self._elapsed_ms(), self._lag_max_ms)
         if awaited != follower.awaited:
@@ -134,7 +133,7 @@ class IsrDriver:
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
-        change = f"in sync are {_listed(partition.isr)}, to be {_listed(isr)}"
+        change = f"proposing ISR {_listed(isr)}, was {_listed(partition.isr)}"
         self._unreported.setdefault(change, []).append(repr(partition))
         self.proposals.propose(partition, isr)
         if self._soon is None and not self._stopped:

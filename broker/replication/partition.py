@@ -1,26 +1,24 @@
-"""One replica of a partition: who leads it, who is in sync, and how far it is committed.
+"""One replica of a partition (Kafka: `Partition`): its role, the ISR, the high watermark, reads and appends.
 
-Theory of operation. The controller decides who leads in which leader epoch and which replicas are in sync
-(the ISR); a `PartitionImage` says so, and `lead` or `follow` take it over. The leader appends, followers
-copy, and each fetch of a follower tells how far it has come. The leader proposes another ISR to the
-controller; until that has committed it, the *maximal* ISR counts: everybody who is in the one or in the other.
-The *high watermark* is the smallest log end offset of the maximal ISR, and of those who are about to join it:
-below it a record is committed, and consumers read no further. It moves only
+Theory of operation. The controller decides the leader, its leader epoch and the ISR; `lead` and `follow` apply them
+from a `PartitionImage`. The leader appends, followers fetch, and each fetch carries the follower's log end offset. The
+leader proposes ISR changes to the controller. Until a proposal is committed, the *maximal* ISR counts: the union of the
+committed and the proposed ISR. The *high watermark* is the smallest log end offset of the maximal ISR and of the
+replicas about to join it. Records below it are committed; consumers read no further. It moves only
 
-  - on what followers said in this leader epoch: at a new epoch all that was known about them is forgotten;
-  - while the ISR has at least the effective `min.insync.replicas`, which is never more than there are
-    replicas;
-  - with `barnabas.fsync=always`, as far as the leader's own log is on the disk (`group_commit`);
+  - on offsets that followers fetched from in this leader epoch: a new epoch resets all follower state;
+  - while the ISR has at least the effective `min.insync.replicas`, which never exceeds the number of replicas;
+  - with `barnabas.fsync=always`, up to the leader's own recovery point (`group_commit`);
   - forwards.
 
-Until it has passed the offset at which this leader's epoch began, a leader does not know what its
-predecessor had committed, and answers OFFSET_NOT_AVAILABLE to those who ask for the latest offset (KIP-207).
+Until the high watermark passes the start offset of its epoch, a leader does not know what its predecessor committed,
+and answers OFFSET_NOT_AVAILABLE to requests for the latest offset (KIP-207).
 
-A request may name the leader epoch that it believes in (KIP-320): an older one is FENCED_LEADER_EPOCH, a
-newer one UNKNOWN_LEADER_EPOCH.
+A request may carry the leader epoch that the client knows (KIP-320): an older one gets FENCED_LEADER_EPOCH, a newer one
+UNKNOWN_LEADER_EPOCH.
 
-Pure but for its `Log`. Which partitions there are, and who waits for them, is `replica_manager`'s; who
-is to leave or join the ISR is `isr`'s.
+Pure but for its `Log`. `replica_manager` owns the partitions and wakes waiting operations; `isr` holds the rules for
+joining and leaving the ISR.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ DELETE_TO_HIGH_WATERMARK = -1
 
 
 class Isolation(IntEnum):
-    """How far a reader may see; the first two are the wire's."""
+    """How far a reader may read. The first two have the values of the wire protocol."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
@@ -64,7 +62,7 @@ class Isolation(IntEnum):
 
 
 class ReadResult(NamedTuple):
-    """What a fetch finds in a partition; `caught_up` if only its isolation keeps more from the reader."""
+    """The result of a read. `caught_up`: only the isolation level keeps the reader from more records."""
 
     slices: list[FileSlice]
     size_bytes: int
@@ -76,12 +74,12 @@ class ReadResult(NamedTuple):
     aborted: Sequence[AbortedTxn] = ()
 
 
-# What the class itself does, without a call of a Python function for each read.
+# Equals `ReadResult(...)` without a Python call for each read.
 _read_result = partial(tuple.__new__, ReadResult)
 
 
 class OffsetFound(NamedTuple):
-    """A record's place; the answer to a ListOffsets question."""
+    """The position of a record: a ListOffsets result."""
 
     timestamp: int = NO_TIMESTAMP
     offset: int = NO_OFFSET
@@ -89,7 +87,7 @@ class OffsetFound(NamedTuple):
 
 
 class Partition:
-    """A replica on this broker."""
+    """A replica on this broker (Kafka: `Partition`)."""
 
     __slots__ = (
         "_counted",
@@ -114,7 +112,7 @@ class Partition:
     )
 
     def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, traffic: TopicTraffic) -> None:
-        """Serve nobody yet; `traffic` is shared by the topic's partitions."""
+        """Begin neither as leader nor as follower; `traffic` is shared by the topic's partitions."""
         self.node_id = node_id
         self.topic = topic
         self.topic_id = topic_id
@@ -122,7 +120,7 @@ class Partition:
         self.log = log
         self.traffic = traffic
         self.unavailable = ErrorCode.NONE
-        """Why it serves nobody any more: it was deleted."""
+        """The error code for every request once the replica is deleted."""
         self.is_leader = False
         self.leader = -1
         self.leader_epoch = NO_EPOCH
@@ -130,11 +128,11 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: frozenset[int] = frozenset()
         self.proposed_isr: frozenset[int] | None = None
-        """What the controller was asked to commit, and may have committed already."""
+        """The ISR sent to the controller, which may have committed it already."""
         self.followers: dict[int, Follower] = {}
         self.at_end: list[Follower] = []
-        """Who has fetched all there is, since the last append."""
-        self._counted: tuple[Follower, ...] = ()  # on whom the high watermark depends
+        """The followers that have fetched up to the log end since the last append."""
+        self._counted: tuple[Follower, ...] = ()  # followers that bound the high watermark
         self.epoch_start_offset = 0
         self.log_start_seen = log.log_start_offset
 
@@ -148,18 +146,18 @@ class Partition:
 
     @property
     def min_isr(self) -> int:
-        """Return how many in-sync replicas a write with acks=all needs, as far as there are replicas."""
+        """Return the effective `min.insync.replicas`: at most the number of replicas."""
         return min(self.log.config.min_insync_replicas, len(self.replicas))
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """Return who may be in sync by what the controller has committed or was asked to."""
+        """Return the union of the committed ISR and the proposed one (Kafka: `PartitionState.maximalIsr`)."""
         return self.isr if self.proposed_isr is None else self.isr | self.proposed_isr
 
-    # What the controller decides.
+    # Leadership.
 
     def lead(self, image: PartitionImage, elapsed_ms: int) -> None:
-        """Take over, or go on in, the leadership that `image` gives this broker, at a time of the loop."""
+        """Become or stay the leader as `image` says, at `elapsed_ms` of the loop (Kafka: `Partition.makeLeader`)."""
         if image.leader_epoch > self.leader_epoch:
             self.log.assign_leader_epoch(image.leader_epoch)
             self.epoch_start_offset = self.log.log_end_offset
@@ -176,7 +174,7 @@ class Partition:
         self.advance_high_watermark()
 
     def follow(self, image: PartitionImage) -> None:
-        """Give up leading: another broker leads, or none does."""
+        """Become a follower: another broker leads, or none does (Kafka: `Partition.makeFollower`)."""
         self._take(image)
         self.is_leader = False
         self.followers = {}
@@ -184,7 +182,7 @@ class Partition:
         self._counted = ()
 
     def _take(self, image: PartitionImage) -> None:
-        """Take over what was committed, unless the controller has answered a proposal with something newer already."""
+        """Apply the committed state, but not an ISR older than the one from an AlterPartition response."""
         if image.leader_epoch > self.leader_epoch or image.partition_epoch > self.partition_epoch:
             self.partition_epoch = image.partition_epoch
             self.isr = frozenset(image.isr)
@@ -193,15 +191,15 @@ class Partition:
         self.leader_epoch = image.leader_epoch
         self.replicas = tuple(image.replicas)
 
-    # Who is in sync.
+    # The ISR.
 
     def propose(self, isr: frozenset[int] | None) -> None:
-        """Count on another ISR too, as the controller is asked for it; None: no more, since it has refused."""
+        """Set the proposed ISR while the controller decides; None once it has refused."""
         self.proposed_isr = isr
         self.recount()
 
     def take_isr(self, isr: Iterable[int], partition_epoch: int) -> bool:
-        """Take over the ISR that the controller has committed; say whether it is news."""
+        """Apply an ISR that the controller committed; return False if `partition_epoch` is not newer."""
         if partition_epoch <= self.partition_epoch:
             return False
         self.isr, self.partition_epoch = frozenset(isr), partition_epoch
@@ -209,21 +207,21 @@ class Partition:
         return True
 
     def recount(self) -> None:
-        """Find out anew on whom the high watermark depends; for who sets `Follower.awaited`."""
+        """Recompute which followers bound the high watermark; call it after setting `Follower.awaited`."""
         counts = self.maximal_isr
         for follower in self.followers.values():
             follower.awaited = follower.awaited and follower.broker not in self.isr
         self._counted = tuple(one for one in self.followers.values() if one.awaited or one.broker in counts)
 
     def check(self, current_leader_epoch: int = NO_EPOCH, leader_only: bool = True) -> None:
-        """Raise the KafkaError with which a request of that leader epoch is turned away, if it is."""
+        """Raise KafkaError if a request with that leader epoch cannot be served here."""
         if self.unavailable:
-            raise KafkaError(self.unavailable, f"{self} is not served here any more")
+            raise KafkaError(self.unavailable, f"{self} has been deleted from this broker")
         if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             older = current_leader_epoch < self.leader_epoch
             raise KafkaError(
                 ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"{self} is in leader epoch {self.leader_epoch}, not {current_leader_epoch}",
+                f"{self} is in leader epoch {self.leader_epoch}; the request has {current_leader_epoch}",
             )
         if leader_only and not self.is_leader:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {self.leader} leads {self}")
@@ -231,22 +229,22 @@ class Partition:
     # Writing.
 
     def append(self, records: memoryview, acks: int, now_ms: int, header: BatchHeader | None = None) -> AppendInfo:
-        """Append one checked batch as the leader.
+        """Append one checked batch as the leader (Kafka: `Partition.appendRecordsToLeader`).
 
-        NOT_ENOUGH_REPLICAS, with nothing written, if `acks` is -1 and the ISR is too small; otherwise
-        KafkaErrors of the log.
+        Raise NOT_ENOUGH_REPLICAS, with nothing written, if `acks` is -1 and the ISR is too small; also KafkaErrors of
+        `check` and of the log.
         """
         if self.unavailable or not self.is_leader:
             self.check()
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{len(self.isr)} of the {self.min_isr} replicas that {self} needs are in sync",
+                f"{self} has {len(self.isr)} in-sync replicas; acks=all needs {self.min_isr}",
             )
         return self.log.append_as_leader(records, self.leader_epoch, now_ms, header)
 
     def advance_high_watermark(self) -> bool:
-        """Commit what the whole maximal ISR has; say whether that was more than before."""
+        """Move the high watermark to the smallest end offset of the replicas that count; return whether it moved."""
         log, in_sync = self.log, len(self.isr)
         if in_sync < len(self.replicas) and in_sync < log.config.min_insync_replicas:
             return False
@@ -261,13 +259,14 @@ class Partition:
 
     @property
     def wants_sync(self) -> bool:
-        """Whether records count only once they are on the disk, and there are some that may not be."""
+        """Whether `barnabas.fsync=always` is set and the log has unsynced records."""
         return self.log.config.barnabas_fsync == FSYNC_ALWAYS and self.log.recovery_point < self.log.log_end_offset
 
     def check_follower(self, broker: int, current_leader_epoch: int) -> None:
-        """Raise KafkaError if `broker` has no replica of this partition, by what this leader knows.
+        """Raise KafkaError if `broker` has no replica of this partition, as far as this leader knows.
 
-        One that names the right leader epoch knows of a newer assignment, and shall try again.
+        With the leader's epoch in the request the error is UNKNOWN_LEADER_EPOCH: the follower knows a newer assignment,
+        and retries.
         """
         self.check(current_leader_epoch)
         if broker not in self.followers:
@@ -280,24 +279,24 @@ class Partition:
     def acknowledge(
         self, broker: int, log_end_offset: int, log_start_offset: int, elapsed_ms: int, broker_epoch: int = NO_EPOCH
     ) -> bool:
-        """Note how far a follower has come, by its fetch in this epoch; say whether the high watermark moved."""
+        """Update a follower's state from its fetch in this epoch; return whether the high watermark moved."""
         follower = self.followers[broker]
         leader_end = self.log.log_end_offset
         follower.fetched(log_end_offset, log_start_offset, leader_end, elapsed_ms, broker_epoch)
         if log_end_offset < leader_end:
-            self.at_end = [one for one in self.at_end if one is not follower]  # it had less when it came back
+            self.at_end = [one for one in self.at_end if one is not follower]  # it restarted with a shorter log
         elif follower not in self.at_end:
             self.at_end.append(follower)
         return self.advance_high_watermark()
 
     def leave_behind(self, elapsed_ms: int) -> None:
-        """Note that those who were at the end are not any more, after an append."""
+        """After an append: mark the followers that were at the log end as caught up until now."""
         for follower in self.at_end:
             follower.caught_up_ms = max(follower.caught_up_ms, elapsed_ms)
         self.at_end = []
 
     def committed(self, end_offset: int) -> ErrorCode | None:
-        """Return how a write that ends at `end_offset` came out; None while it is not known."""
+        """Return the result of a write that ends at `end_offset`; None while it is not committed."""
         if self.unavailable:
             return self.unavailable
         if not self.is_leader:
@@ -320,11 +319,11 @@ class Partition:
         leader_only: bool = True,
         min_one: bool = True,
     ) -> ReadResult:
-        """Find whole batches from `offset` on, as far as `isolation` lets the reader see.
+        """Return whole batches from `offset` on, as far as `isolation` allows (Kafka: `Partition.fetchRecords`).
 
-        Who reads only committed records is told which transactions were aborted amid them. A reader that names the
-        epoch of the last record it has is told instead where its log and this one part, if they do (KIP-595).
-        KafkaError: OFFSET_OUT_OF_RANGE, and those of `check`.
+        With READ_COMMITTED the result lists the aborted transactions in the range. If `last_fetched_epoch` is given and
+        the reader's log diverges, the result has the diverging epoch instead of records (KIP-595). KafkaError:
+        OFFSET_OUT_OF_RANGE, and those of `check`.
         """
         self.check(current_leader_epoch, leader_only)
         self.traffic.fetches += 1
@@ -347,17 +346,17 @@ class Partition:
         return _read_result((slices, size_bytes, offset >= limit, high_watermark, stable, start, None, aborted))
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
-        """Return (epoch, end offset) of the last common epoch, if the reader's log parts from ours."""
+        """Return (epoch, end offset) of the last common epoch if the reader's log diverges, else None."""
         epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
         if epoch == NO_EPOCH or end_offset == NO_OFFSET or offset < self.log.log_start_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self} starts at {self.log.log_start_offset}; asked for {offset} of {last_fetched_epoch}",
+                f"{self} starts at {self.log.log_start_offset}; fetch offset {offset}, epoch {last_fetched_epoch}",
             )
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     def end_offset_for_epoch(self, epoch: int, current_leader_epoch: int) -> tuple[int, int]:
-        """Return the largest epoch not after `epoch` and where it ends; (-1, -1) if it is not known."""
+        """Return the largest known epoch not above `epoch`, and its end offset; (-1, -1) if there is none."""
         self.check(current_leader_epoch)
         return self.log.end_offset_for_epoch(epoch)
 
@@ -368,16 +367,16 @@ class Partition:
         current_leader_epoch: int = NO_EPOCH,
         leader_only: bool = True,
     ) -> Search[OffsetFound]:
-        """Answer ListOffsets: the first record not before `timestamp` in ms, or what a negative one stands for.
+        """Return the first record not before `timestamp` (ms), or the offset for a negative timestamp (ListOffsets).
 
-        Nothing to be found is `OffsetFound()`. KafkaError: OFFSET_NOT_AVAILABLE, and those of `check` and the log.
+        `OffsetFound()` if there is none. KafkaError: OFFSET_NOT_AVAILABLE, and those of `check` and the log.
         """
         self.check(current_leader_epoch, leader_only)
         log = self.log
         place = None
         if timestamp == MAX_TIMESTAMP or timestamp >= 0:
             place = yield from log.max_timestamp_offset() if timestamp < 0 else log.offset_for_timestamp(timestamp)
-            self.check(current_leader_epoch, leader_only)  # again, as that may have taken its time
+            self.check(current_leader_epoch, leader_only)  # again: the search may have waited for a thread
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
             return OffsetFound(NO_TIMESTAMP, log.log_start_offset, self._epoch_at(log.log_start_offset))
         if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -408,24 +407,24 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Return the offset below which no replica has records any more, but for those whose broker is fenced."""
+        """Return the smallest log start offset of all replicas but those on fenced brokers (`lowWatermarkIfLeader`)."""
         return min((self.log.log_start_offset, *_starts(self.followers.values())))
 
     def deletion_target(self, offset: int) -> int:
-        """Return the offset below which a client may delete when it says `offset` (-1: the high watermark).
+        """Return the offset to which DeleteRecords with `offset` moves the log start (-1: the high watermark).
 
-        KafkaError: POLICY_VIOLATION where the topic is only compacted, OFFSET_OUT_OF_RANGE beyond the high
+        KafkaError: POLICY_VIOLATION if the cleanup policy is `compact` alone, OFFSET_OUT_OF_RANGE beyond the high
         watermark, and those of `check`.
         """
         self.check()
         if self.log.config.cleanup_policy == {"compact"}:
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self} only compacts")
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"the cleanup.policy of {self} is compact")
         high_watermark = self.log.high_watermark
         target = high_watermark if offset == DELETE_TO_HIGH_WATERMARK else offset
         if not 0 <= target <= high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {target} of {self}, whose high watermark is {high_watermark}",
+                f"offset {target} of {self} is outside 0 to {high_watermark}, the high watermark",
             )
         return target
 

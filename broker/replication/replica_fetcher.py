@@ -1,7 +1,7 @@
-"""Performs what `fetching` wants of one leader: sends its requests over a connection, and rings when it is due.
+"""The fetcher for one leader: sends the requests of `fetcher_state` over a connection, and runs its timer.
 
-Everything asked for within one turn of the loop goes in one request. Answers are taken over in the turn that brings
-them, while their bytes lie where they were received.
+All changes within one turn of the loop go into one request. A response is handled in the turn in which it arrives,
+while its bytes are still in the receive buffer.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class Connection(Protocol):
-    """The way to one broker: a `broker.network.peer.Peer`, or what stands for it."""
+    """A connection to one broker: `broker.network.network_client.Peer`, or a substitute in tests."""
 
     def call(self, request: Message, *, min_version: int = 0) -> Answer:
-        """Send a request; return a future of its answer, None if it was lost."""
+        """Send a request; return a future of the response, None if the connection was lost."""
 
     def close(self) -> None:
-        """Give up the connection; every request is lost."""
+        """Close the connection; requests in flight are lost."""
 
 
 class Fetcher:
-    """The copying from one leader."""
+    """The fetcher for one leader."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         remark: Callable[[str], None],
     ) -> None:
-        """Send nothing before `kick`; `broker_epoch` is this broker's own."""
+        """Send nothing before `kick`; `broker_epoch` returns this broker's epoch."""
         self._loop = loop
         self.machine = machine
         self._connection = connection
@@ -52,12 +52,12 @@ class Fetcher:
         self._closed = False
 
     def kick(self) -> None:
-        """Send what there is to be sent, at the end of this turn of the loop."""
+        """Send the next request, if there is one, at the end of this turn of the loop."""
         if self._soon is None and not self._closed:
             self._soon = self._loop.call_soon(self._turn)
 
     def close(self) -> None:
-        """Fetch no more; what is under way is dropped."""
+        """Stop fetching; responses in flight are dropped."""
         self._closed = True
         for handle in (self._soon, self._timer):
             if handle is not None:

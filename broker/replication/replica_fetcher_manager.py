@@ -1,8 +1,7 @@
-"""Replication: which leaders this broker copies from, and the ISRs of those who copy from it.
+"""The replica fetchers of a broker (Kafka: `ReplicaFetcherManager`), one for each leader it follows.
 
-The metadata says who leads; `ReplicaManager` tells of each replica that it places. There is one fetcher for each
-leader, which carries all partitions that are followed from it and goes with the last of them. The ISRs of partitions
-that are led here are `isr_driver`'s.
+`ReplicaManager` reports each replica that it places or removes. A fetcher carries all partitions followed from one
+leader, and is closed with the last of them. The ISRs of partitions led here belong to `isr_manager`.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _log = logging.getLogger("broker.replication")
 
 
 def fetch_limits(settings: StaticSettings) -> FetchLimits:
-    """Return the limits that a broker's settings say."""
+    """Return the limits in the broker's settings."""
     return FetchLimits(
         max_bytes=settings["replica.fetch.max.bytes"],
         response_max_bytes=settings["replica.fetch.response.max.bytes"],
@@ -55,7 +54,7 @@ def fetch_limits(settings: StaticSettings) -> FetchLimits:
 
 
 class Replication:
-    """The copying between this broker and the others."""
+    """The replica fetchers and the ISR maintenance of this broker."""
 
     def __init__(
         self,
@@ -70,11 +69,11 @@ class Replication:
         limits: FetchLimits,
         lag_max_ms: int,
     ) -> None:
-        """Copy nothing before `start`.
+        """Fetch nothing before `start`.
 
-        `open_peer` opens a connection of the fetcher's own to a broker, and keeps it at the address that the metadata
-        says; `send_to_controller` reaches whoever is the active controller (None: nobody answered); `broker_epoch` is
-        this broker's; `lag_max_ms` is `replica.lag.time.max.ms`.
+        `open_peer` opens a connection to a broker for a fetcher's sole use, and keeps it at the address in the
+        metadata. `send_to_controller` sends to the active controller (result None: no response). `broker_epoch` returns
+        this broker's epoch. `lag_max_ms` is `replica.lag.time.max.ms`.
         """
         self._loop = loop
         self._node_id = node_id
@@ -97,7 +96,7 @@ class Replication:
 
     @property
     def leaders(self) -> dict[int, int]:
-        """Return how many partitions are followed from each leader."""
+        """Return the number of partitions followed from each leader."""
         return {broker: len(fetcher.machine) for broker, fetcher in self._fetchers.items()}
 
     def lags(self) -> Iterator[tuple[int, Partition, int]]:
@@ -107,12 +106,12 @@ class Replication:
                 yield leader, partition, lag
 
     def start(self) -> None:
-        """Be told of replicas; to be called before `ReplicaManager.load`."""
+        """Register with the `ReplicaManager`, before its `load`; start the ISR checks."""
         self._replicas.replication = self
         self.isr.start()
 
     def stop(self) -> None:
-        """Copy no more, and propose no more."""
+        """Close all fetchers; send no more ISR proposals."""
         self._stopped = True
         self.isr.stop()
         for fetcher in self._fetchers.values():
@@ -121,14 +120,14 @@ class Replication:
         self._leaders.clear()
 
     def apply(self, _old: MetadataImage, _new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
-        """Look again who may join ISRs where the metadata says something of brokers; after `ReplicaManager.apply`."""
+        """Check all ISRs again if a record concerns a broker; called after `ReplicaManager.apply`."""
         if any(isinstance(record, _ABOUT_BROKERS) for record in records):
             yield from self.isr.look_at_all()
 
-    # What the replica manager tells.
+    # Called by the replica manager (`replica_manager.Replicating`).
 
     def placed(self, partition: Partition) -> None:
-        """Follow the leader that the metadata names, or look after the followers."""
+        """Follow the leader in the metadata; if that is this broker, check the ISR."""
         if self._stopped:
             return
         leader = -1 if partition.is_leader else partition.leader
@@ -143,7 +142,7 @@ class Replication:
             self.isr.look(partition)
 
     def removed(self, partition: Partition) -> None:
-        """Follow nobody for a replica."""
+        """Stop following the leader of a replica."""
         leader = self._leaders.pop(partition, None)
         if leader is None:
             return
@@ -154,7 +153,7 @@ class Replication:
             del self._fetchers[leader]
 
     def trimmed(self, partition: Partition) -> None:
-        """Tell the leader that a follower's log starts later by itself."""
+        """Send the leader a follower's log start that moved locally."""
         leader = self._leaders.get(partition)
         if leader is not None:
             fetcher = self._fetchers[leader]
@@ -162,14 +161,14 @@ class Replication:
             fetcher.kick()
 
     def fetched(self, partition: Partition, broker: int) -> None:
-        """See whether a replica that is not in sync may be."""
+        """Check whether a replica outside the ISR may join."""
         if not self._stopped:
             self.isr.fetched(partition, broker)
 
     def _fetcher(self, leader: int) -> Fetcher:
         found = self._fetchers.get(leader)
         if found is None:
-            remark = partial(_log.warning, "From broker %d: %s", leader)
+            remark = partial(_log.warning, "Fetcher of leader %d: %s", leader)
             machine = Fetching(self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, remark)
             found = Fetcher(self._loop, machine, self._open_peer(leader), self._broker_epoch, remark)
             self._fetchers[leader] = found

@@ -1,13 +1,11 @@
-"""The partitions that this broker has replicas of: created, led, followed and deleted as the metadata says.
+"""All replicas on this broker (Kafka: `ReplicaManager`): hosted, led, followed and deleted as the metadata says.
 
-The controller's committed metadata is the only source of what is hosted here. `load` compares it with the
-logs that were found on disk when the broker started; `apply` follows it change by change from then on. A log
-that was found but whose topic is gone, or was re-created under another id, or has its replicas elsewhere, is
-set aside and not deleted, as in Kafka: nobody can say here that its records are not wanted.
+The controller's committed metadata alone decides what is hosted here. `load` compares the image with the logs found on
+disk at start-up; `apply` follows each later change. A log whose topic was deleted, was re-created under another topic
+id, or has its replicas elsewhere is marked stray, not deleted, as in Kafka: its records may still be needed.
 
-Whoever appends through here wakes whoever waits: a moved high watermark, log start or leader epoch, and a
-deletion, are told to the purgatory. Rules of one replica are `partition`'s, bytes on disk
-`storage`'s.
+Every change that a waiting operation may depend on wakes the purgatory: an append, a moved high watermark, log start or
+leader epoch, and a deletion. The rules of one replica live in `partition`, the files in `storage`.
 """
 
 from __future__ import annotations
@@ -53,23 +51,23 @@ OnLeadership = Callable[[int, int | None], None]
 
 
 class Replicating(Protocol):
-    """Whoever copies the replicas that are followed here, and watches over those who follow; `replication`."""
+    """Replica fetching and ISR maintenance, as `ReplicaManager` sees it (`replica_fetcher_manager.Replication`)."""
 
     def placed(self, partition: Partition) -> None:
-        """Take note that a replica leads or follows as the metadata says now."""
+        """Apply the leader and follower role that `partition` has now."""
 
     def removed(self, partition: Partition) -> None:
-        """Take note that a replica is not hosted here any more."""
+        """Stop following `partition`: it is no longer hosted here."""
 
     def trimmed(self, partition: Partition) -> None:
-        """Take note that a log starts later."""
+        """Handle a log start that moved forward."""
 
     def fetched(self, partition: Partition, broker: int) -> None:
-        """Take note that `broker`, which is not in sync, has fetched from a partition led here."""
+        """Handle a fetch by `broker`, which is outside the ISR, from a partition led here."""
 
 
 class ReplicaManager:
-    """All replicas of this broker."""
+    """All replicas of this broker (Kafka: `ReplicaManager`)."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class ReplicaManager:
         now_ms: Callable[[], int],
         topic_config: Callable[[MetadataImage, str], LogConfig],
     ) -> None:
-        """Host nothing until `load`; `topic_config` is the configuration of a topic's logs by an image."""
+        """Host nothing until `load`. `topic_config(image, topic)` returns the configuration of a topic's logs."""
         self._node_id = node_id
         self._logs = logs
         self._purgatory = purgatory
@@ -94,19 +92,19 @@ class ReplicaManager:
         self._leadership: dict[str, OnLeadership] = {}
         self._image: MetadataImage | None = None
         self.traffic = Traffic()
-        # Replicas that should be served here and cannot be, by why.
+        # Offline replicas, each with the reason.
         self._unserved: dict[tuple[bytes, int], str] = {}
-        # Those of them that the log does not tell of yet, by why.
+        # Offline replicas not logged yet, by reason.
         self._unreported: dict[str, list[str]] = {}
         self.fetch_sessions = fetch_sessions
         self.replication: Replicating | None = None
-        """To be set before `load` in a cluster; a broker alone has nobody to follow, nor is it followed."""
+        """Set before `load` in a cluster; None on a single broker, which has no other replicas."""
         self.group_commit = GroupCommit(loop, now_ms, self._synced)
 
     def _elapsed_ms(self) -> int:
         return int(self._loop.time() * 1000)
 
-    # What clients and coordinators ask for.
+    # Requests of clients and coordinators.
 
     @property
     def partitions(self) -> Collection[Partition]:
@@ -115,7 +113,7 @@ class ReplicaManager:
 
     @property
     def unserved_count(self) -> int:
-        """Return how many replicas that are placed here are not served, be it that their directory has failed since."""
+        """Return the number of offline replicas: those not served, and those whose directory failed later."""
         failed = sum(self._logs.directory_of(one.log).failure is not None for one in self._partitions.values())
         return len(self._unserved) + failed
 
@@ -125,21 +123,25 @@ class ReplicaManager:
         return {} if self._image is None else self._image.brokers
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of the topic with that id."""
+        """Return the name of the topic with this id."""
         topic = self._image.topic_by_id(topic_id) if self._image is not None else None
         return None if topic is None else topic.name
 
     def find(self, topic_id: bytes, index: int) -> Partition | None:
-        """Return the replica of a partition of the topic with that id, if there is one."""
+        """Return the replica of partition `index` of the topic with this id, or None."""
         hosted = self._by_topic.get(topic_id)
         return None if hosted is None else hosted.get(index)
 
     def find_named(self, topic: str, index: int) -> Partition | None:
-        """Return the replica, if there is one."""
+        """Return the replica of partition `index` of `topic`, or None."""
         return self._partitions.get((topic, index))
 
     def partition(self, topic: str, index: int) -> Partition:
-        """Return the replica; KafkaError if there is no such partition, or this broker has none of it."""
+        """Return the replica.
+
+        Raise KafkaError: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR if it is offline, NOT_LEADER_OR_FOLLOWER if it
+        is not hosted here.
+        """
         found = self._partitions.get((topic, index))
         if found is not None:
             return found
@@ -148,13 +150,16 @@ class ReplicaManager:
         if known is None or state is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic}-{index}")
         if (known.topic_id, index) in self._unserved:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} has no log directory")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is offline")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
 
     def append(
         self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
     ) -> AppendInfo:
-        """Append a checked batch, whose `header` may be known, to a partition led here; or raise KafkaError."""
+        """Append a checked batch to a partition led here; KafkaError if that fails.
+
+        `header` is the batch's, if already parsed (Kafka: `ReplicaManager.appendRecords`).
+        """
         traffic = partition.traffic
         traffic.produces += 1
         info = partition.append(records, acks, self._now_ms(), header)
@@ -171,34 +176,34 @@ class ReplicaManager:
         return info
 
     def _synced(self, partition: Partition) -> None:
-        """Commit what is on the disk now, and tell the waiting; also where the disk has failed."""
+        """Advance the high watermark after a sync, successful or not, and wake the waiting operations."""
         if partition.is_leader:
             partition.advance_high_watermark()
         self._wake_readers(partition)
 
     def _wake_readers(self, partition: Partition) -> None:
-        """Tell of what is committed by now: also the replicas, for whom it is no reason to answer."""
+        """Wake waiting clients. A parked follower fetch notes the change but is not completed by it."""
         self._purgatory.wake(partition)
         self._purgatory.wake(partition.log, 0)
 
     def _wake_all(self, partition: Partition) -> None:
-        """Tell whoever waits for anything here to look again."""
+        """Wake every operation that waits for this partition, to check again."""
         self._purgatory.wake(partition)
         self._purgatory.wake(partition.log)
 
     def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Promise[list[ErrorCode]]:
-        """Return the error code of each (partition, end offset), once all are committed or the time is up."""
+        """Return the error code of each (partition, end offset), once all are committed or `timeout_ms` has passed."""
         outcomes: Promise[list[ErrorCode]] = Promise(self._loop)
         return Acknowledgement(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
 
     def check_follower(self, partition: Partition, broker: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Raise KafkaError if `broker` has no replica of a partition led here, or has been started again since."""
+        """Raise KafkaError if `broker` has no replica of `partition`, or is registered with a newer broker epoch."""
         partition.check_follower(broker, current_leader_epoch)
         known = self._image.brokers.get(broker) if self._image is not None and broker_epoch != NO_EPOCH else None
         if known is not None and known.epoch > broker_epoch:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {broker} is registered with epoch {known.epoch}, and fetched with {broker_epoch}",
+                f"broker {broker} fetched with broker epoch {broker_epoch}; registered epoch is {known.epoch}",
             )
 
     def acknowledge(
@@ -209,7 +214,7 @@ class ReplicaManager:
         log_start_offset: int,
         broker_epoch: int = NO_EPOCH,
     ) -> None:
-        """Take note of how far a follower has come, by its fetch."""
+        """Update a follower's state from its fetch (Kafka: `Partition.updateFollowerFetchState`)."""
         start_before = partition.followers[broker].log_start_offset
         moved = partition.acknowledge(broker, log_end_offset, log_start_offset, self._elapsed_ms(), broker_epoch)
         if self.replication is not None and broker not in partition.isr:
@@ -218,19 +223,20 @@ class ReplicaManager:
             self._wake_readers(partition)
 
     def isr_changed(self, partition: Partition) -> None:
-        """Commit what all of another ISR have, and tell the waiting."""
+        """Advance the high watermark after an ISR change, and wake the waiting operations."""
         if partition.is_leader:
             partition.advance_high_watermark()
         self._wake_readers(partition)
 
     def copy_of(self, partition: Partition) -> ReplicaCopy:
-        """Return the replica for its leader's records to be taken over."""
+        """Return `partition` as a follower replica, to append its leader's records to."""
         return ReplicaCopy(partition, self._logs, self._now_ms, self._purgatory.wake)
 
     def delete_records(self, partition: Partition, offset: int) -> int:
-        """Delete what lies before `offset`; return which offset was meant. KafkaError if it may not.
+        """Move the log start to `offset` (-1: the high watermark); return the resolved offset.
 
-        It is for good, and may be answered, once `save_log_starts` has succeeded.
+        Raise KafkaError if that is not allowed. The deletion is durable, and may be answered, only after
+        `save_log_starts`.
         """
         target = partition.deletion_target(offset)
         self._logs.delete_records(partition.log, target)
@@ -238,11 +244,11 @@ class ReplicaManager:
         return target
 
     def save_log_starts(self) -> None:
-        """Let deletions outlast a crash; KafkaError if they may not."""
+        """Write the log start offsets to disk, so that deletions survive a crash; KafkaError if that fails."""
         self._logs.save_log_starts()
 
     def note_retention(self) -> None:
-        """Tell the waiting of the logs that retention made start later; called after each pass of it."""
+        """Wake the operations that wait for logs whose start retention has moved; called after each retention pass."""
         for partition in self._partitions.values():
             if partition.log.log_start_offset != partition.log_start_seen:
                 self._log_start_moved(partition)
@@ -253,12 +259,12 @@ class ReplicaManager:
         if self.replication is not None:
             self.replication.trimmed(partition)
 
-    # What the metadata decides.
+    # Metadata changes.
 
     def on_leadership(self, topic: str, callback: OnLeadership) -> None:
-        """Call `callback(index, leader epoch)` for each partition of `topic` that this broker leads or will lead.
+        """Call `callback(index, leader epoch)` for each partition of `topic` that this broker leads now or later.
 
-        With None for the epoch when it no longer leads.
+        The epoch is None when this broker no longer leads the partition.
         """
         self._leadership[topic] = callback
         for (name, index), partition in self._partitions.items():
@@ -266,11 +272,11 @@ class ReplicaManager:
                 callback(index, partition.leader_epoch)
 
     def load(self, image: MetadataImage) -> None:
-        """Begin to serve what `image` places here; set aside the logs that it does not know.
+        """Serve what `image` places here; mark the other logs stray.
 
-        A log whose topic id was not on the disk yet when the power failed may be that of a deleted topic of the same
-        name. It counts only where no other replica has the partition's records, and only if it was flushed before,
-        or is empty: Kafka writes the id durably before the first record.
+        A log without a topic id lost it in a power failure, and may belong to a deleted topic of the same name. It gets
+        the topic's id only if no other replica has the partition's records, and only if it was flushed before or is
+        empty: Kafka writes the id durably before the first record.
         """
         self._image = image
         for log in self._logs:
@@ -287,16 +293,16 @@ class ReplicaManager:
                     or self._node_id not in state.replicas
                 ):
                     place = self._logs.set_aside(log.topic, log.partition)
-                    _log.warning("No topic has its replica in the log %s: kept as %s", log, place)
+                    _log.warning("Log %s is stray: the metadata places no such replica here. Renamed to %s", log, place)
             except KafkaError as error:
-                _log.error("%s: %s", log, error)
+                _log.error("Log %s: %s", log, error)
         for topic in image.topics():
             for state in topic.partitions.values():
                 self._place(image, topic, state)
         self._report_unserved()
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
-        """Follow the changes, `records`, that led to `new`: one replica, or one topic's settings, a step."""
+        """Apply the changes `records` that led to `new`: one replica, or one topic's configuration, a step."""
         self._image = new
         touched: dict[tuple[bytes, int], None] = {}
         reconfigured: dict[bytes, None] = {}
@@ -319,7 +325,7 @@ class ReplicaManager:
         self._report_unserved()
 
     def retry(self) -> None:
-        """Try again to serve what could not be, for want of space or of descriptors."""
+        """Try again to serve the offline replicas that lacked disk space or file descriptors."""
         image = self._image
         for topic_id, index in list(self._unserved):
             topic = image.topic_by_id(topic_id) if image is not None else None
@@ -331,13 +337,13 @@ class ReplicaManager:
         self._report_unserved()
 
     def _report_unserved(self) -> None:
-        """Say what has been found not to be served, once for each reason: a directory may hold thousands."""
+        """Log the newly offline replicas, one line a reason: a directory may hold thousands."""
         found, self._unreported = self._unreported, {}
         for reason, partitions in found.items():
             _log.error("%s not served: %s", some_of(partitions), reason)
 
     def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
-        """Make the replica what `state` says: leader, follower, or none of ours."""
+        """Make the replica what `state` says: leader, follower, or not hosted."""
         key = (topic.topic_id, state.partition)
         partition = self._partitions.get((topic.name, state.partition))
         if self._node_id not in state.replicas:
@@ -368,7 +374,7 @@ class ReplicaManager:
             self._announce(partition, None)
 
     def _host(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> Partition:
-        """Take over the log of a replica, or create it in the directory that it is to be in."""
+        """Return a new replica over its existing log, or over a new log in its assigned directory."""
         index = state.partition
         siblings = self._by_topic.get(topic.topic_id, {})
         some = next(iter(siblings.values()), None)
@@ -377,7 +383,7 @@ class ReplicaManager:
         directory = state.directories[state.replicas.index(self._node_id)]
         if log is None:
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
-        if log.topic_id != topic.topic_id:  # of a former topic, with which its files could not be deleted
+        if log.topic_id != topic.topic_id:  # of a deleted topic whose files could not be deleted
             self._logs.delete(topic.name, index)
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
         log.config = config
@@ -408,7 +414,7 @@ class ReplicaManager:
         try:
             self._logs.delete(partition.topic, partition.index)
         except KafkaError as error:
-            _log.error("%s stays on disk: %s", partition, error)
+            _log.error("Deleting the log of %s failed: %s", partition, error)
 
     def _sync_if_wanted(self, partition: Partition) -> None:
         if partition.is_leader and partition.wants_sync:
@@ -420,7 +426,7 @@ class ReplicaManager:
             callback(partition.index, leader_epoch)
 
     def _concerned(self, image: MetadataImage, record: ConfigRecord) -> Iterable[bytes]:
-        """Return the ids of the topics whose logs follow what `record` sets."""
+        """Return the ids of the topics whose log configuration `record` may change."""
         if record.resource_type == ResourceType.TOPIC:
             topic = image.topic(record.resource_name)
             return () if topic is None else (topic.topic_id,)
@@ -428,7 +434,7 @@ class ReplicaManager:
         return self._by_topic if ours and record.name in BEHIND_TOPICS else ()
 
     def _reconfigure(self, image: MetadataImage, topic_id: bytes) -> None:
-        """Give the logs of a topic the configuration that counts now."""
+        """Apply the current configuration to a topic's logs."""
         config: LogConfig | None = None
         for partition in self._by_topic.get(topic_id, {}).values():
             config = config or self._topic_config(image, partition.topic)

@@ -1,12 +1,12 @@
-"""What a leader knows of another replica of its partition, by that replica's fetches in this leader epoch.
+"""The leader's view of another replica (Kafka: `Replica`, `ReplicaState`), from its fetches in this leader epoch.
 
-A follower is *caught up* while it has all that the leader has. One that never quite gets there under a steady load is
-so too, as in Apache Kafka: with each fetch it was caught up at the latest moment of which the leader knows that it had
-all there was then. A fetch that reaches the leader's end says so of now; one that reaches the end as of the fetch
-before, of that fetch's time. Where nothing is appended nothing is fetched either, and no time passes for a follower
-that is at the end: the append that leaves it behind says until when it was there.
+A follower is *caught up* while its log end offset equals the leader's. As in Kafka, a follower that trails slightly
+under steady load counts as caught up too: `caught_up_ms` is the latest time at which it is known to have had everything
+that the leader had at that time. A fetch at the leader's end sets it to now; a fetch at or past the leader's end as of
+the previous fetch sets it to the time of that fetch. On an idle partition no fetch arrives, so no lag accrues for a
+follower at the end: the next append sets its `caught_up_ms` (`Partition.leave_behind`).
 
-Times are the loop's in ms, which no change of the clock moves. Who of the followers is in sync is `isr`'s.
+Times are the loop's monotonic clock, in ms. The ISR rules live in `isr`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NEVER_MS = -(1 << 62)
 
 
 class Follower:
-    """How far another replica was when it last fetched in this leader epoch."""
+    """State of one other replica, as of its last fetch in this leader epoch."""
 
     __slots__ = (
         "_end_then",
@@ -32,23 +32,23 @@ class Follower:
     )
 
     def __init__(self, broker: int, caught_up_ms: int = NEVER_MS) -> None:
-        """Know nothing yet, but that it is taken for caught up at `caught_up_ms`: now, of one that is in sync."""
+        """Begin without offsets; `caught_up_ms` is the current time for a member of the ISR."""
         self.broker = broker
         self.broker_epoch = NO_EPOCH
         self.log_end_offset = NO_OFFSET
         self.log_start_offset = NO_OFFSET
         self.caught_up_ms = caught_up_ms
         self.awaited = False
-        """Whether the high watermark waits for it though it is not in sync: it is close, and is to get there."""
+        """Whether it bounds the high watermark though it is outside the ISR: it is about to join."""
         self.fenced = False
-        """Whether its broker does not take part: nobody waits for it to delete records."""
+        """Whether its broker is fenced: the low watermark ignores it."""
         self._fetched_ms = NEVER_MS
         self._end_then = NO_OFFSET
 
     def fetched(
         self, log_end_offset: int, log_start_offset: int, leader_end_offset: int, now_ms: int, broker_epoch: int
     ) -> None:
-        """Note a fetch from `log_end_offset` on, by the incarnation `broker_epoch` of its broker (-1: not said)."""
+        """Record a fetch from `log_end_offset`. `broker_epoch` is -1 if the request does not carry it."""
         if log_end_offset >= leader_end_offset:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif log_end_offset >= self._end_then != NO_OFFSET:
@@ -60,5 +60,5 @@ class Follower:
         self._end_then = leader_end_offset
 
     def lags(self, leader_end_offset: int, now_ms: int, lag_max_ms: int) -> bool:
-        """Say whether it is behind, and has been for longer than `lag_max_ms` (`replica.lag.time.max.ms`)."""
+        """Return whether it is behind, and has been for longer than `lag_max_ms` (`replica.lag.time.max.ms`)."""
         return self.log_end_offset != leader_end_offset and now_ms - self.caught_up_ms > lag_max_ms

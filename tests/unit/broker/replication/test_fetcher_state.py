@@ -336,7 +336,7 @@ class TestAnswers:
         follower.ask()
         follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)})
         assert follower.end() == 1
-        assert follower.remarks == ["t-0 is cut from 2 to 1, where it parts from its leader's log"]
+        assert follower.remarks == ["t-0 truncated from 2 to 1, where it diverges from the leader's log"]
         (wanted,) = follower.ask().topics[0].partitions
         assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
 
