@@ -1,20 +1,21 @@
-"""Changes of ISRs on their way to the controller, which alone decides on them (KIP-497).
+"""Proposed ISR changes in flight to the controller, which alone decides them (KIP-497, Kafka: `AlterPartitionManager`).
 
-Theory of operation. From the moment at which it is proposed until its end is known a change counts for the high
-watermark, together with the ISR that is committed: the controller may have committed it though no answer tells so.
-All proposals that there are go in one AlterPartition request, and one request is under way at a time.
+Theory of operation. From its proposal until its result is known, the proposed ISR counts for the high watermark in
+addition to the committed one: the controller may have committed it although no response has arrived. All queued
+proposals go in one AlterPartition request; one request is in flight at a time.
 
-    proposed   the partition counts on it                                 -> queued
-    queued     the next request takes it along, unless it is stale        -> sent
-    sent       NONE: the answer says the ISR and its partition epoch      -> committed, unless the metadata was faster
-               INELIGIBLE_REPLICA                                         -> withdrawn; not again before a pause
-               an error that says that the partition has moved on         -> left to the metadata, which is to follow
-               no answer, or any other error                              -> queued, and sent again after a pause
+    proposed   the partition counts the proposed ISR                      -> queued
+    queued     the next request carries it, unless it is stale            -> sent
+    sent       NONE: the response has the ISR and its partition epoch     -> committed, unless the metadata came first
+               INELIGIBLE_REPLICA                                         -> withdrawn; not again before a backoff
+               an error because the partition has changed                 -> dropped: the metadata will follow
+               no response, or any other error                            -> queued, and sent again after a backoff
 
-A proposal is stale as soon as the metadata has moved the partition epoch or the leader (`Partition.lead`): nobody
-counts on it any more, and its answer is only looked at for news. Pauses double up to a second.
+A proposal is stale once the metadata changes the partition epoch or the leader (`Partition.lead`): the partition no
+longer counts it, and its response is applied only if it is newer than the metadata. The backoff doubles from
+`FIRST_PAUSE_MS` to `LONGEST_PAUSE_MS`.
 
-Pure: `isr_driver` sends. Who is to leave or join is `isr`'s.
+Pure: `isr_manager` sends; `isr` has the rules for joining and leaving.
 """
 
 from __future__ import annotations
@@ -49,26 +50,26 @@ _Answer = AlterPartitionResponse.Topic.Partition
 
 
 class Proposal(NamedTuple):
-    """An ISR that a partition is to have, and the state that it was derived from."""
+    """A proposed ISR, and the partition state it was derived from (Kafka: `AlterPartitionItem`)."""
 
     partition: Partition
     isr: frozenset[int]
     leader_epoch: int
     partition_epoch: int
     epochs: Mapping[int, int]
-    """The followers' broker epochs by then: who restarts before the controller decides may have lost everything."""
+    """The followers' broker epochs: a follower restarted before the decision may have lost its records (KIP-903)."""
 
     growth: int
-    """How many members more it has than the ISR that it is to replace."""
+    """Its size minus the size of the ISR that it replaces."""
 
     @property
     def counts(self) -> bool:
-        """Say whether the partition still counts on it."""
+        """Return whether the partition still counts it."""
         one = self.partition
         return one.is_leader and one.proposed_isr is self.isr and not one.unavailable
 
     def wanted(self, broker_epoch: int) -> _Wanted:
-        """Return what the request says of it; `broker_epoch` is the leader's own."""
+        """Return its entry in the request; `broker_epoch` is the leader's own."""
         epochs = {**self.epochs, self.partition.node_id: broker_epoch}
         return _Wanted(
             partition_index=self.partition.index,
@@ -82,28 +83,28 @@ class Proposal(NamedTuple):
 
 
 class IsrProposals:
-    """The changes of all partitions that a broker leads."""
+    """The proposed ISR changes of all partitions led here."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
         self._queued: dict[tuple[bytes, int], Proposal] = {}
         self._sent: dict[tuple[bytes, int], Proposal] = {}
-        self._refused: dict[Partition, int] = {}  # until when they are let alone
+        self._refused: dict[Partition, int] = {}  # until when (ms) no larger ISR is proposed
         self._pause_ms = FIRST_PAUSE_MS
         self._not_before_ms = 0
         self.shrinks = 0
-        """ISRs that became smaller at this leader's request (Kafka: IsrShrinksPerSec)."""
+        """Committed ISR shrinks that this leader proposed (Kafka: IsrShrinksPerSec)."""
         self.expands = 0
         self.failures = 0
-        """Requested changes that the controller refused (Kafka: FailedIsrUpdatesPerSec)."""
+        """Proposed changes that the controller refused (Kafka: FailedIsrUpdatesPerSec)."""
 
     @property
     def due_ms(self) -> int | None:
-        """Return from when on there is a request to send; None while there is none, or one is under way."""
+        """Return when the next request may be sent; None if none is queued, or one is in flight."""
         return self._not_before_ms if self._queued and not self._sent else None
 
     def propose(self, partition: Partition, isr: frozenset[int]) -> None:
-        """Let `partition`, of which no change is on its way, count on `isr`, and the controller hear of it."""
+        """Queue `isr` as the proposed ISR of `partition`, which has no change in flight."""
         growth = len(isr) - len(partition.isr)
         partition.propose(isr)
         epochs = {broker: one.broker_epoch for broker, one in partition.followers.items() if broker in isr}
@@ -111,11 +112,11 @@ class IsrProposals:
         self._queued[partition.topic_id, partition.index] = proposal
 
     def may_grow_from_ms(self, partition: Partition) -> int:
-        """Return from when on a larger ISR may be proposed: not if the last one was refused just now."""
+        """Return when a larger ISR may be proposed: after a refusal only after `LONGEST_PAUSE_MS`."""
         return self._refused.get(partition, NEVER_MS)
 
     def request(self, broker_epoch: int, now_ms: int) -> AlterPartitionRequest | None:
-        """Return what to send now, to be followed by `answered`; None if there is nothing."""
+        """Return the request to send now, or None; `answered` follows each one."""
         if self._sent or now_ms < self._not_before_ms:
             return None
         self._sent = {key: proposal for key, proposal in self._queued.items() if proposal.counts}
@@ -129,7 +130,7 @@ class IsrProposals:
         return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=broker_epoch, topics=list(topics.values()))
 
     def answered(self, response: AlterPartitionResponse | None, now_ms: int) -> list[Partition]:
-        """Take the answer to the latest request, None if there is none; return whose ISR is another now, or stays."""
+        """Handle the response to the last request (None: lost); return the partitions whose proposal is decided."""
         sent, self._sent = self._sent, {}
         self._refused = {partition: until_ms for partition, until_ms in self._refused.items() if until_ms > now_ms}
         changed: list[Partition] = []
@@ -150,7 +151,7 @@ class IsrProposals:
         return changed
 
     def _settle(self, proposal: Proposal, answer: _Answer, now_ms: int) -> bool:
-        """Take over what became of a proposal; return False if it is to be sent again."""
+        """Apply the result of a proposal; return False if it is to be sent again."""
         partition, code = proposal.partition, answer.error_code
         if code == ErrorCode.NONE:
             self.expands += proposal.growth > 0

@@ -1,7 +1,7 @@
-"""Waiting for replicas: writes with acks=all are answered once they are committed.
+"""Produce requests with acks=all that wait for replication (Kafka: `DelayedProduce`).
 
-A time-out says nothing about the records: they stay in the log, and may be committed yet
-(REQUEST_TIMED_OUT). A leader that lost its leadership does not know either (NOT_LEADER_OR_FOLLOWER).
+After a timeout (REQUEST_TIMED_OUT) or a loss of leadership (NOT_LEADER_OR_FOLLOWER) the records stay in the log, and
+may still be committed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Acknowledgement:
-    """How each of some writes came out, once all of that is known or the time is up."""
+    """An operation that completes once the result of each write is known, or at its deadline."""
 
     __slots__ = ("_outcomes", "_purgatory", "_writes", "outcomes")
 
@@ -41,14 +41,14 @@ class Acknowledgement:
 
     @property
     def done(self) -> bool:
-        """Say whether the outcomes are known, or nobody waits for them any more."""
+        """Return whether the outcomes are known, or the request was cancelled."""
         return self.outcomes.done()
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
-        """Take note that a partition changed: `act` looks at each that is not settled."""
+        """Do nothing: `act` checks every open write."""
 
     def act(self) -> None:
-        """Finish, if every write is settled."""
+        """Complete if the result of every write is known."""
         for at, (partition, end_offset) in enumerate(self._writes):
             if self._outcomes[at] is None:
                 self._outcomes[at] = partition.committed(end_offset)
@@ -56,7 +56,7 @@ class Acknowledgement:
             self._finish()
 
     def expire(self) -> None:
-        """Finish, with a time-out for each write that is not settled."""
+        """Complete, with REQUEST_TIMED_OUT for each open write."""
         self._finish()
 
     def _finish(self) -> None:

@@ -1,30 +1,28 @@
-"""Fetch sessions (KIP-227): a fetcher names only what changed in its wishes, and is told only what is new.
+"""Fetch sessions (KIP-227): a request names only changed partitions, a response only those with something new.
 
-Theory of operation. A session remembers the partitions of its fetches, and what was last said of each. Its
-epoch counts its requests, strictly:
+Theory of operation. A session holds the partitions of its fetches, and what was last sent for each. Its epoch counts
+its requests, strictly:
 
-    request's id, epoch   what it is
-    any, 0                full: closes that session and begins a new one, or none (id 0) if there is no room
-    any, -1               full: closes that session and begins none
-    id, n > 0             incremental: names the partitions to add, change and forget. Another n than the
-                          session's: INVALID_FETCH_SESSION_EPOCH; no such session: FETCH_SESSION_ID_NOT_FOUND
+    session id, epoch     meaning
+    any, 0                full: closes that session and creates a new one, or none (id 0) if there is no room
+    any, -1               full: closes that session and creates none
+    id, n > 0             incremental: names the partitions to add, change and forget. If n is not the session's
+                          epoch: INVALID_FETCH_SESSION_EPOCH; no such session: FETCH_SESSION_ID_NOT_FOUND
 
-After 2^31 - 1 the epoch goes on at 1. Whether topics are named or identified is fixed for the life of a
-session (FETCH_SESSION_TOPIC_ID_ERROR).
+After 2^31 - 1 the epoch continues at 1. A session uses topic names or topic ids throughout
+(FETCH_SESSION_TOPIC_ID_ERROR).
 
-Kafka looks at every partition of a session on every fetch. Here a session *watches* the partitions of which
-nothing is left to be said, and a fetch looks only at those that are `pending`: named in the request, woken
-since, or with records left. So a fetch of five thousand partitions, ten of them busy, costs what a fetch of
-ten costs. Pending ones are in the order in which they are served; one that had records goes to the end, so
-that none starves. Those with something to say but nothing to read, while no answer is made, are *put off*
-until one is: a follower that is given thousands of replicas names some with each request, which ends the
-wait of the one before.
+Kafka reads every partition of a session for every fetch. Here a session *watches* the partitions without anything new,
+and a fetch reads only the `pending` ones: named in the request, woken since, or with records left. So a fetch of 5,000
+partitions, 10 of them busy, costs as much as a fetch of 10. `pending` is in the order of serving; a partition that
+returned records moves to the end, so none starves. A partition with a change to report (such as a high watermark) but
+no records, while the fetch has too little to respond, is *deferred* until a response is sent: a follower that begins to
+follow thousands of replicas names some in each request, and each ends the wait of the one before.
 
-A fetch without a session is a session that nobody can name, closed when it is answered.
+A sessionless fetch is a `FetchSession` with id 0, closed once its response is sent.
 
-When all slots are taken, a new session takes the place of one unused for two minutes, or else of the
-smallest one that is older than two minutes and smaller than itself. Followers' sessions go before
-consumers'.
+If all slots are taken, a new session evicts one unused for 2 minutes, or else the smallest one that is older than 2
+minutes and smaller than the new one. Consumers' sessions are evicted before followers'.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ _NEVER_SENT = -1
 
 
 class FetchPartition:
-    """What a fetcher asked of a partition, and what it was last told."""
+    """A partition of a session (Kafka: `CachedPartition`): the fetch parameters, and what was last sent."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -81,9 +79,9 @@ class FetchPartition:
         self.sent_log_start_offset = _NEVER_SENT
 
     def ask(self, wanted: FetchRequest.Topic.Partition) -> None:
-        """Take over what a request says of this partition, also of what the fetcher knows.
+        """Apply a request's parameters, which include what the fetcher knows already.
 
-        A follower drops what it is told in an earlier leader epoch than it has learned of meanwhile.
+        A new leader epoch resets what was sent: a follower drops results from an earlier epoch than its own.
         """
         if wanted.current_leader_epoch != self.current_leader_epoch:
             self.sent_high_watermark = self.sent_log_start_offset = _NEVER_SENT
@@ -100,20 +98,20 @@ class Waiting(Protocol):
     """The fetch that is parked on a session."""
 
     def more(self, size_bytes: int) -> None:
-        """Take note that `size_bytes` more can be read."""
+        """Count `size_bytes` more as available."""
 
     def act(self) -> None:
-        """Answer if that is enough."""
+        """Respond if enough is available."""
 
     def expire(self) -> None:
-        """Answer with what there is."""
+        """Respond with what is available."""
 
     def supersede(self) -> None:
-        """Answer that the session has gone on without it."""
+        """Respond with an error: the session has a newer request."""
 
 
 class FetchSession:
-    """The partitions of one fetcher."""
+    """The partitions of one fetcher (Kafka: `FetchSession`)."""
 
     __slots__ = (
         "_purgatory",
@@ -141,14 +139,14 @@ class FetchSession:
         self.privileged = privileged
         self.created_ms = self.last_used_ms = now_ms
         self.full = True
-        """Whether the next answer names every partition, since nothing was said yet."""
+        """Whether the next response names every partition: it is the first one."""
         self.partitions: dict[tuple[str | bytes, int], FetchPartition] = {}
         self.pending: dict[FetchPartition, None] = {}
         self.waiting: Waiting | None = None
 
     @property
     def to_read(self) -> list[FetchPartition]:
-        """Return the partitions that the next answer may have to name, in the order of their turn."""
+        """Return the partitions to read for the next response, in the order of serving."""
         return list(self.partitions.values() if self.full else self.pending)
 
     def update(self, request: FetchRequest) -> None:
@@ -176,35 +174,35 @@ class FetchSession:
                     self._unwatch(forgotten)
 
     def settle(self, known: FetchPartition) -> None:
-        """Look at `known` no more until something happens to it: there is nothing left to be said."""
+        """Mark `known` as caught up: watch it instead of reading it."""
         self.pending.pop(known, None)
         if self.session_id != NO_SESSION:
             self._watch(known)
 
     def put_off(self, known: FetchPartition) -> None:
-        """Look at `known` no more until something happens to it, or an answer is made: there is nothing to be read."""
+        """Defer `known`, which has no records: read it again only when woken, or when a response is sent."""
         del self.pending[known]
         self._put_off[known] = None
         self._watch(known)
 
     def take_put_off(self) -> list[FetchPartition]:
-        """Return what was put off, for the answer that is being made."""
+        """Make the deferred partitions pending again and return them, for the response about to be sent."""
         taken, self._put_off = list(self._put_off), {}
         self.pending.update(dict.fromkeys(taken))
         return taken
 
     def postpone(self, known: FetchPartition) -> None:
-        """Serve the others before `known` next time: it had its turn.
+        """Rotate `known`, which has been served, behind the other partitions.
 
-        A follower names it again when it has what it was sent; until then, another of its requests that is on its way
-        must not be answered with the same once more.
+        A follower's partition is no longer pending: it names it again once it has the records. Another of its requests
+        that is on its way must not get the same records.
         """
         self.pending.pop(known, None)
         if not self.privileged:
             self.pending[known] = None
 
     def host(self, known: FetchPartition, hosted: Partition) -> None:
-        """Note which replica serves `known` from now on."""
+        """Set the replica that serves `known`."""
         if known.hosted is not hosted:
             self._unwatch(known)
             known.hosted = hosted
@@ -212,20 +210,20 @@ class FetchSession:
                 self._watch(known)
 
     def park(self, waiting: Waiting) -> None:
-        """Tell `waiting` of all that happens to the partitions, until `unpark`."""
+        """Notify `waiting` of all changes of the partitions, until `unpark`."""
         self.waiting = waiting
         for known in self.pending:
             self._watch(known)
 
     def unpark(self, waiting: Waiting) -> None:
-        """Let go of `waiting`; a session that nobody can name ends here."""
+        """Release `waiting`; a sessionless fetch ends here."""
         if self.waiting is waiting:
             self.waiting = None
             if self.session_id == NO_SESSION:
                 self._forget_watches()
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
-        """Take note that something happened to a partition."""
+        """Handle a change of the partition or log `key`."""
         known = self._watching.get(key)
         if known is None:
             return
@@ -234,15 +232,15 @@ class FetchSession:
         if self.waiting is not None:
             self.waiting.more(size_bytes)
         else:
-            self._unwatch(known)  # it is pending now: what else happens makes no difference
+            self._unwatch(known)  # pending now: further changes make no difference
 
     def act(self) -> None:
-        """Let the parked fetch answer if it can."""
+        """Let the parked fetch respond if it can."""
         if self.waiting is not None:
             self.waiting.act()
 
     def close(self) -> None:
-        """End the session; a parked fetch is answered with what there is."""
+        """End the session; a parked fetch responds with what is available."""
         if self.waiting is not None:
             self.waiting.expire()
         self._forget_watches()
@@ -262,7 +260,7 @@ class FetchSession:
             self._purgatory.unwatch(key, self)
 
     def _key(self, hosted: Partition) -> Hashable:
-        """Return what is woken with what this fetcher may read: a replica reads the log, others what is committed."""
+        """Return the purgatory key: the log for a follower, which reads to the log end; else the partition."""
         return hosted.log if self.privileged else hosted
 
     def _forget_watches(self) -> None:
@@ -271,13 +269,13 @@ class FetchSession:
 
 
 class FetchSessions:
-    """All sessions of the broker, at most `slots`."""
+    """All fetch sessions of the broker, at most `slots` (Kafka: `FetchSessionCache`)."""
 
     def __init__(self, slots: int, purgatory: Purgatory, random: Random) -> None:
         self._slots = slots
         self._purgatory = purgatory
         self._random = random
-        self._sessions: dict[int, FetchSession] = {}  # the one unused for longest first
+        self._sessions: dict[int, FetchSession] = {}  # least recently used first
         self.evictions = 0
 
     def __len__(self) -> int:
@@ -285,11 +283,11 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """Return how many partitions all sessions hold."""
+        """Return the number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def open(self, request: FetchRequest, version: int, privileged: bool, now_ms: int) -> FetchSession:
-        """Return the session of `request`, brought up to date; KafkaError for a wrong id or epoch."""
+        """Return the updated session of `request`, or a new one; KafkaError for a wrong id or epoch."""
         self._purgatory.tell()
         by_id = version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -308,7 +306,7 @@ class FetchSessions:
                 f"fetch session {found.session_id} is at epoch {found.epoch}, not {request.session_epoch}",
             )
         if found.uses_topic_ids != by_id:
-            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "topic ids and names in one fetch session")
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a fetch session has topic ids or names, not both")
         if found.waiting is not None:
             found.waiting.supersede()
         found.update(request)
@@ -333,7 +331,7 @@ class FetchSessions:
             session.close()
 
     def _make_room(self, newcomer: FetchSession, now_ms: int) -> bool:
-        """Evict a session if that is needed and possible; say whether there is room."""
+        """Evict a session if needed and possible; return whether there is room."""
         if len(self._sessions) < self._slots:
             return True
         victim = self._victim(newcomer, now_ms)

@@ -1,7 +1,7 @@
 """Fetch state for one leader (Kafka: `AbstractFetcherThread`): the next request, and the handling of responses.
 
 Theory of operation. All partitions followed from one leader share its fetches, in an incremental session (KIP-227): a
-request names only the partitions whose fetch state changed, and a response only those with news. An idle partition
+request names only the partitions whose fetch state changed, a response only those with new data. An idle partition
 costs nothing. One request is in flight at a time, or two: while one waits at the leader for records, a second one that
 names partitions ends its wait (`broker.replication.fetch_sessions`). Each partition is in one of these states:
 
@@ -30,8 +30,8 @@ is used for the high watermark alone:
 The backoff doubles from `FIRST_PAUSE_MS` to `replica.fetch.backoff.ms`: after an election the new leader usually has
 the metadata within milliseconds.
 
-A leader responds before `max_wait_ms` only with news. A bug that makes it respond early without news must not cause a
-busy loop between two brokers: after `FRUITLESS_FETCHES` such responses in a row the fetcher backs off as after a lost
+A leader responds before `max_wait_ms` only with new data. If a bug makes it respond early without, the two brokers must
+not end up in a busy loop: after `FRUITLESS_FETCHES` such responses in a row the fetcher backs off as after a lost
 connection, and logs that once.
 
 Pure but for the logs: `replica_fetcher` sends, `follower_replica` changes a log, `replica_fetcher_manager` decides
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_MS = 20
 FRUITLESS_FETCHES = 3
-"""Number of consecutive early responses without news after which the fetcher backs off; races cause a few."""
-NO_PROGRESS = "fetch responses come early and without news; backing off"
+"""Number of consecutive early responses without new data after which the fetcher backs off; races cause a few."""
+NO_PROGRESS = "fetch responses come early without new data; backing off"
 CUTS_AN_ANSWER = 16
 """How many logs are truncated, and synced, for one response, within one turn of the loop."""
 FETCH_FROM_VERSION = 17
@@ -146,7 +146,7 @@ class Fetching:
         self._progressed = False
         """Whether the response being handled changed a log or the next request, or did not come early."""
         self._fruitless = 0
-        """Number of consecutive early responses without news."""
+        """Number of consecutive early responses without new data."""
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -335,7 +335,7 @@ class Fetching:
         elif not self._under_way:  # else the request behind it starts a new session, or fails likewise
             self._begin_anew(response, now_ms)
         elif isinstance(response, FetchResponse) and response.error_code not in _SESSION_ERRORS:
-            for key, followed in self._followed.items():  # the leader may count its news as delivered
+            for key, followed in self._followed.items():  # the leader may count its data as delivered
                 if followed.asked != NO_OFFSET:
                     self._name(key, followed)
 
@@ -348,7 +348,7 @@ class Fetching:
         self._session_id = session_id
 
     def _pace(self, now_ms: int) -> None:
-        """Back off if the leader keeps responding early without news."""
+        """Back off if the leader keeps responding early without new data."""
         if self._progressed:
             self._fruitless = 0
             return

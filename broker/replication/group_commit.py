@@ -1,19 +1,19 @@
-"""Many waiting batches, one sync: how `barnabas.fsync=always` keeps its promise without stopping the event loop.
+"""Group commit for `barnabas.fsync=always`: many appended batches share one sync, off the event loop.
 
-Theory of operation. A partition whose records count only on the disk (`Partition.advance_high_watermark`) *wants* a
-sync after each append. At the end of the loop's turn a worker, one of `_WORKERS` threads of its own, takes a share of
-those that want one and syncs them one after the other. What is appended meanwhile waits for the next sync of its log,
-which takes all of it at once: the slower the disk, the more records share a sync. When a worker is back, the high
-watermarks of its partitions move, which wakes the operations that wait for them.
+Theory of operation. A partition whose records count only once synced (`Partition.advance_high_watermark`) is queued
+after each append. At the end of the loop's turn the idle ones of `_WORKERS` threads each take a share of the queued
+partitions and sync their logs one by one. Later appends wait for the next sync of their log, which covers all of them:
+the slower the disk, the more records share a sync. When a worker is done, the high watermarks of its partitions
+advance, which wakes the waiting operations.
 
-    want        nothing under way for this partition    it is taken at the end of the turn
-                its sync is under way                   it is taken again after that
-                another flush of its log, which began   its sync counts, and is over, when that one does
-                before its sync, is still under way
-    a failure   the log directory is offline from then on; the waiting are woken, and find that out
+    queued      no sync of this partition in flight     synced from the end of the turn on
+                its sync is in flight                   synced again after that
+                an earlier flush of its log is still    its sync counts, and ends, when that flush does
+                in flight
+    a failure   the log directory is offline from then on; waiting operations are woken, and return an error
 
-A sync that failed is never tried again (`storage.flush`). What is synced, and that syncs of one log count in their
-order, is `storage.log`'s; what a producer is answered is `Partition.committed`'s.
+A failed sync is never retried (`storage.log.flush`). `storage.log.log` decides what is synced, and counts the syncs of
+a log in order; `Partition.committed` decides the response to a producer.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from storage.log.flush import Flush
 
 _WORKERS = 4
-_LOGS_A_JOB = 64  # what is begun in one turn, and open at a time; there may be thousands after a crash
+_LOGS_A_JOB = 64  # logs per worker and turn, which bounds the open files; after a crash thousands may be queued
 _RETRY_S = 1.0
 
 
 class GroupCommit:
-    """The syncs of all partitions of a broker that want them."""
+    """The syncs of all partitions with `barnabas.fsync=always`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int], on_synced: Callable[[Partition], None]
     ) -> None:
-        """`on_synced` is called after each sync of a partition, whether it succeeded or not."""
+        """`on_synced` is called after each sync of a partition, successful or not."""
         self._loop = loop
         self._now_ms = now_ms
         self._on_synced = on_synced
@@ -54,7 +54,7 @@ class GroupCommit:
         self._drained: list[asyncio.Future[None]] = []
 
     def want(self, partition: Partition) -> None:
-        """See to it that what the partition's log holds now is synced, unless it is deleted."""
+        """Sync what the partition's log holds now, unless it has been deleted."""
         if partition.unavailable:
             return
         self._wanted[partition] = None
@@ -62,14 +62,14 @@ class GroupCommit:
             self._turn = self._loop.call_soon(self._begin)
 
     async def drain(self) -> None:
-        """Wait until no partition wants a sync."""
+        """Wait until no sync is queued or in flight."""
         while self._wanted or self._under_way:
             drained = self._loop.create_future()
             self._drained.append(drained)
             await drained
 
     def _begin(self) -> None:
-        """Give the idle workers a fair share each of what is wanted."""
+        """Start the idle workers, each with an equal share of the queued partitions."""
         self._turn = None
         ready = [partition for partition in self._wanted if partition not in self._under_way]
         while ready and self._idle_workers:
@@ -86,7 +86,7 @@ class GroupCommit:
                 flush = partition.log.begin_flush(now_ms)
             except KafkaError:
                 flush = None
-                if not partition.log.offline:  # the disk is full, or there are no descriptors: that may end
+                if not partition.log.offline:  # the disk is full, or no descriptors are left: temporary
                     self._loop.call_later(_RETRY_S, self.want, partition)
             if flush is None:
                 self._on_synced(partition)
@@ -103,11 +103,11 @@ class GroupCommit:
     def _done(self, begun: list[tuple[Partition, Flush]], _: asyncio.Future[None]) -> None:
         self._idle_workers += 1
         for partition, flush in begun:
-            with suppress(KafkaError):  # the directory has failed, and said so
+            with suppress(KafkaError):  # the directory failed, which is logged already
                 flush.finish()
             if flush.settled:
                 self._settled(partition, flush)
-            else:  # another flush of the log began before this one, and is still under way
+            else:  # an earlier flush of the log is still in flight
                 flush.on_settled = partial(self._loop.call_soon, self._settled_later, partition, flush)
         self._go_on()
 

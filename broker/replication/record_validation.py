@@ -1,13 +1,12 @@
-"""The looks inside a batch that a topic's configuration demands; most topics demand none.
+"""Validation and recompression of produced records, where the topic requires it (Kafka: `LogValidator`).
 
-    cleanup.policy contains compact        each record needs a key: INVALID_RECORD, naming the ones without
-    compression.type is not `producer`     a batch that came with another codec is packed anew with that one, at the
-                                           topic's level for it
-    barnabas.validate.records=true         each record must be well formed, and the header true of them
+    cleanup.policy contains compact        each record needs a key: INVALID_RECORD, with the records without one
+    compression.type is not `producer`     a batch in another codec is recompressed, at the topic's level
+    barnabas.validate.records=true         each record must be well formed, and the batch header match the records
 
-Only here are records of a client unpacked: never to more than `record_batch.MAX_INFLATED_BYTES`, nor more of them than
-`record_scan.MAX_SCANNED_RECORDS`. What the header of a batch alone can show is checked by `record_batch.check_batch`
-and by the log.
+By default a batch is appended without decompression. Only this module decompresses a client's records: at most
+`record_batch.MAX_INFLATED_BYTES`, and at most `record_scan.MAX_SCANNED_RECORDS` records. `record_batch.check_batch` and
+the log check what the batch header alone shows.
 """
 
 from __future__ import annotations
@@ -33,21 +32,21 @@ _ERRORS_NAMED = 3
 
 
 class InvalidRecordsError(KafkaError):
-    """The batch is refused for some of its records: `record_errors` are (position in the batch, reason)."""
+    """The batch is refused because of the records in `record_errors`: (position in the batch, reason)."""
 
     def __init__(self, record_errors: list[tuple[int, str]]) -> None:
         first = "; ".join(f"record {at}: {reason}" for at, reason in record_errors[:_ERRORS_NAMED])
         super().__init__(
             ErrorCode.INVALID_RECORD,
-            f"{len(record_errors)} of the batch's records cannot be appended: {first}",
+            f"{len(record_errors)} records of the batch are invalid: {first}",
         )
         self.record_errors = record_errors
 
 
 def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validate: bool) -> memoryview:
-    """Return the bytes to append for a checked batch: usually `records`, otherwise the batch packed anew.
+    """Return the bytes to append for a checked batch: `records` itself, or the recompressed batch.
 
-    KafkaError where its records break a rule of the topic.
+    Raise KafkaError if a record breaks a rule of the topic.
     """
     needs_keys = "compact" in config.cleanup_policy
     codec = _NAMED_CODECS.get(config.compression_type)
@@ -73,14 +72,14 @@ def _level(codec: Compression, config: LogConfig) -> int | None:
 
 
 def _scan(header: BatchHeader, data: bytes, needs_keys: bool) -> int:
-    """Check that the unpacked records are where they should be, with a key if need be; return the largest timestamp."""
+    """Check offset deltas, and keys if required, of the decompressed records; return the largest timestamp."""
     largest = -(1 << 63)
     wrong: list[tuple[int, str]] = []
     for at, (offset, timestamp, keyed) in enumerate(scan_unpacked(header, data)):
         if offset != at:
-            wrong.append((at, f"its offset delta is {offset}"))
+            wrong.append((at, f"unexpected offset delta {offset}"))
         elif needs_keys and not keyed:
-            wrong.append((at, "a compacted topic takes no record without a key"))
+            wrong.append((at, "compacted topic cannot accept message without key"))
         if timestamp > largest:
             largest = timestamp
     if wrong:
@@ -89,10 +88,10 @@ def _scan(header: BatchHeader, data: bytes, needs_keys: bool) -> int:
 
 
 def _check_records(records: memoryview, header: BatchHeader) -> None:
-    """Check every part of every record, and what the header says of them."""
+    """Decode every record, and check the largest timestamp against the header."""
     largest = max(record.timestamp for record in iter_records(records))
     if largest != header.max_timestamp:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"the largest timestamp is {largest}, not {header.max_timestamp} as the header says",
+            f"the largest timestamp is {largest}; the batch header has {header.max_timestamp}",
         )
