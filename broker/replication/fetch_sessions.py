@@ -150,7 +150,7 @@ class FetchSession:
         return list(self.partitions.values() if self.full else self.pending)
 
     def update(self, request: FetchRequest) -> None:
-        """Add, change and forget partitions as `request` says."""
+        """Add, change and forget partitions as `request` requires."""
         partitions, pending = self.partitions, self.pending
         by_id = self.uses_topic_ids
         for topic in request.topics:

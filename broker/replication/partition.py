@@ -157,7 +157,7 @@ class Partition:
     # Leadership.
 
     def lead(self, image: PartitionImage, elapsed_ms: int) -> None:
-        """Become or stay the leader as `image` says, at `elapsed_ms` of the loop (Kafka: `Partition.makeLeader`)."""
+        """Become or stay the leader per `image`, at `elapsed_ms` of the loop (Kafka: `Partition.makeLeader`)."""
         if image.leader_epoch > self.leader_epoch:
             self.log.assign_leader_epoch(image.leader_epoch)
             self.epoch_start_offset = self.log.log_end_offset

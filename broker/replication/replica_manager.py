@@ -1,4 +1,4 @@
-"""All replicas on this broker (Kafka: `ReplicaManager`): hosted, led, followed and deleted as the metadata says.
+"""All replicas on this broker (Kafka: `ReplicaManager`): hosted, led, followed and deleted by the metadata.
 
 The controller's committed metadata alone decides what is hosted here. `load` compares the image with the logs found on
 disk at start-up; `apply` follows each later change. A log whose topic was deleted, was re-created under another topic
@@ -343,7 +343,7 @@ class ReplicaManager:
             _log.error("%s not served: %s", some_of(partitions), reason)
 
     def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
-        """Make the replica what `state` says: leader, follower, or not hosted."""
+        """Apply `state` to the replica: leader, follower, or not hosted."""
         key = (topic.topic_id, state.partition)
         partition = self._partitions.get((topic.name, state.partition))
         if self._node_id not in state.replicas:
