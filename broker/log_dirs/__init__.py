@@ -1,1 +1,1 @@
-"""The data directories of a broker: ownership, loading, cleaning, moves between them and failures."""
+"""The log directories of a broker: ownership, loading, assignments, moves, compaction, maintenance and failures."""

@@ -1,8 +1,8 @@
-"""Replicas on their way to another data directory of this broker: one at a time, a little a turn of the loop.
+"""Moves of replicas between this broker's log directories (KIP-113, Kafka: `ReplicaAlterLogDirsManager`).
 
-What a move does to the files is `storage.log_moves`'. Here it is driven, within
-`replica.alter.log.dirs.io.max.bytes.per.second`, and the controller is told where the replica lies then
-(`replica_homes`). Moves that the last stop interrupted begin anew.
+`storage.future_replicas` defines what a move does to the files. This module runs one move at a time, a step a turn of
+the loop, within `replica.alter.log.dirs.io.max.bytes.per.second`; afterwards `assignments_manager` reports the
+replica's directory to the controller. Moves that a stop interrupted start over.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DirectoryMoves:
         self._running: asyncio.Task[None] | None = None
 
     def start(self, replicas: ReplicaManager) -> None:
-        """Go on with what was interrupted."""
+        """Start the interrupted moves over."""
         interrupted, self._logs.moves.interrupted = self._logs.moves.interrupted, {}
         for (topic, index), target in interrupted.items():
             found = replicas.find_named(topic, index)
@@ -53,16 +53,16 @@ class DirectoryMoves:
                 try:
                     self.begin(found.log, target)
                 except KafkaError as error:
-                    _log.warning("%s stays where it is: %s", found, error)
+                    _log.warning("Not resuming the move of %s: %s", found, error)
 
     async def stop(self) -> None:
-        """End the moves where they are; they begin anew after the next start."""
+        """Stop the moves; they start over after the next start."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
 
     def begin(self, log: Log, target: LogDirectory) -> None:
-        """Move a log to `target` from now on, not elsewhere; if it is there, let it stay. KafkaError if that fails."""
+        """Start moving a log to `target`, replacing its current move; none if it is there. KafkaError on failure."""
         if self._logs.moves.begin(log, target) is not None and self._running is None:
             self._running = self._loop.create_task(self._run())
 
@@ -95,7 +95,7 @@ class DirectoryMoves:
             self._homes.tell({(log.topic_id, log.partition): move.target.directory_id})
 
     async def _drive(self, move: LogMove, steps: Search[None]) -> None:
-        """Do the steps, one a turn of the loop, until they are done or the move is cancelled."""
+        """Run one step a turn of the loop, until they are done or the move is cancelled."""
         copied_bytes = 0
         advance: Callable[[], Step] = partial(next, steps)
         while move in self._logs.moves:
@@ -116,7 +116,7 @@ class DirectoryMoves:
                 advance = partial(steps.send, answer)
 
     async def _wait(self, move: LogMove, copied_bytes: float) -> None:
-        """Let others run, and as much time pass as copying so much is to take."""
+        """Yield to the loop, and wait as long as the rate limit requires for `copied_bytes`."""
         await asyncio.sleep(0)
         while copied_bytes > 0 and move in self._logs.moves:
             rate = self._live[_RATE]

@@ -1,13 +1,13 @@
-"""Tells the controller in which data directory replicas lie, where the metadata has them elsewhere (KIP-858).
+"""Reports replicas' log directories that differ from the metadata to the controller (KIP-858: `AssignmentsManager`).
 
-A replica that lies elsewhere was moved, by this broker or between two starts by hand; or the directory that it was in
-is gone, and its log has begun anew, empty. Until the controller knows where a replica lies, nobody elects it. So that
-of an empty log is kept back while nobody leads the partition: this broker may have been the last in sync, and as leader
-with nothing would have the others drop what they have. Whoever brings the disk back has lost nothing then; and who
-cannot, elects one of the others (`kafka-leader-election --election-type unclean`), which takes an empty one where there
-is no other. Apache Kafka tells at once. Where there is no other replica, so does this.
+A replica lies elsewhere because this broker moved it, because it was moved by hand between two starts, or because its
+directory is gone and its log was created anew, empty. The controller elects no replica whose directory it does not
+know. So the directory of an empty new log is withheld while the partition has no leader: this broker may have been the
+last in sync, and as leader of an empty log would make the others truncate theirs. If the disk comes back, nothing is
+lost. If it does not, elect another replica (`kafka-leader-election --election-type unclean`); the election takes an
+empty replica if there is no other. Apache Kafka reports at once, and so does this module if there is no other replica.
 
-What was not answered is told again, after a pause.
+Reports without a successful response are sent again after `_PAUSE_S`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _log = logging.getLogger("broker.moves")
 
 
 class ReplicaHomes:
-    """Where the replicas of a broker lie that is registered in `broker_epoch`."""
+    """The directories of the replicas of a broker that is registered with `broker_epoch`."""
 
     def __init__(
         self, node_id: int, broker_epoch: int, logs: LogManager, call: Call, loop: asyncio.AbstractEventLoop
@@ -55,7 +55,7 @@ class ReplicaHomes:
         self._stopped = False
 
     def look_at(self, image: MetadataImage, replicas: Iterable[Partition]) -> None:
-        """Tell of all that lie elsewhere than `image` says, or keep it back."""
+        """Report, or withhold, every replica whose directory differs from `image`."""
         here = {directory.directory_id for directory in self._logs.directories}
         elsewhere: dict[Key, bytes] = {}
         for partition in replicas:
@@ -69,7 +69,7 @@ class ReplicaHomes:
         self.tell(elsewhere)
 
     def tell(self, homes: Mapping[Key, bytes]) -> None:
-        """Tell the ids of the directories of replicas, given by topic id and partition."""
+        """Queue the directory ids of replicas, by topic id and partition index, for reporting."""
         for key, home in homes.items():
             self._untold[key] = home
             self._kept_back.pop(key, None)
@@ -77,7 +77,7 @@ class ReplicaHomes:
             self._telling = self._loop.create_task(self._tell())
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
-        """Tell what was kept back of partitions that somebody leads now; forget it of topics that are gone."""
+        """Report withheld replicas whose partition has a leader now; drop those of deleted topics."""
         for record in records if self._kept_back else ():
             if isinstance(record, RemoveTopicRecord):
                 self._kept_back = {key: home for key, home in self._kept_back.items() if key[0] != record.topic_id}
@@ -88,7 +88,7 @@ class ReplicaHomes:
                     self.tell({key: self._kept_back[key]})
 
     def stop(self) -> None:
-        """Tell no more."""
+        """Send no more reports."""
         self._stopped = True
         if self._telling is not None:
             self._telling.cancel()
@@ -100,7 +100,7 @@ class ReplicaHomes:
                 code = await self._ask(some)
                 if code not in (ErrorCode.NONE, trouble):
                     _log.warning(
-                        "The controller does not know yet the directories of %s: %s",
+                        "Assigning the directories of %s failed, will be retried: %s",
                         count_of(len(some), "replica"),
                         code.name,
                     )

@@ -1,8 +1,8 @@
-"""Data directories that take no new partitions (KIP-1066): those of `cordoned.log.dirs`.
+"""Cordoned log directories, which take no new partitions (KIP-1066): those in `cordoned.log.dirs`.
 
-The setting names paths, `*` for all of them, and can be altered while the broker runs; heartbeats tell the controller,
-which places partitions and knows directories by their ids. A path that is none of `log.dirs` means nothing. What is in
-a cordoned directory stays there and is served as ever.
+The setting lists paths, or `*` for all, and can change while the broker runs. Heartbeats report the directory ids to
+the controller, which places partitions. A path outside `log.dirs` has no effect. Replicas in a cordoned directory stay
+there and are served as before.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ _ALL = "*"
 
 
 def cordoned_ids(directories: Iterable[LogDirectory], named: Sequence[str]) -> tuple[bytes, ...]:
-    """Return the ids of the directories that are `named` by their paths."""
+    """Return the ids of the directories whose paths are in `named`."""
     paths = {path.rstrip("/") for path in named}
     return tuple(sorted(one.directory_id for one in directories if _ALL in named or one.path in paths))

@@ -1,4 +1,4 @@
-"""The logs that a start finds: each is opened, and checked where the last stop was unclean; what was lost is said."""
+"""Loading of the logs at start-up: opens each one, recovers it after an unclean shutdown, and logs what was lost."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ _log = logging.getLogger("broker")
 
 
 async def open_found_logs(logs: LogManager, *, is_new: bool) -> None:
-    """Open every log of the directories, which may be new, a log a turn of the loop; LogRefused if one cannot be."""
+    """Open every log in the directories, one a turn of the loop; `is_new`: the directories are new.
+
+    Raise LogRefused if a log cannot be opened.
+    """
     if foreign := foreign_names(logs):
-        _log.warning("Ignored, being nothing that a broker makes: %s", ", ".join(foreign))
+        _log.warning("Ignoring unknown files: %s", ", ".join(foreign))
     unclean = not (is_new or logs.clean)
     if unclean:
-        _log.warning("The last stop was unclean: checking the logs from their recovery points on")
+        _log.warning("The last shutdown was unclean: recovering logs from their recovery points")
     scanned_bytes = dropped_bytes = 0
     for log in logs.load():
         scanned_bytes += log.recovery.scanned_bytes
@@ -31,7 +34,7 @@ async def open_found_logs(logs: LogManager, *, is_new: bool) -> None:
             _log.log(logging.WARNING if log.recovery.lost else logging.INFO, "Recovered %s: %s", log, log.recovery)
         await asyncio.sleep(0)
     if unclean:
-        _log.warning("Checked %s, cut off %d", count_of(scanned_bytes, "byte"), dropped_bytes)
+        _log.warning("Checked %s, truncated %d", count_of(scanned_bytes, "byte"), dropped_bytes)
     if dropped_bytes:
-        _log.warning("`barnabas log repair`, before a start, keeps valid batches that are behind a damaged one")
+        _log.warning("To keep valid batches behind a damaged one, run `barnabas log repair` before starting the broker")
     report_problems(logs)

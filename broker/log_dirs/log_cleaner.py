@@ -1,8 +1,8 @@
-"""The compaction of logs in slices between which clients are served.
+"""Log compaction on the event loop, in slices between requests (Kafka: `LogCleaner`).
 
-A slice is as many bytes as took about half a millisecond the last times; what waits for the disk, or unpacks much, is
-called in a thread. The rules are `storage.compaction`'s. Between two passes over all logs the compactor rests for
-`log.cleaner.backoff.ms`; `log.cleaner.io.max.bytes.per.second` bounds what it reads and writes.
+A slice is the number of bytes that recently took about `_SLICE_S`. Disk waits and large decompressions run in a thread.
+The rules live in `storage.cleaner`. Between two passes over all logs the cleaner rests for `log.cleaner.backoff.ms`;
+`log.cleaner.io.max.bytes.per.second` limits its reads and writes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logging.getLogger("broker.log_dirs.log_cleaner")
 
 
 class LogCleaner:
-    """Compacts what is due, and counts what it does for the metrics."""
+    """Compacts the logs that are due, and counts for the metrics."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class LogCleaner:
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
     ) -> None:
-        """Begin with nothing; `setting` is the value that counts now of a setting of the broker."""
+        """Read current broker settings with `setting`."""
         self._disk = disk
         self._logs = logs
         self._now_ms = now_ms
@@ -54,12 +54,12 @@ class LogCleaner:
 
     @property
     def max_dirty_percent(self) -> int:
-        """The dirty part of the filthiest log at the last look."""
+        """The largest dirty percentage of any log at the last check."""
         return self._compactor.max_dirty_percent if self._begun else 0
 
     @property
     def uncleanable_count(self) -> int:
-        """How many logs are left alone because a pass over them failed."""
+        """Number of logs not compacted any more because a pass over them failed."""
         return len(self._compactor.uncleanable) if self._begun else 0
 
     @property
@@ -79,14 +79,14 @@ class LogCleaner:
         return Throttle(self._setting("log.cleaner.io.max.bytes.per.second"), self._loop.time())
 
     async def run_if_due(self) -> None:
-        """Do `run` if the rest since the last time is over; a broker without compacted logs does not load all this."""
-        if self._loop.time() >= self._due_s:  # not the wall clock, which may be set back
+        """Do `run` if the backoff has passed; without compacted logs, the cleaner's modules are not imported."""
+        if self._loop.time() >= self._due_s:  # monotonic: the wall clock may be set back
             if any("compact" in log.config.cleanup_policy for log in self._logs):
                 await self.run()
             self._due_s = self._loop.time() + self._setting("log.cleaner.backoff.ms") / 1000
 
     async def run(self) -> None:
-        """Compact until nothing is due."""
+        """Compact logs until none is due."""
         while (compaction := await self._next()) is not None:
             try:
                 await self._perform(compaction)
@@ -94,15 +94,15 @@ class LogCleaner:
             except KafkaError as error:
                 self._compactor.failed(compaction.log, error)
                 _log.error("%s cannot be compacted: %s", compaction.log, error)
-                return  # for want of space it would fail again at once
-            except BaseException:  # a stop; or no thread could be started
+                return  # on a full disk the next log would fail too
+            except BaseException:  # cancelled, or no thread could be started
                 compaction.stop()
                 raise
             finally:
                 self.bytes_read += compaction.bytes_read
                 self.bytes_written += compaction.bytes_written
             if compaction.cleaned_to is None:
-                return  # it was interrupted: the log may be in the middle of something
+                return  # interrupted: the log is being changed otherwise
             self.passes += 1
             _log.info(
                 "Compacted %s up to offset %d: %s before, %d now",
@@ -140,7 +140,7 @@ class LogCleaner:
             await asyncio.sleep(rest_s)
 
     def _adapt(self, took_s: float) -> None:
-        """Let the next slice take about half a millisecond."""
+        """Adjust the slice size so that a slice takes about `_SLICE_S`."""
         if took_s > 2 * _SLICE_S:
             self._budget = max(self._budget // 2, _LEAST_BYTES)
         elif took_s < _SLICE_S:

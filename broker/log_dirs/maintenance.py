@@ -1,8 +1,8 @@
-"""What the broker does from time to time, in steps small enough for the event loop.
+"""Periodic maintenance of the logs (retention, syncs, deletions, full disks), in steps small enough for the event loop.
 
-Each chore runs at its own interval, counted from the end of its last run. Work that grows with the number of
-logs is an iterator, of which one step is done in a turn of the loop; syncing is left to a thread. A chore that
-fails says so in the log and comes again: none of them is needed for what clients were promised.
+Each task runs at its own interval, counted from the end of its last run. Work that grows with the number of logs is an
+iterator, advanced one step a turn of the loop; syncs run in a thread. A task that fails logs the exception and runs
+again at its next interval: no promise to clients depends on it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _ROOM_FOR_S = 5.0
 
 
 class Housekeeping:
-    """The chores, each in a task of its own."""
+    """The periodic tasks, each an asyncio task."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._chores: list[asyncio.Task[None]] = []
 
     def every(self, interval_s: float, chore: Callable[[], Awaitable[None]], *, first_s: float | None = None) -> None:
-        """Run `chore` again and again, first after `interval_s`, or after `first_s` if that is sooner."""
+        """Run `chore` every `interval_s`, the first time after the smaller of `interval_s` and `first_s`."""
         first_s = interval_s if first_s is None else min(first_s, interval_s)
         self._chores.append(self._loop.create_task(self._repeat(first_s, interval_s, chore)))
 
     async def stop(self) -> None:
-        """End all chores where they are, as soon as what they have begun to sync is synced."""
+        """Cancel all tasks; return once the syncs in flight are done."""
         for task in self._chores:
             task.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
@@ -56,13 +56,13 @@ class Housekeeping:
             try:
                 await chore()
             except InvariantError as error:
-                self._loop.call_exception_handler({"message": "housekeeping broke an invariant", "exception": error})
+                self._loop.call_exception_handler({"message": "maintenance broke an invariant", "exception": error})
             except Exception:
-                _log.exception("A chore failed and will be tried again")
+                _log.exception("A maintenance task failed and will be retried")
 
 
 async def tidy(logs: LogManager, now_ms: int, *, only_full: bool = False) -> None:
-    """Apply retention, one log a turn of the loop; with `only_full`, to the logs in full directories."""
+    """Apply retention, one log a turn of the loop; with `only_full`, only to logs in full directories."""
     for failure in logs.housekeeping(now_ms, only_full=only_full):
         if failure is not None:
             _log.error("%s", failure)
@@ -73,18 +73,18 @@ async def tidy(logs: LogManager, now_ms: int, *, only_full: bool = False) -> Non
 
 
 async def expire_producers(logs: LogManager, now_ms: int, expiration_ms: int) -> None:
-    """Forget the producers that have not written for so long, one log's a turn of the loop."""
+    """Drop producer state idle for `expiration_ms`, one log a turn of the loop."""
     for _ in logs.expire_producers(now_ms, expiration_ms):
         await asyncio.sleep(0)
 
 
 def sync_interval_s(wanted_ms: int) -> float:
-    """Return how often to look for what is to be synced: once a second, or as often as is wanted beyond that."""
+    """Return how often to look for due syncs: every `_SYNC_INTERVAL_S`, or more often if `wanted_ms` is shorter."""
     return min(max(wanted_ms, 1) / 1000, _SYNC_INTERVAL_S)
 
 
 async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -> None:
-    """Make durable what is due by `flush.ms`, and the segments that were rolled."""
+    """Sync what is due by `flush.ms`, and rolled segments."""
     for flush in logs.due_flushes(now_ms):
         if flush is None:
             await asyncio.sleep(0)
@@ -96,7 +96,7 @@ async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -
 
 
 async def sync_all(logs: LogManager, loop: asyncio.AbstractEventLoop) -> None:
-    """Sync everything that closing `logs` would sync, as many at a time as descriptors are sure to last for."""
+    """Sync everything that closing `logs` would sync, `_SYNCED_AT_ONCE` logs at a time to bound the open files."""
     flushes = logs.begin_close()
     while some := list(islice(flushes, _SYNCED_AT_ONCE)):
         await asyncio.gather(*(sync_in_thread(loop, [flush]) for flush in some))
@@ -112,7 +112,7 @@ def _finish(flush: Flush) -> None:
 
 
 async def delete_files(logs: LogManager, now_ms: int) -> None:
-    """Delete the files that nobody needs any more, one log's a turn of the loop."""
+    """Delete the files of deleted logs and segments whose delay has passed, one log a turn of the loop."""
     for failure in logs.delete_files(now_ms):
         if failure is not None:
             _log.error("%s", failure)
@@ -120,10 +120,10 @@ async def delete_files(logs: LogManager, now_ms: int) -> None:
 
 
 class SpaceWatch:
-    """Says once that a directory failed, once that it is full, and once that it no longer is.
+    """Logs once when a directory fails, once when it is full, and once when it is no longer full.
 
-    The last is said some time after the last refused write: without that time, a directory with space for small batches
-    but not for large ones would be said to be full and not to be full all the time.
+    The last only `_ROOM_FOR_S` after the latest refused write: a directory with space for small batches but not for
+    large ones would otherwise alternate between the two.
     """
 
     def __init__(self, logs: LogManager) -> None:
@@ -132,7 +132,7 @@ class SpaceWatch:
         self._failed: set[LogDirectory] = set()
 
     def look(self, now: float) -> bool:
-        """Look at every directory, `now` by the loop's clock; return whether none is full."""
+        """Check every directory at loop time `now`; return whether none is full."""
         for directory in self._logs.directories:
             if directory.failure is None and not directory.full and _has_room(directory):
                 continue
@@ -140,7 +140,7 @@ class SpaceWatch:
                 if directory not in self._failed:
                     self._failed.add(directory)
                     _log.error(
-                        "%s; what is in it is offline until the next start: %s, then start the broker again",
+                        "%s; its replicas are offline until a restart: %s, then restart the broker",
                         directory.offline().message,
                         remedy(directory.failure),
                     )
@@ -169,14 +169,14 @@ def _has_room(directory: LogDirectory) -> bool:
 
 
 def _size(size_bytes: int) -> str:
-    """Return a number of bytes below a few MiB with its unit."""
+    """Format a size in bytes with its unit, for sizes up to a few MiB."""
     if size_bytes < 1 << 10:
         return f"{size_bytes} B"
     return f"{size_bytes / (1 << 10):.0f} KiB" if size_bytes < 1 << 20 else f"{size_bytes / (1 << 20):.1f} MiB"
 
 
 def report_problems(logs: LogManager) -> None:
-    """Log what storage found wrong and put up with, once."""
+    """Log and clear the problems that storage found and tolerated."""
     problems, logs.problems[:] = logs.problems[:], []
     for problem in problems:
         _log.warning("%s", problem)

@@ -1,9 +1,9 @@
-"""Data directories that the metadata knows and the start did not find: said before what was in them begins empty.
+"""Log directories in the metadata that start-up did not find: logged before their replicas start empty elsewhere.
 
-A disk that is not mounted leaves an empty directory behind, which passes for a new one. The start goes on, as Apache
-Kafka's does; only a person can tell whether the records are wanted. Where a directory is there and fails, nothing
-begins empty: its partitions are not served (`LogManager.create`). What begins empty leads nothing that others have too
-(`broker.replication.replica_homes`).
+A disk that is not mounted leaves an empty directory, which looks like a new one. The start continues, as in Kafka: only
+the operator knows whether the records are needed. If a directory is present but fails, no replica starts empty: its
+partitions are not served (`LogManager.create`). A replica that starts empty does not become leader while others have
+the partition's records (`assignments_manager`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
     from storage.log_manager import LogManager
 
-_RESERVED_IDS = 100  # they stand for directories that nobody knows (KIP-858)
+_RESERVED_IDS = 100  # ids below stand for unknown directories (KIP-858)
 _SHOWN = 5
 
 _log = logging.getLogger("broker.replicas")
 
 
 def report_lost(image: MetadataImage, node_id: int, logs: LogManager) -> None:
-    """Log one error for each directory that is gone with partitions of this node in it."""
+    """Log one error for each missing directory that holds replicas of this node."""
     if len(logs.online) < len(logs.directories):
         return
     places = ", ".join(directory.path for directory in logs.online)
     for directory_id, partitions in lost_replicas(image, node_id, logs).items():
         _log.error(
-            "No log directory has the id %s, in which the metadata has %s: what was in it begins empty in %s."
+            "Log directory %s, with %s in the metadata, is missing: its replicas start empty in %s."
             " If a disk is not mounted, stop this broker, mount it, and start again",
             uuid_text(directory_id),
             some_of(partitions),
@@ -40,7 +40,7 @@ def report_lost(image: MetadataImage, node_id: int, logs: LogManager) -> None:
 
 
 def lost_replicas(image: MetadataImage, node_id: int, logs: LogManager) -> dict[bytes, list[str]]:
-    """Return the replicas of this node without a log here, by the id of their directory, which is not here either."""
+    """Return the names of this node's replicas that have no log here, by the id of their missing directory."""
     here = {directory.directory_id for directory in logs.directories}
     lost: dict[bytes, list[str]] = {}
     for topic in image.topics():
@@ -54,6 +54,6 @@ def lost_replicas(image: MetadataImage, node_id: int, logs: LogManager) -> dict[
 
 
 def some_of(partitions: list[str]) -> str:
-    """Return how many partitions there are, and the names of the first."""
+    """Return the number of partitions and the first `_SHOWN` names."""
     rest = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
     return f"{count_of(len(partitions), 'partition')} ({', '.join(partitions[:_SHOWN])}{rest})"

@@ -1,8 +1,8 @@
-"""Whose the data directories are: locked, read, and made this node's where they are new.
+"""Ownership of the log directories: locked, checked against this node's ids, and formatted if new.
 
-Every directory holds `meta.properties` with the cluster's id, the node's id and an id of its own. A start that
-is refused leaves the directories as they were found, the mark of a clean stop included: those that are new are
-marked only when nothing can be refused any more.
+Every directory has a `meta.properties` with the cluster id, the node id and its own directory id. A refused start
+leaves the directories unchanged, including the clean shutdown file: new directories are formatted only once nothing can
+be refused any more.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
 
-class CannotStart(Exception):  # noqa: N818 - what happened, in the words of the one who asked for it
-    """The broker cannot start as it was asked to; the message says why."""
+class CannotStart(Exception):  # noqa: N818 - its message is the operator's, not a traceback
+    """The broker cannot start as configured; the message is for the operator."""
 
 
 class Identity(NamedTuple):
-    """What the data directories say."""
+    """The cluster id of the directories, and whether all of them are new."""
 
     cluster_id: str
     is_new: bool
@@ -41,11 +41,12 @@ class Identity(NamedTuple):
 def claim_directories(
     logs: LogManager, node_id: int, random: Random, cluster_id: str = "", voters: Sequence[object] = ()
 ) -> Identity:
-    """Lock the directories of `logs`, and read whose they are; `mark_directories` is to follow.
+    """Lock the directories of `logs` and check their owner; `mark_directories` follows.
 
-    They are to be of the cluster `cluster_id`; without one, of any. New ones are of that, or of the one that all nodes
-    with these `voters` agree on, or of a new cluster. Raises `CannotStart` if another process has one, if one is
-    another node's or of a later version, and if none can be used; all are left as they were found then.
+    With `cluster_id`, existing directories must have that cluster id; without, any. New ones get `cluster_id`, or the
+    id that all nodes with these `voters` derive, or a random one. Raise `CannotStart` if another process has locked a
+    directory, if one belongs to another node or was written by a later version, or if none can be used; all are left
+    unchanged then.
     """
     try:
         found = _claim(logs, node_id, cluster_id)
@@ -64,13 +65,13 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
         for path, meta in found.items():
             if meta.node_id != node_id:
                 raise CannotStart(
-                    f"{path}/meta.properties says that the data is of node {meta.node_id}, and this is"
-                    f" node.id={node_id}: set that node.id, or choose another directory"
+                    f"{path}/meta.properties has node.id={meta.node_id}, but the configuration has"
+                    f" node.id={node_id}: correct node.id, or choose another directory"
                 )
             if meta.cluster_id != cluster_id:
                 raise CannotStart(
-                    f"{path}/meta.properties says that the data is of cluster {meta.cluster_id}, and that in other"
-                    f" log.dirs is of {cluster_id}: take one of them out of log.dirs"
+                    f"{path}/meta.properties has cluster.id={meta.cluster_id}, but other log.dirs have"
+                    f" {cluster_id}: remove one of the directories from log.dirs"
                 )
         for directory in logs.online:
             if directory.meta is None:
@@ -85,24 +86,24 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
         raise CannotStart(f"the data directory cannot be used: {error.filename} is a file, not a directory") from error
     except CheckpointError as error:
         raise CannotStart(
-            f"the data directory cannot be used: {error}; put that file back as it was, or choose another directory"
+            f"the data directory cannot be used: {error}; restore that file, or choose another directory"
         ) from error
     except OSError as error:
         raise _unusable(error) from error
     if wanted_id and cluster_id not in (None, wanted_id):
         path = next(iter(found))
         raise CannotStart(
-            f"{path}/meta.properties says that the data is of cluster {cluster_id}, and this is"
-            f" barnabas.cluster.id={wanted_id}: set that id, or choose another directory"
+            f"{path}/meta.properties has cluster.id={cluster_id}, but the configuration has"
+            f" barnabas.cluster.id={wanted_id}: correct that setting, or choose another directory"
         )
     return cluster_id
 
 
 def _refuse_what_is_not_new(directory: LogDirectory) -> None:
-    """Raise `CannotStart` for what is there without `meta.properties`, and would be mixed with what is this node's.
+    """Raise `CannotStart` for a directory without `meta.properties` that is not empty of data.
 
-    That is logs, of which a new identity would hide whose they are, and the data directories of a cluster of
-    `barnabas up`, which lie beside each other in one.
+    That is one with logs, whose owner a new identity would hide, and one that holds the data directories of a cluster
+    of `barnabas up`.
     """
     try:
         logs = sorted(filter(is_log_directory, directory.names()))
@@ -111,30 +112,30 @@ def _refuse_what_is_not_new(directory: LogDirectory) -> None:
         raise CannotStart(f"the data directory cannot be used: {error}") from error
     if logs:
         raise CannotStart(
-            f"{directory.path} holds logs, such as {logs[0]}, but no meta.properties, which says whose they are: put"
-            " that file back, or choose another directory"
+            f"{directory.path} holds logs, such as {logs[0]}, but no meta.properties: restore that file, or choose"
+            " another directory"
         )
     if nested:
         raise CannotStart(
             f"{directory.path} holds other data directories, such as {nested[0]}: start all of them with `barnabas up"
-            f" --data-dir {directory.path}` if that made them, or choose another directory"
+            f" --data-dir {directory.path}` if that created them, or choose another directory"
         )
 
 
 def _refuse_newer_checkpoints(directory: LogDirectory) -> None:
-    """Raise `CannotStart` for a checkpoint of a later version, which must not be taken for a damaged one."""
+    """Raise `CannotStart` for a checkpoint of a later version, which must not be handled as a damaged one."""
     for name in CHECKPOINTS:
         try:
             directory.read_offsets(name)
         except CheckpointError as error:
             if error.is_newer:
                 raise CannotStart(
-                    f"{error}: it is of a later version; start the broker that wrote it, or choose another directory"
+                    f"{error}: written by a later version; start the broker that wrote it, or choose another directory"
                 ) from error
 
 
 def foreign_names(logs: LogManager) -> list[str]:
-    """Return the paths of what is in the data directories and no broker has put there."""
+    """Return the paths in the data directories that are not files of a broker."""
     return [
         f"{directory.path}/{name}"
         for directory in logs.online
@@ -144,7 +145,7 @@ def foreign_names(logs: LogManager) -> list[str]:
 
 
 def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
-    """Make the directories that are new this node's, for good; `CannotStart` if that cannot be written."""
+    """Format the new directories for this node, durably; `CannotStart` if that fails."""
     try:
         logs.format(cluster_id, node_id)
     except OSError as error:
@@ -158,39 +159,37 @@ def _unusable(error: OSError) -> CannotStart:
 
 
 def refuse_failed(directory: LogDirectory) -> None:
-    """Raise `CannotStart` if the directory with the metadata failed while its logs were read."""
+    """Raise `CannotStart` if the directory of the metadata log failed while its logs were loaded."""
     if directory.failure is not None:
         raise _unusable(directory.failure)
 
 
 @contextmanager
 def saying_what_is_full(directory: LogDirectory) -> Iterator[None]:
-    """Raise `CannotStart` for what goes wrong here because no space is left in this directory."""
+    """Raise `CannotStart` in place of an error whose cause is that `directory` is full."""
     try:
         yield
     except (InvariantError, CannotStart) as error:
         if not directory.full:
             raise
-        raise CannotStart(
-            f"no space is left in {directory.path}: free some there, and start again ({error})"
-        ) from error
+        raise CannotStart(f"no space left in {directory.path}: free some, then start again ({error})") from error
 
 
 def leave_directories(directories: list[LogDirectory]) -> None:
-    """Close directories whose logs were not opened, as they were found."""
+    """Close directories whose logs were not opened, unchanged."""
     for directory in directories:
         if directory.failure is None:
             directory.close(clean=directory.clean)
 
 
 def shared_cluster_id(voters: Sequence[object]) -> str:
-    """Return the id that nodes with the same voters agree on, without having to be told one."""
+    """Return the cluster id that all nodes with these voters derive without configuration."""
     text = uuid_text(sha256(",".join(map(str, voters)).encode()).digest()[:16])
     return text if text[0] != "-" else f"_{text[1:]}"
 
 
 def new_cluster_id(random: Random) -> str:
-    """Return a random uuid as text, which does not look like an option to a command line."""
+    """Return a random uuid as text without a leading `-`, which command lines would take for an option."""
     while (text := uuid_text(random.randbytes(16))).startswith("-"):
         pass
     return text

@@ -420,7 +420,7 @@ class Fetching:
             self._cuts_left -= 1
             end_offset = copy.part(diverging.epoch, diverging.end_offset, fetched.log_start_offset)
             if copy.start_offset > start:
-                self._remark(f"{copy} diverges below the leader's log start; reset to {end_offset}")
+                self._remark(f"{copy} diverges below the leader's log start: reset to {end_offset}, that start")
             elif end_offset < before:
                 self._remark(f"{copy} truncated from {before} to {end_offset}, where it diverges from the leader's log")
             if end_offset == before and copy.last_epoch == last_epoch:
@@ -492,7 +492,7 @@ class Fetching:
             copy.cut(offset)
             self._name(key, followed)
         elif offset > copy.end_offset:
-            self._remark(f"{copy} ends at {copy.end_offset}, below the leader's log start; reset to {offset}")
+            self._remark(f"{copy} ends at {copy.end_offset}, below the leader's log: reset to {offset}, its start")
             copy.restart(offset)
             self._name(key, followed)
         else:

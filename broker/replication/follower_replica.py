@@ -42,7 +42,7 @@ class ReplicaCopy:
         now_ms: Callable[[], int],
         changed: Callable[[Partition], None],
     ) -> None:
-        """`changed` is called after each change that a reader could see; `now_ms` returns the wall clock."""
+        """Call `changed` after each change that a reader could see; `now_ms` returns the wall clock."""
         self.partition = partition
         self.leader = partition.leader
         self.leader_epoch = partition.leader_epoch

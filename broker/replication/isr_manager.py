@@ -133,7 +133,7 @@ class IsrDriver:
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
-        change = f"proposing ISR {_listed(isr)}, was {_listed(partition.isr)}"
+        change = f"proposing to change the ISR from {_listed(partition.isr)} to {_listed(isr)}"
         self._unreported.setdefault(change, []).append(repr(partition))
         self.proposals.propose(partition, isr)
         if self._soon is None and not self._stopped:

@@ -239,7 +239,7 @@ class Partition:
         if acks == ACKS_ALL and len(self.isr) < self.min_isr:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"{self} has {len(self.isr)} in-sync replicas; acks=all needs {self.min_isr}",
+                f"{len(self.isr)} in-sync replicas, {self.min_isr} needed: {self} is under min.insync.replicas",
             )
         return self.log.append_as_leader(records, self.leader_epoch, now_ms, header)
 
@@ -424,7 +424,7 @@ class Partition:
         if not 0 <= target <= high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {target} of {self} is outside 0 to {high_watermark}, the high watermark",
+                f"offset {target} of {self} is not in the range 0 to the high watermark {high_watermark}",
             )
         return target
 

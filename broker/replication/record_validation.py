@@ -93,5 +93,5 @@ def _check_records(records: memoryview, header: BatchHeader) -> None:
     if largest != header.max_timestamp:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"the largest timestamp is {largest}; the batch header has {header.max_timestamp}",
+            f"the largest timestamp is {largest}, but {header.max_timestamp} in the batch header",
         )

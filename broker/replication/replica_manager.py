@@ -203,7 +203,7 @@ class ReplicaManager:
         if known is not None and known.epoch > broker_epoch:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {broker} fetched with broker epoch {broker_epoch}; registered epoch is {known.epoch}",
+                f"broker {broker} is registered with broker epoch {known.epoch}, but fetched with {broker_epoch}",
             )
 
     def acknowledge(

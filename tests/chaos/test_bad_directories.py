@@ -156,7 +156,7 @@ Break = Callable[[Path], object]
 REFUSED: dict[str, tuple[Break, str, str]] = {
     "another node": (
         lambda data: replace(data / "meta.properties", "node.id=1", "node.id=7"),
-        "meta.properties says that the data is of node 7, and this is node.id=1", "choose another directory",
+        "meta.properties has node.id=7, but the configuration has node.id=1", "choose another directory",
     ),
     "a later meta.properties": (
         lambda data: replace(data / "meta.properties", "version=1", "version=2"),
@@ -164,11 +164,11 @@ REFUSED: dict[str, tuple[Break, str, str]] = {
     ),
     "no cluster id": (
         lambda data: replace(data / "meta.properties", "cluster.id=", "cluster="),
-        "meta.properties, line 1: cluster.id is missing", "put that file back",
+        "meta.properties, line 1: cluster.id is missing", "restore that file",
     ),
     "no meta.properties": (
         lambda data: (data / "meta.properties").unlink(),
-        "data holds logs, such as __cluster_metadata-0, but no meta.properties", "put that file back",
+        "data holds logs, such as __cluster_metadata-0, but no meta.properties", "restore that file",
     ),
     "a later recovery checkpoint": (
         lambda data: (data / "recovery-point-offset-checkpoint").write_text("1\n0\n"),
@@ -238,7 +238,7 @@ def test_directories_of_two_clusters_are_told_apart(data: Path, original: Path) 
     before = tree(data.parent)
     done = serve(data, f"-Dlog.dirs={data},{other}")
     assert done.returncode == 2
-    assert f"{other}/meta.properties says that the data is of cluster x" in done.stderr
+    assert f"{other}/meta.properties has cluster.id=x" in done.stderr
     assert tree(data.parent) == before
 
 
@@ -267,7 +267,7 @@ def test_foreign_files_are_ignored_and_named_once(data: Path) -> None:
     done = serve(data, stop=True)
     assert done.returncode == 0
     (line,) = (line for line in done.stderr.splitlines() if "notes.txt" in line)
-    assert line.endswith(f"Ignored, being nothing that a broker makes: {data}/lost+found, {data}/notes.txt")
+    assert line.endswith(f"Ignoring unknown files: {data}/lost+found, {data}/notes.txt")
     assert (data / "notes.txt").read_text() == "mine"
 
 

@@ -205,7 +205,7 @@ def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place: tuple[str
         assert "unclean" not in present(process.stderr).read()
     with serve(*place) as process:
         ready_port(process)
-        assert "The last stop was unclean" in stopped(process)[2]
+        assert "The last shutdown was unclean" in stopped(process)[2]
 
 
 def test_a_log_that_cannot_be_written_any_more_stops_the_broker_with_one_line_for_it(
@@ -369,7 +369,7 @@ def test_the_data_of_another_node_is_refused(place: tuple[str, str, str, str]) -
         stopped(process)
     status, _, log = run_to_its_end(*place, "-D", "node.id=7")
     assert status == 2
-    assert "the data is of node 1, and this is node.id=7" in log
+    assert "has node.id=1, but the configuration has node.id=7" in log
 
 
 def test_options_go_before_the_file_and_definitions_before_options(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_data_directory_of_another_node_is_not_taken(make: Callable[..., Whole
     settings = node_settings(5, {**APART, 5: BROKER})
     host = Host(cluster.world, "b5", settings, [])
     host.disk = cluster.hosts[4].disk
-    assert "says that the data is of node 4, and this is node.id=5" in refused(cluster, host)
+    assert "has node.id=4, but the configuration has node.id=5" in refused(cluster, host)
 
 
 def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(

@@ -286,7 +286,9 @@ def test_what_one_broker_refuses_ends_the_start_and_is_told_with_its_number(
     identity.write_text(re.sub(r"node\.id=2", "node.id=7", identity.read_text()))
     running = up("--brokers", "2", "--data-dir", str(tmp_path / "data"))
     assert running.end() == 2
-    assert re.search(r"^\[2\] barnabas: .*the data is of node 7, and this is node\.id=2", running.said, re.MULTILINE)
+    assert re.search(
+        r"^\[2\] barnabas: .*has node\.id=7, but the configuration has node\.id=2", running.said, re.MULTILINE
+    )
     assert re.search(r"barnabas up: broker 2 \(process \d+\) ended with status 2\n", running.said)
 
 

@@ -61,9 +61,9 @@ def test_after_any_other_end_it_is_said_what_was_checked(start: Start) -> None:
     start.end(clean=False)
     start()
     first, *_, last = start.caplog.messages
-    assert first == "The last stop was unclean: checking the logs from their recovery points on"
+    assert first == "The last shutdown was unclean: recovering logs from their recovery points"
     assert last.startswith("Checked ")
-    assert last.endswith(" bytes, cut off 0")
+    assert last.endswith(" bytes, truncated 0")
 
 
 def test_what_was_cut_off_is_said_with_what_may_help(start: Start) -> None:
@@ -72,7 +72,7 @@ def test_what_was_cut_off_is_said_with_what_may_help(start: Start) -> None:
     with (start.path / "t-0" / "00000000000000000000.log").open("ab") as file:
         file.write(b"torn")
     start()
-    assert "cut off 4" in start.caplog.text
+    assert "truncated 4" in start.caplog.text
     assert "`barnabas log repair`" in start.caplog.messages[-1]
 
 
@@ -80,5 +80,5 @@ def test_what_no_broker_makes_is_named_and_left_alone(start: Start) -> None:
     start.end(clean=True)
     (start.path / "notes").mkdir(parents=True)
     start()
-    assert start.caplog.messages == [f"Ignored, being nothing that a broker makes: {start.path}/notes"]
+    assert start.caplog.messages == [f"Ignoring unknown files: {start.path}/notes"]
     assert (start.path / "notes").is_dir()

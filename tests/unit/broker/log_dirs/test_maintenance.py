@@ -50,7 +50,7 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run: Run, caplog: pytest.L
 
     with caplog.at_level(logging.ERROR):
         run(body())
-    assert sum("A chore failed" in record.getMessage() for record in caplog.records) >= 2
+    assert sum("A maintenance task failed" in record.getMessage() for record in caplog.records) >= 2
 
 
 def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path: Path) -> None:

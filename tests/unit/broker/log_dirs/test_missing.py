@@ -66,8 +66,8 @@ def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_e
     report_lost(image(GONE, GONE, ALSO_GONE), NODE, logs)
     first, second = (record.getMessage() for record in caplog.records)
     assert {record.levelname for record in caplog.records} == {"ERROR"}
-    assert "Z2dnZ2dnZ2dnZ2dnZ2dnZw, in which the metadata has 2 partitions (t-0, t-1)" in first
-    assert f"begins empty in {tmp_path}/a, {tmp_path}/b" in first
+    assert "Z2dnZ2dnZ2dnZ2dnZ2dnZw, with 2 partitions (t-0, t-1) in the metadata, is missing" in first
+    assert f"start empty in {tmp_path}/a, {tmp_path}/b" in first
     assert "1 partition (t-2)" in second
 
 
