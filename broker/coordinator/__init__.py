@@ -1,1 +1,1 @@
-"""Coordinators: what they share, and one package a kind of coordinator."""
+"""Coordinators: the shared runtime, and one package for each kind of coordinator."""

@@ -1,30 +1,29 @@
-"""One classic group: its members, its generation and its state (KIP-62, KIP-345, KIP-394).
+"""One classic group: its members, generation and state (KIP-62, KIP-345, KIP-394; Kafka: `ClassicGroup`).
 
-Theory of operation. A group gives each generation of its members one assignment. Members *join* with the
-protocols (assignors) that they support; when all have joined, or the rebalance timeout is over, a
-generation begins: the leader is told all members and computes the assignment, everyone *syncs*, and the
-leader's sync carries the assignment that all are answered with, once it is stored. From then on members
-only send heartbeats. Whoever comes, leaves, falls silent or changes what it subscribes to begins the next
-rebalance.
+Theory of operation. Each generation of members gets one assignment. Members *join* with the protocols (assignors) that
+they support. When all have joined, or the rebalance timeout has passed, a new generation begins: the leader receives
+the list of members and computes the assignment, every member *syncs*, and the leader's sync carries the assignment,
+which all get in response once it is stored. From then on members only send heartbeats. A member that joins, leaves,
+misses its session timeout or changes its subscription starts the next rebalance.
 
     state                 what it waits for                 next state, when
     Empty                 a member                          PreparingRebalance, a member joined
-    PreparingRebalance    every member's join               CompletingRebalance, all joined or time is up
+    PreparingRebalance    every member's join               CompletingRebalance, all joined or timeout
                                                             Empty, no member is left
     CompletingRebalance   the leader's assignment           Stable, the assignment is stored
                                                             PreparingRebalance, membership or metadata changed,
                                                               a sync is overdue, or storing failed
     Stable                nothing                           PreparingRebalance, membership or metadata changed
-    Dead                  nothing, forever
+    Dead                  nothing                           none
 
-Any state becomes Dead when the group is moved to another broker.
+Any state becomes Dead when the group moves to another broker.
 
-Members that joined with version 4 or later of JoinGroup are first only *pending*: given an id, and expected
-to join with it. A *static* member has an instance id that outlives its member ids: the newest member id of
-an instance fences the older ones, and takes over their assignment.
+A member that joins with version 4 or later of JoinGroup is first *pending*: it gets a member id and has to join again
+with it. A *static* member has an instance id that outlives its member ids: the newest member id of an instance fences
+the older ones, and takes over their assignment.
 
-The members of a loaded group support just the one protocol that was stored. Who may change state, and when,
-is written in `joining`, `rebalance`, `syncing` and `leaving`; this module keeps the books consistent.
+Members of a loaded group support only the protocol that was stored. `join`, `rebalance`, `sync` and `leave` decide
+state changes; this module keeps the data consistent.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ _PREVIOUS_STATES = {
 }
 
 CONSUMER = "consumer"
-"""The protocol type of Kafka's consumers, whose subscriptions a coordinator can read."""
+"""The protocol type of Kafka's consumers, whose subscriptions the coordinator parses."""
 
 
 class Member:
-    """One member of a group. `protocols` is in the member's order of preference."""
+    """One member of a group (Kafka: `ClassicGroupMember`). `protocols` is in the member's order of preference."""
 
     __slots__ = (
         "_awaiting_join", "assignment", "awaiting_sync", "client_host", "client_id", "instance_id", "is_new", "joining",
@@ -82,7 +81,7 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.joining: set[str] = set()
-        """The ids of the members that wait with a join; the group's, once this is a member."""
+        """The ids of members whose join is waiting; shared with the group once the member is added."""
         self._awaiting_join: object | None = None
         self.awaiting_sync: object | None = None
         self.is_new = False
@@ -90,7 +89,7 @@ class Member:
 
     @property
     def awaiting_join(self) -> object | None:
-        """Return where the member's join is to be answered, None if it has none."""
+        """Return where to answer the member's JoinGroup, None if none is waiting."""
         return self._awaiting_join
 
     @awaiting_join.setter
@@ -103,16 +102,16 @@ class Member:
 
     @property
     def keeps_session(self) -> bool:
-        """Whether the member needs no heartbeats: it waits for us, and has seen its member id."""
+        """Whether the session cannot expire: a join or sync of the member is waiting, and it knows its member id."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def supports_exactly(self, protocols: dict[str, bytes]) -> bool:
-        """Tell whether `protocols` are what the member joined with, in the same order of preference."""
+        """Return whether the member's protocols equal `protocols`, in the same order of preference."""
         return list(self.protocols.items()) == list(protocols.items())
 
 
 class Group:
-    """A classic group. Without a protocol type it is *simple*: somebody just commits offsets under its name."""
+    """A classic group. Without a protocol type it is *simple*: it has offsets, committed without group membership."""
 
     __slots__ = (
         "first_joins_until", "generation", "group_id", "joining", "joins", "leader", "member_added", "members",
@@ -143,28 +142,28 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest time that any member grants a rebalance."""
+        """The largest rebalance timeout of the members, in ms."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def joined(self) -> int:
-        """How many members wait for the next generation."""
+        """The number of members whose join is waiting."""
         return len(self.joining)
 
     @property
     def all_joined(self) -> bool:
-        """Whether nobody is waited for: neither a member nor one that was just given its id."""
+        """Whether all members have joined, and no member is pending."""
         return not self.pending and len(self.joining) == len(self.members)
 
     def move_to(self, state: str, now_ms: int) -> None:
-        """Change state along the table above."""
+        """Change state as in the table above; InvariantError for any other transition."""
         if self.state not in _PREVIOUS_STATES[state]:
-            raise InvariantError(f"group {self.group_id} cannot go from {self.state} to {state}")
+            raise InvariantError(f"group {self.group_id}: invalid transition from {self.state} to {state}")
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
     def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Say whether a request comes from a member: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID or NONE."""
+        """Return NONE for a current member, else UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
         if instance_id is not None:
             current = self.static_members.get(instance_id)
             if current is None:
@@ -174,19 +173,19 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def accepts_protocols(self, protocol_type: str, protocols: dict[str, bytes]) -> bool:
-        """Tell whether a member with these protocols could be in this group."""
+        """Return whether a member with these protocols can join this group."""
         if self.state == EMPTY:
             return bool(protocol_type) and bool(protocols)
         everyone = len(self.members)
         return protocol_type == self.protocol_type and any(self.supported.get(p, 0) == everyone for p in protocols)
 
     def expect(self, member_id: str) -> Timer:
-        """Await the join of one that was just given its member id; the timer is for its absence."""
+        """Add a pending member; return its session timer."""
         timer = self.pending[member_id] = Timer(("session", self.group_id, member_id))
         return timer
 
     def add(self, member: Member) -> None:
-        """Admit `member`; the first becomes the leader and gives the group its protocol type."""
+        """Add `member`; the first becomes the leader and sets the group's protocol type."""
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
@@ -200,7 +199,7 @@ class Group:
             pending.cancel()
 
     def remove(self, member_id: str) -> None:
-        """Forget a member, or one that is only pending; another becomes leader where it was the leader."""
+        """Remove a member or pending member; elect another leader if it was the leader."""
         pending = self.pending.pop(member_id, None)
         if pending is not None:
             pending.cancel()
@@ -217,7 +216,7 @@ class Group:
             self.leader = next(iter(self.members), None)
 
     def update(self, member: Member, protocols: dict[str, bytes], rebalance_ms: int, session_ms: int) -> None:
-        """Take over what a member now supports and waits for."""
+        """Set a member's protocols and timeouts."""
         self._count_protocols(member, -1)
         member.protocols = protocols
         self._count_protocols(member, 1)
@@ -225,7 +224,7 @@ class Group:
         member.session_timeout_ms = session_ms
 
     def replace_static(self, old: Member, member_id: str) -> Member:
-        """Give the place of `old`, an instance's former member, to the instance's new member id."""
+        """Replace `old`, the current member of an instance, by a member with the instance's new member id."""
         if old.instance_id is None:
             raise InvariantError(f"member {old.member_id} of group {self.group_id} is not static")
         new = Member(
@@ -273,7 +272,7 @@ class Group:
         member.joining = set()
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, else make the first joined member the leader; False if there is none."""
+        """Keep the leader if it has joined, else elect the first member that has; False if there is none."""
         if self.leader is None:
             return False
         if self.members[self.leader].awaiting_join is not None:
@@ -285,7 +284,7 @@ class Group:
         return False
 
     def begin_generation(self, now_ms: int) -> None:
-        """Count the generation up; its members, if any, now owe a sync under the protocol that they elect."""
+        """Start a new generation: elect the protocol, and await a sync from each member; Empty without members."""
         self.generation += 1
         self.pending_sync.clear()
         self.protocol = self.elect_protocol() if self.members else None
@@ -293,7 +292,7 @@ class Group:
         self.move_to(COMPLETING if self.members else EMPTY, now_ms)
 
     def elect_protocol(self) -> str:
-        """Choose the protocol most members vote for, of those that all support; at a tie the first one voted for."""
+        """Return the protocol with the most votes of those all members support; at a tie, the first voted for."""
         everyone = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -304,13 +303,13 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def subscribes_to(self, topic: str) -> bool:
-        """Tell whether a member may be consuming `topic`: yes where a consumer's subscription cannot be read."""
+        """Return whether a member may consume `topic`; True if a consumer's subscription is unreadable."""
         if self.subscribed_topics is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed_topics
 
     def read_subscriptions(self) -> frozenset[str] | None:
-        """Read what all members subscribe to; None if this is no consumer group or a subscription is unreadable."""
+        """Return the members' subscribed topics; None if this is no consumer group or one is unreadable."""
         if self.protocol_type != CONSUMER:
             return None
         if not self.members:
@@ -335,10 +334,9 @@ class Group:
 
 
 def read_subscription(metadata: bytes) -> list[str] | None:
-    """Read the topics at the start of a ConsumerProtocolSubscription; all versions begin as version 0 does.
+    """Return the topics at the start of a ConsumerProtocolSubscription, which is the same in all versions.
 
-    A version (int16), a count (int32), then each topic's name behind its length (int16). None if it is not
-    that.
+    Format: version (int16), count (int32), then each topic name after its length (int16). None if it is not that.
     """
     at = 6
     topics = []

@@ -1,12 +1,11 @@
-"""What the phases of the group protocol are given, and what they want done.
+"""The context of the group protocol's rules: requests, responses, and effects to perform.
 
-A `Turn` is the handling of one event: the time, the settings, the timers and the randomness that the rules
-may use, and the effects that they ask for, to be performed in order. Nothing else of the outside reaches
-the rules.
+A `Turn` is the handling of one event. It has the time, settings, timers and randomness that the rules use, and collects
+their effects, which are performed in order. The rules use nothing else from outside.
 
-An `Append` is the one effect with a sequel. Its `then` is called with a new turn once its records are below
-the high watermark (error NONE), or with the error of why they could not be written. Whatever is answered
-because of the records is answered there, never before.
+An `Append` is the only effect with a continuation: its `then` is called with a new turn, with error NONE once its
+records are below the high watermark, or with the error if they could not be written. A response that depends on the
+records is sent there, never before.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ if TYPE_CHECKING:
     from random import Random
 
 Record = tuple[bytes, bytes | None]
-"""Key and value of a record of `__consumer_offsets`; no value is a tombstone."""
+"""Key and value of a record of `__consumer_offsets`; None as value is a tombstone."""
 
 
 class GroupSettings(NamedTuple):
-    """What the broker's configuration says about groups, with Kafka's defaults."""
+    """The group settings of the broker, with Kafka's defaults."""
 
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 1_800_000
@@ -36,7 +35,7 @@ class GroupSettings(NamedTuple):
 
 
 class Join(NamedTuple):
-    """A member's wish to be in the next generation. `member_id` is empty for a new one."""
+    """A JoinGroup request. `member_id` is empty for a new member."""
 
     group_id: str
     member_id: str
@@ -49,13 +48,13 @@ class Join(NamedTuple):
     protocols: dict[str, bytes]
     reason: str
     needs_member_id: bool
-    """A new dynamic member is first told its id (KIP-394)."""
+    """Whether a new dynamic member first gets its id in an error response (KIP-394)."""
     can_skip_assignment: bool
-    """A leader that replaces itself can be told not to assign anew (KIP-814)."""
+    """Whether the response can make a replaced static leader skip the assignment (KIP-814)."""
 
 
 class JoinedMember(NamedTuple):
-    """What the leader is told about one member."""
+    """One member in the leader's JoinGroup response."""
 
     member_id: str
     instance_id: str | None
@@ -63,7 +62,7 @@ class JoinedMember(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """The answer to a join."""
+    """The response to a join."""
 
     error: ErrorCode = ErrorCode.NONE
     member_id: str = ""
@@ -76,7 +75,7 @@ class Joined(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A member's readiness for its assignment; the leader's brings everyone's."""
+    """A SyncGroup request; the leader's has the assignments of all members."""
 
     group_id: str
     member_id: str
@@ -88,7 +87,7 @@ class Sync(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """The answer to a sync."""
+    """The response to a sync."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -97,7 +96,7 @@ class Synced(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """One member that leaves; named by its instance alone where an administrator removes it."""
+    """One member in a LeaveGroup request; only the instance id is set if an administrator removes it."""
 
     member_id: str
     instance_id: str | None
@@ -105,39 +104,39 @@ class Leaving(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The answer to a leave: an error for the whole request, and else one for each member."""
+    """The response to a leave: an error for the whole request, or one for each member."""
 
     error: ErrorCode
     members: tuple[ErrorCode, ...] = ()
 
 
 class Answer(NamedTuple):
-    """Give `result` to the one who waits at `to`."""
+    """The effect of sending `result` to the waiting request `to`."""
 
     to: object
     result: Joined | Synced | Left
 
 
 class Append(NamedTuple):
-    """Write `records`, then go on with `then`."""
+    """The effect of writing `records`, then calling `then`."""
 
     records: list[Record]
     then: Callable[[Turn, ErrorCode], None]
 
 
 def because(event: str, reason: str) -> str:
-    """Return what happened with the reason that the client gave, if it gave one."""
+    """Return `event` with the client's reason appended, if there is one."""
     return f"{event} ({reason})" if reason else event
 
 
 class Log(Protocol):
-    """Where the rules report what people debug groups with."""
+    """The logger that the rules use."""
 
     def info(self, message: str, *args: object) -> None:
-        """Note what a group has become: `message`, with `args` filled in as by %."""
+        """Log a group's new state; `args` are filled in as by %."""
 
     def debug(self, message: str, *args: object) -> None:
-        """Note a step on the way there."""
+        """Log a step between states."""
 
 
 class Turn:
@@ -157,19 +156,19 @@ class Turn:
         self.effects: list[Answer | Append] = []
 
     def answer(self, to: object, result: Joined | Synced | Left) -> None:
-        """Have `result` given to the one who waits at `to`."""
+        """Add the effect of sending `result` to the waiting request `to`."""
         self.effects.append(Answer(to, result))
 
     def append(self, records: list[Record], then: Callable[[Turn, ErrorCode], None]) -> None:
-        """Have `records` written, and `then` called with the outcome."""
+        """Add the effect of writing `records` and calling `then` with the result."""
         self.effects.append(Append(records, then))
 
     def schedule(self, timer: Timer, delay_ms: int) -> None:
-        """Make `timer` due in `delay_ms`."""
+        """Set `timer` to fire in `delay_ms`."""
         self.timers.schedule(timer, self.now + delay_ms / 1000)
 
     def new_member_id(self, prefix: str) -> str:
-        """Make up a member id: `prefix` and a random (version 4) UUID."""
+        """Return a new member id: `prefix` and a random (version 4) UUID."""
         bits = self.random.getrandbits(128)
         bits = (bits & ~(0xF000 << 64) & ~(0xC000 << 48)) | (0x4000 << 64) | (0x8000 << 48)
         text = f"{bits:032x}"

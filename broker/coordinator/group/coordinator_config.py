@@ -1,4 +1,4 @@
-"""The group coordinator of a broker: what it is given of the broker's parts and settings."""
+"""Construction of the broker's group coordinator from its parts and settings (Kafka: `GroupCoordinatorConfig`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_groups(broker: Broker) -> GroupCoordinator:
-    """Return a coordinator that keeps its groups in the partitions of `__consumer_offsets` on `broker`."""
+    """Return a coordinator whose groups live in the partitions of `__consumer_offsets` on `broker`."""
     settings = broker.settings
 
     def partition_count() -> int:

@@ -1,13 +1,13 @@
-"""The group coordinator: hosts a shard for each partition of `__consumer_offsets` that this broker leads.
+"""The group coordinator: one shard for each `__consumer_offsets` partition led here (Kafka: `GroupCoordinatorService`).
 
-A shard is loaded when its partition is won and dropped when it is lost. While it loads, its groups are
-answered COORDINATOR_LOAD_IN_PROGRESS; those of other brokers' partitions, NOT_COORDINATOR. Where it cannot be loaded,
-because its log is damaged, they are answered UNKNOWN_SERVER_ERROR: clients show that to their users, while on
-NOT_COORDINATOR, which is Kafka's answer, they would look for another coordinator for ever.
+A shard is loaded when this broker becomes leader of its partition and dropped when it stops leading. Requests for its
+groups return COORDINATOR_LOAD_IN_PROGRESS while it loads, and NOT_COORDINATOR for a partition led elsewhere. If its log
+is damaged and cannot be loaded, they return UNKNOWN_SERVER_ERROR, which clients report to their users; on Kafka's
+NOT_COORDINATOR they would look for another coordinator forever.
 
-There is one timer for all groups, at the earliest deadline. When it fires it looks at the clock, handles a limited
-number of events, and fires again at once if more are due. How a shard's decisions are written and answered is `host`'s,
-including the meaning of `Outcome`.
+One timer serves all groups, set to the earliest deadline. When it fires, at most `_EVENTS_A_TURN` events are handled;
+if more are due it fires again at once. `runtime.shard_host` writes and answers a shard's decisions, and defines
+`Outcome`.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-# Sessions that end together, as after the loss of a rack, must not stop the loop.
+# Many sessions that expire together, as after the loss of a rack, must not block the loop.
 _EVENTS_A_TURN = 100
 
-_NOT_FORGOTTEN = "The offsets of deleted topics were not all forgotten"
+_NOT_FORGOTTEN = "Deleting the committed offsets of deleted topics failed"
 
 _log = logging.getLogger("broker.coordinator.group")
 
 
 class GroupCoordinator:
-    """Answers what clients ask about groups."""
+    """Serves the group APIs."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class GroupCoordinator:
         partition_count: Callable[[], int],
         open_journal: Callable[[int], Journal],
     ) -> None:
-        """Host nothing yet. `partition_count` is how many partitions `__consumer_offsets` has or will have."""
+        """Host nothing yet. `partition_count` returns that of `__consumer_offsets`, or what it will be."""
         self.settings = settings
         self._loop = loop
         self._now_ms = now_ms
@@ -64,14 +64,14 @@ class GroupCoordinator:
         self._open_journal = open_journal
         self._hosts: dict[int, ShardHost] = {}
         self.failures: dict[int, str] = {}
-        """Why the groups of a partition that this broker leads are not served."""
+        """The partitions led here whose groups could not be loaded, with the reason."""
         self._timers = Timers(self._set_timer)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._tasks: set[asyncio.Future[None]] = set()
 
     def stop(self) -> None:
-        """Answer everyone who waits with NOT_COORDINATOR, and host nothing any more."""
+        """Answer every waiting request with NOT_COORDINATOR, and drop all shards."""
         for index in list(self._hosts):
             self.leadership_changed(index, None)
         for task in self._tasks:
@@ -81,13 +81,13 @@ class GroupCoordinator:
             self._timer = None
 
     def loaded_shards(self) -> list[Shard]:
-        """Return what is coordinated here, without what is still being loaded."""
+        """Return the shards that are loaded."""
         return [host.shard for host in self._hosts.values() if host.ready]
 
-    # What clients ask.
+    # Requests.
 
     def join(self, request: Join) -> Outcome[Joined]:
-        """Take part in the next generation."""
+        """Handle JoinGroup."""
         if not request.group_id:
             return Joined(ErrorCode.INVALID_GROUP_ID, request.member_id)
         limits = self.settings
@@ -97,14 +97,14 @@ class GroupCoordinator:
         return host.ask(lambda turn, to: host.shard.join(turn, request, to))
 
     def sync(self, request: Sync) -> Outcome[Synced]:
-        """Wait for an assignment; the leader brings it."""
+        """Handle SyncGroup; the leader's carries the assignments."""
         if not request.group_id:
             return Synced(ErrorCode.INVALID_GROUP_ID)
         host = self._host_of(request.group_id)
         return host.ask(lambda turn, to: host.shard.sync(turn, request, to))
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        """Renew a session, and say what the member is to do; while the group loads, to go on."""
+        """Renew a session and return the Heartbeat error code; NONE while the group loads."""
         if not group_id:
             return ErrorCode.INVALID_GROUP_ID
         try:
@@ -123,7 +123,7 @@ class GroupCoordinator:
     def commit(
         self, who: Commit, offsets: list[Offset], *, retention_ms: int, reports_unknown_group: bool
     ) -> Outcome[list[ErrorCode]]:
-        """Commit offsets; an error for each."""
+        """Commit offsets; return an error code for each."""
         host = self._host_of(who.group_id)
         records, errors = host.shard.commit(
             self._turn(), who, offsets, retention_ms=retention_ms, reports_unknown_group=reports_unknown_group
@@ -131,7 +131,7 @@ class GroupCoordinator:
         return host.write(records, errors)
 
     def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome[list[ErrorCode]]:
-        """Forget offsets; an error for each partition."""
+        """Delete committed offsets; return an error code for each partition."""
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         host = self._host_of(group_id)
@@ -144,22 +144,22 @@ class GroupCoordinator:
         return host.write_in_pieces(host.shard.delete_group(group_id), ErrorCode.NONE)
 
     def settled(self, group_id: str) -> Outcome[Shard]:
-        """Give the shard of a group for reading, once all that it knows is committed."""
+        """Return the shard of a group for reading, once all its records are committed."""
         host = self._host_of(group_id)
         return host.after(host.shard)
 
     def shard_of(self, group_id: str) -> Shard:
-        """Give the shard of a group, for a look at its members."""
+        """Return the shard of a group, to inspect its members."""
         return self._host_of(group_id).shard
 
     def shards(self) -> list[Shard]:
-        """Give all shards that are hosted here; COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet."""
+        """Return all shards hosted here; COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet."""
         if not all(host.ready for host in self._hosts.values()):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [host.shard for host in self._hosts.values()]
 
     def partition_of(self, group_id: str) -> int:
-        """Say which partition of `__consumer_offsets` a group belongs to."""
+        """Return the partition of `__consumer_offsets` that a group belongs to."""
         return partition_for(group_id, self._partition_count())
 
     def _host_of(self, group_id: str) -> ShardHost:
@@ -173,10 +173,10 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return host
 
-    # What the cluster decides.
+    # Metadata changes.
 
     def leadership_changed(self, index: int, leader_epoch: int | None) -> None:
-        """Host the shard of a partition that this broker leads from `leader_epoch` on, or no longer (None)."""
+        """Host the shard of a partition led here from `leader_epoch` on, or drop it (None)."""
         host = self._hosts.get(index)
         self.failures.pop(index, None)
         if leader_epoch is None:
@@ -189,11 +189,11 @@ class GroupCoordinator:
             host.leader_epoch = leader_epoch
 
     def topics_deleted(self, topics: list[tuple[str, bytes]]) -> None:
-        """Forget the offsets of topics that no longer exist, each given by name and id; many not in this turn."""
+        """Delete the offsets of deleted topics (name, id), over several turns of the loop if there are many."""
         self._forget(self._forget_topics(topics))
 
     def _forget(self, forgetting: Search[None]) -> None:
-        """Begin to forget offsets; log an unexpected exception, which must not reach the caller."""
+        """Start deleting offsets; log an unexpected exception, which must not reach the caller."""
         try:
             rest = in_turns(forgetting, self._loop)
         except InvariantError:
@@ -216,7 +216,7 @@ class GroupCoordinator:
             _log.error(_NOT_FORGOTTEN, exc_info=error)
 
     def _host(self, index: int, leader_epoch: int) -> None:
-        # The rules are not paid for by the start of a broker that has no groups.
+        # Imported here: a broker without groups starts faster.
         from broker.coordinator.group.shard import Shard
 
         host = ShardHost(Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
@@ -231,7 +231,7 @@ class GroupCoordinator:
     async def _load(self, host: ShardHost) -> None:
         try:
             await host.load()
-        except Exception as error:  # a shard that stays half loaded would turn its clients away for ever
+        except Exception as error:  # a half-loaded shard would refuse its clients forever
             index = host.shard.partition
             is_bug = not isinstance(error, KafkaError | DecodeError | OSError)
             why = reason(error)
@@ -266,13 +266,13 @@ class GroupCoordinator:
                     break
                 self._fire(event)
         finally:
-            # Without a timer for an overdue head, `schedule` would never set one again.
+            # Needed even for an overdue head: `schedule` sets a timer only for an earlier deadline.
             at = self._timers.next_at
             if at is not None:
                 self._set_timer(at)
 
     def _fire(self, event: tuple[Any, ...]) -> None:
-        """Handle an event of a group; log an unexpected exception, which must not stop the events of other groups."""
+        """Handle a timer event of a group; log an unexpected exception, which must not stop other groups' events."""
         try:
             host = self._hosts.get(self.partition_of(event[1]))
             if host is not None and host.ready:
@@ -285,6 +285,6 @@ class GroupCoordinator:
             _log.exception("The %s timer of group %s failed", event[0], event[1])
 
     async def expire(self) -> None:
-        """Forget offsets that are past their retention, and empty groups that have none left."""
+        """Delete expired offsets, and empty groups without any."""
         for host in list(self._hosts.values()):
             await host.expire()

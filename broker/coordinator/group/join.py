@@ -1,14 +1,14 @@
-"""What becomes of a JoinGroup: who is let in, who must come back with an id, whom it replaces.
+"""Handling of JoinGroup: admission, member ids, and replacement of static members.
 
-A new dynamic member is first given its member id and told to come back with it (KIP-394), so that a client
-that gives up on its request does not leave a phantom behind; older versions of the request are let in at
-once, with a session of five minutes because they cannot send heartbeats before they know their id. A member
-that comes back only begins a rebalance if that changes something: its protocols or their metadata, or it is
-the leader, which may know of new partitions.
+A new dynamic member first gets its member id with MEMBER_ID_REQUIRED and joins again with it (KIP-394), so a client
+that gives up on its request does not remain as a member. Older versions of the request are admitted at once. A new
+member's first session lasts `NEW_MEMBER_SESSION_MS`, 5 minutes: it may not know its id yet, which heartbeats need. A
+rejoin starts a rebalance only if the member changed its protocols or their metadata, or is the leader, which may know
+of new partitions.
 
-A new join of a known instance (KIP-345) takes the place of the instance's former member, which is fenced.
-In a stable group whose protocol stays the same that needs no rebalance, only the new member id is stored;
-if that cannot be done the former member is put back.
+A new join of a known instance (KIP-345) replaces and fences the instance's former member. In a stable group whose
+protocol stays the same that needs no rebalance: only the new member id is stored, and if that fails the former member
+is restored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _has_room(turn: Turn, group: Group, member_id: str) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state == PREPARING:
-        # Those who wait are counted, not the members: when the limit was lowered, the last to rejoin are left out.
+        # Counts waiting joins, not members: after the limit is lowered, the last to rejoin are refused.
         return (member is not None and member.awaiting_join is not None) or group.joined < turn.settings.max_size
     return member is not None or len(group.members) < turn.settings.max_size
 
@@ -102,17 +102,17 @@ def _add(turn: Turn, group: Group, request: Join, member_id: str, to: object) ->
 def _rejoin(turn: Turn, group: Group, request: Join, member: Member, to: object) -> None:
     is_leader = group.leader == member.member_id
     if group.state == COMPLETING and member.supports_exactly(request.protocols):
-        # Its first answer was probably lost.
+        # The first response was probably lost.
         turn.answer(to, current_generation(group, member.member_id))
     elif group.state == STABLE and not is_leader and member.supports_exactly(request.protocols):
         turn.answer(to, current_generation(group, member.member_id))
     else:
         _update(turn, group, request, member, to)
-        prepare_or_complete(turn, group, because(f"member {member.member_id} joins again", request.reason))
+        prepare_or_complete(turn, group, because(f"member {member.member_id} rejoins", request.reason))
 
 
 def _update(turn: Turn, group: Group, request: Join, member: Member, to: object) -> None:
-    # An earlier join of the same member was given up by its client; it must not stay unanswered.
+    # The client has abandoned an earlier join of this member; answer it anyway.
     refuse_join(turn, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     member.awaiting_join = to
@@ -125,13 +125,13 @@ def _replace(turn: Turn, group: Group, request: Join, old: Member, new_id: str, 
     new = group.replace_static(old, new_id)
     renew_session(turn, new)
     _update(turn, group, request, new, to)
-    turn.log.debug("group %s: member %s takes the place of %s", group.group_id, new_id, old.member_id)
+    turn.log.debug("group %s: member %s replaces %s", group.group_id, new_id, old.member_id)
     if group.state == STABLE and group.elect_protocol() == group.protocol:
         _store_replacement(turn, group, request, old, new, leader)
     elif group.state == PREPARING:
         complete_if_joined(turn, group)
     elif group.state in (COMPLETING, STABLE):
-        # The leader may be assigning to the old member id this moment.
+        # The leader may be computing an assignment for the old member id.
         prepare(turn, group, because(f"static member {new_id} replaces {old.member_id}", request.reason))
     else:
         raise InvariantError(f"group {group.group_id} has a static member in state {group.state}")
@@ -146,14 +146,14 @@ def _store_replacement(
             return
         if error == ErrorCode.NONE:
             new.awaiting_join = None
-            renew_session(turn, new)  # it may have passed while the member waited
+            renew_session(turn, new)  # it may have expired while the member waited
             turn.answer(to, _replacement_answer(group, request, new, former_leader))
         elif group.state == STABLE:
             new.awaiting_join = None
             group.restore_static(new, old)
             renew_session(turn, old)
             turn.answer(to, Joined(error))
-        # Else a rebalance began meanwhile; the new member takes part in it, and is stored with its outcome.
+        # Else a rebalance began meanwhile; the new member takes part in it, and is stored with its result.
 
     assignments = {member.member_id: member.assignment for member in group.members.values()}
     turn.append([group_record(group, assignments)], then)
@@ -163,5 +163,5 @@ def _replacement_answer(group: Group, request: Join, new: Member, former_leader:
     answer = current_generation(group, new.member_id)
     if request.can_skip_assignment:
         return answer._replace(skip_assignment=group.leader == new.member_id)
-    # Clients that cannot be told to skip the assignment must not learn that they lead: they would assign anew.
+    # Without skip_assignment a client must not learn that it leads: it would compute a new assignment.
     return answer._replace(leader=former_leader or "", members=())

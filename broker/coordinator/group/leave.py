@@ -1,4 +1,4 @@
-"""Members that stay, leave or fall silent: heartbeats, LeaveGroup and expired sessions."""
+"""Heartbeats, LeaveGroup and session timeouts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from protocol.errors import ErrorCode
 
 
 def heartbeat(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-    """Say what a member is to do: NONE to go on, REBALANCE_IN_PROGRESS to join again, or why it is none.
+    """Return NONE, REBALANCE_IN_PROGRESS if the member has to rejoin, or an error.
 
     After NONE and REBALANCE_IN_PROGRESS the caller renews the member's session.
     """
@@ -24,7 +24,7 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
 
 
 def leave(turn: Turn, group: Group, leaving: list[Leaving], to: object) -> None:
-    """Remove members, each answered for itself; the answer waits for the record of a group that this empties."""
+    """Remove members, with an error code for each; if that empties the group, answer once its record is committed."""
     errors = tuple(_remove(turn, group, one) for one in leaving)
 
     def then(turn: Turn, error: ErrorCode) -> None:
@@ -55,9 +55,9 @@ def _remove(turn: Turn, group: Group, leaving: Leaving) -> ErrorCode:
 
 
 def session_expired(turn: Turn, group: Group, member_id: str) -> None:
-    """Remove a member that sent no heartbeat in time, or never came back with its new id."""
+    """Remove a member whose session expired, or a pending member that did not join in time."""
     if member_id in group.pending:
-        turn.log.debug("group %s: %s never came back with its member id", group.group_id, member_id)
+        turn.log.debug("group %s: pending member %s did not join", group.group_id, member_id)
         group.remove(member_id)
     else:
         member = group.members.get(member_id)
@@ -73,7 +73,7 @@ def session_expired(turn: Turn, group: Group, member_id: str) -> None:
 
 
 def _drop(turn: Turn, group: Group, member: Member) -> None:
-    # One that is dropped while it waits is told to come again, as a new member.
+    # UNKNOWN_MEMBER_ID without a member id makes a waiting client join as a new member.
     refuse_join(turn, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     refuse_sync(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)

@@ -1,15 +1,14 @@
-"""The offsets that groups have committed, as one partition of `__consumer_offsets` tells them.
+"""The offsets that groups have committed, for one partition of `__consumer_offsets` (Kafka: `OffsetMetadataManager`).
 
-Offsets committed in a transaction are *pending* under its producer id until the transaction's marker:
-unseen, but known to be there, so that a fetch of stable offsets can be told to wait (KIP-447). A tombstone
-forgets both kinds.
+Offsets committed in a transaction are *pending* under its producer id until the transaction's marker: not returned, but
+known, so that a fetch of stable offsets can return UNSTABLE_OFFSET_COMMIT (KIP-447). A tombstone removes both kinds.
 
-An offset may expire (KIP-186, KIP-211) once its retention has passed, counted
-  - for a group without members, from the moment that it became empty;
-  - for a stable group of consumers, from the commit, and only for topics that nobody subscribes to;
+An offset expires (KIP-186, KIP-211) after its retention, counted
+  - for a group without members, from the time it became empty;
+  - for a stable group of consumers, from the commit, and only for topics without a subscription;
   - for a simple group, from the commit;
-and never while a rebalance is under way. An offset committed with an expiry of its own (OffsetCommit up to
-version 4) goes by that instead.
+and never during a rebalance. An offset committed with its own retention (OffsetCommit up to version 4) uses that
+instead.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from protocol.primitives import ZERO_UUID
 
 
 class Committed(NamedTuple):
-    """A committed offset; `record_offset` is where in the partition it is stored, for the order of transactions."""
+    """A committed offset; `record_offset`, its offset in the partition, orders transactional commits."""
 
     offset: int
     leader_epoch: int
@@ -33,7 +32,7 @@ class Committed(NamedTuple):
     record_offset: int = -1
 
     def is_of(self, topic_id: bytes) -> bool:
-        """Tell whether this was committed for the topic with this id, as far as both ids are known."""
+        """Return whether it was committed for the topic with this id, as far as both ids are known."""
         return self.topic_id in (topic_id, ZERO_UUID) or topic_id == ZERO_UUID
 
 
@@ -53,11 +52,11 @@ class Offsets:
         self._producers: dict[str, dict[Key, dict[int, None]]] = {}
 
     def get(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """Give what the group committed for one partition."""
+        """Return the group's committed offset for one partition."""
         return self._groups.get(group_id, {}).get(topic, {}).get(partition)
 
     def of_group(self, group_id: str) -> Mapping[str, Mapping[int, Committed]]:
-        """Give all that the group committed, by topic and partition."""
+        """Return all committed offsets of the group, by topic and partition."""
         return self._groups.get(group_id, {})
 
     def group_ids(self) -> list[str]:
@@ -79,7 +78,7 @@ class Offsets:
         return found
 
     def put(self, key: Key, committed: Committed, producer_id: int = -1) -> None:
-        """Remember a commit; with a producer id it waits for the end of that producer's transaction."""
+        """Store a commit; with a producer id it is pending until that producer's transaction ends."""
         if producer_id >= 0:
             self._pending.setdefault(producer_id, {})[key] = committed
             self._producers.setdefault(key[0], {}).setdefault(key, {})[producer_id] = None
@@ -88,7 +87,7 @@ class Offsets:
         self._groups.setdefault(group_id, {}).setdefault(topic, {})[partition] = committed
 
     def remove(self, key: Key) -> None:
-        """Forget what was committed under `key`, pending or not."""
+        """Remove the offsets under `key`, pending or not."""
         for producer_id in tuple(self._producers.get(key[0], {}).get(key, ())):
             self._forget_pending(key, producer_id)
             del self._pending[producer_id][key]
@@ -103,7 +102,7 @@ class Offsets:
             del self._groups[group_id]
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
-        """Make a producer's pending offsets visible, where nothing newer was committed since, or drop them."""
+        """Apply a producer's pending offsets, except where a newer commit exists, or drop them."""
         for key, offset in self._pending.pop(producer_id, {}).items():
             self._forget_pending(key, producer_id)
             if committed:
@@ -120,15 +119,15 @@ class Offsets:
             del self._producers[key[0]]
 
     def is_pending(self, key: Key) -> bool:
-        """Tell whether an open transaction commits an offset under `key`."""
+        """Return whether an open transaction commits an offset under `key`."""
         return key in self._producers.get(key[0], ())
 
     def pending_of_group(self, group_id: str) -> set[Key]:
-        """List the keys of a group that open transactions commit."""
+        """Return the keys of a group's pending offsets."""
         return set(self._producers.get(group_id, ()))
 
     def expired(self, group: Group, now_ms: int, retention_ms: int) -> tuple[list[Key], bool]:
-        """List the offsets of `group` that are past their retention, and whether none remains after them."""
+        """Return the keys of the expired offsets of `group`, and whether no offset remains after them."""
         topics = self.of_group(group.group_id)
         pending = self.pending_of_group(group.group_id)
         if not _may_expire(group):

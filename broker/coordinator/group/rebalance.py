@@ -1,11 +1,10 @@
-"""Between two generations: gathering the members' joins, and going on with those who came.
+"""The rebalance between two generations: waits for the members' joins, then starts the next generation.
 
-A rebalance ends when every member has joined, or when the rebalance timeout (the longest that a member
-grants) is over: then dynamic members that have not joined are removed, while static ones stay until their
-sessions expire. A group's first rebalance waits `group.initial.rebalance.delay.ms` instead, so that
-consumers that start together share one generation, and again as long as new members keep coming, within the
-rebalance timeout (KIP-134). After that every member must sync within the rebalance timeout too, or is
-removed.
+A rebalance ends when every member has joined, or after the rebalance timeout (the largest of any member). Then dynamic
+members that have not joined are removed; static ones stay until their sessions expire. A group's first rebalance waits
+`group.initial.rebalance.delay.ms` instead, so that consumers that start together share one generation, and again while
+new members keep joining, up to the rebalance timeout (KIP-134). After that every member must also sync within the
+rebalance timeout, or is removed.
 """
 
 from __future__ import annotations
@@ -21,14 +20,13 @@ from protocol.plural import count_of
 Then = Callable[[Turn, ErrorCode], None]
 
 _LOOK_AGAIN_MS = 1_000
-"""How long a rebalance that nobody has joined waits on at least: a member may grant it no time at all."""
+"""Minimum further wait of a rebalance that no member has joined: the rebalance timeout may be 0."""
 
 
 def prepare(turn: Turn, group: Group, reason: str, then: Then | None = None) -> bool:
-    """Begin a rebalance, and end it at once if nobody is to be waited for.
+    """Start a rebalance, and end it at once if no join is outstanding.
 
-    `then` is called once the group is stored, if it has become empty, and the result says whether that is
-    to come.
+    If the group has become empty, return True, and call `then` once that is stored.
     """
     if group.state == COMPLETING:
         for member in group.members.values():
@@ -51,21 +49,21 @@ def prepare(turn: Turn, group: Group, reason: str, then: Then | None = None) -> 
 
 
 def prepare_or_complete(turn: Turn, group: Group, reason: str, then: Then | None = None) -> bool:
-    """Begin a rebalance, or see whether the one under way can end; the result is that of `prepare`."""
+    """Start a rebalance, or end the current one if possible; return as `prepare` does."""
     if group.state == PREPARING:
         return complete_if_joined(turn, group, then)
     return prepare(turn, group, reason, then)
 
 
 def complete_if_joined(turn: Turn, group: Group, then: Then | None = None) -> bool:
-    """End the rebalance if all have joined, unless it is the first, which waits for more."""
+    """End the rebalance if all have joined, unless it is the first, which waits for more members."""
     if group.state == PREPARING and group.previous_state != EMPTY and group.all_joined:
         return complete(turn, group, then)
     return False
 
 
 def joins_due(turn: Turn, group: Group) -> None:
-    """Go on after the time to join: once more if it is the group's first rebalance and still growing."""
+    """End the rebalance after its timeout; extend it if it is the group's first and members are still joining."""
     if group.state != PREPARING:
         return
     if group.previous_state == EMPTY and group.member_added and turn.now < group.first_joins_until:
@@ -77,16 +75,19 @@ def joins_due(turn: Turn, group: Group) -> None:
 
 
 def complete(turn: Turn, group: Group, then: Then | None = None) -> bool:
-    """End the rebalance: remove who did not come, and begin the next generation or leave the group empty."""
+    """End the rebalance: remove dynamic members that did not join, and start the next generation or empty the group.
+
+    Return as `prepare` does. If no member has joined, wait again.
+    """
     group.joins.cancel()
     missing = [m for m in group.members.values() if m.awaiting_join is None and m.instance_id is None]
     for member in missing:
         group.remove(member.member_id)
     if missing:
         names = ", ".join(member.member_id for member in missing)
-        turn.log.debug("group %s: removed who did not rejoin: %s", group.group_id, names)
+        turn.log.debug("group %s: removed members that did not rejoin: %s", group.group_id, names)
     if group.members and not group.elect_joined_leader():
-        turn.log.debug("group %s: waits on, nobody has rejoined", group.group_id)
+        turn.log.debug("group %s: still waiting, no member has rejoined", group.group_id)
         turn.schedule(group.joins, max(group.rebalance_timeout_ms, _LOOK_AGAIN_MS))
         return False
     group.begin_generation(turn.now_ms)
@@ -106,24 +107,24 @@ def complete(turn: Turn, group: Group, then: Then | None = None) -> bool:
 
 
 def syncs_due(turn: Turn, group: Group) -> None:
-    """Rebalance without the members that were told of their generation and did not ask for their assignment."""
+    """Remove the members that have not synced in time, and rebalance."""
     if group.state not in (COMPLETING, STABLE) or not group.pending_sync:
         return
     late = sorted(group.pending_sync)
     for member_id in late:
         group.remove(member_id)
-    prepare(turn, group, f"no sync came from {', '.join(late)}")
+    prepare(turn, group, f"no SyncGroup from {', '.join(late)}")
 
 
 def answer_join(turn: Turn, group: Group, member: Member) -> None:
-    """Tell a waiting member its generation; the leader hears of all members."""
+    """Answer a waiting join with the current generation."""
     to, member.awaiting_join = member.awaiting_join, None
     if to is not None:
         turn.answer(to, current_generation(group, member.member_id))
 
 
 def current_generation(group: Group, member_id: str) -> Joined:
-    """Describe the current generation to a member."""
+    """Return the JoinGroup response for a member; only the leader's lists all members."""
     is_leader = group.leader == member_id
     return Joined(
         member_id=member_id,
@@ -136,7 +137,7 @@ def current_generation(group: Group, member_id: str) -> Joined:
 
 
 def joined_members(group: Group) -> tuple[JoinedMember, ...]:
-    """List the members with their metadata for the elected protocol."""
+    """Return the members with their metadata for the elected protocol."""
     protocol = group.protocol or ""
     return tuple(JoinedMember(m.member_id, m.instance_id, m.protocols[protocol]) for m in group.members.values())
 
@@ -156,7 +157,7 @@ def refuse_sync(turn: Turn, member: Member, error: ErrorCode) -> None:
 
 
 def answer_syncs(turn: Turn, group: Group, error: ErrorCode) -> None:
-    """Answer every waiting sync, with its assignment or with `error`, and expect heartbeats again."""
+    """Answer every waiting sync, with its assignment or with `error`, and restart the sessions."""
     for member in group.members.values():
         to, member.awaiting_sync = member.awaiting_sync, None
         if to is None:
@@ -169,9 +170,9 @@ def answer_syncs(turn: Turn, group: Group, error: ErrorCode) -> None:
 
 
 def renew_session(turn: Turn, member: Member) -> None:
-    """Grant a member another session timeout."""
+    """Restart a member's session timeout."""
     turn.schedule(member.session, member.session_timeout_ms)
 
 
 def _ignore(_turn: Turn, _error: ErrorCode) -> None:
-    """Accept either outcome: if an empty generation is not stored, the one before it comes back and times out."""
+    """Accept either result: if an empty generation is not stored, the previous one is loaded and expires."""

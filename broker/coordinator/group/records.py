@@ -1,9 +1,8 @@
 """Groups and offsets as records of `__consumer_offsets`, in the versions that Apache Kafka 4.3 writes.
 
-A group's record (GroupMetadataValue, version 3) is written when a generation's assignment is to be stored,
-when a static member is replaced, and when the group becomes empty. A commit (OffsetCommitValue) is version
-4 with the topic's id, but version 1 where it carries an expiry of its own. The key of either without a
-value deletes it.
+A group's record (GroupMetadataValue, version 3) is written to store a generation's assignment, when a static member is
+replaced, and when the group becomes empty. A commit (OffsetCommitValue) is version 4, with the topic id, or version 1
+if it has its own expiry. Either key without a value is a tombstone. (Kafka: `GroupCoordinatorRecordHelpers`.)
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, Offse
 OFFSET_KIND = 1
 OLD_OFFSET_KIND = 0
 GROUP_KIND = 2
-"""What the first two bytes of a key say it is of; offsets have been written as two kinds, alike in all
-else."""
+"""Kinds of keys: the first two bytes, the key's version. Offsets have two, with the same format."""
 
 _GROUP_VERSION = 3
 _OFFSET_VERSION = 4
@@ -25,7 +23,7 @@ _EXPIRING_OFFSET_VERSION = 1
 
 
 def group_record(group: Group, assignments: dict[str, bytes]) -> Record:
-    """Write a group with the assignment of each member."""
+    """Return the record of a group, with the assignment of each member."""
     protocol = group.protocol
     members = [
         GroupMetadataValue.MemberMetadata(
@@ -52,7 +50,7 @@ def group_record(group: Group, assignments: dict[str, bytes]) -> Record:
 
 
 def new_group_record(group: Group) -> Record:
-    """Write a group that nobody has completed a generation of."""
+    """Return the record of a group without a completed generation."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,
@@ -65,12 +63,12 @@ def new_group_record(group: Group) -> Record:
 
 
 def group_tombstone(group_id: str) -> Record:
-    """Delete a group."""
+    """Return the tombstone of a group."""
     return _group_key(group_id), None
 
 
 def read_group(group_id: str, stored: bytes, now_ms: int) -> Group:
-    """Make the group that a record's value tells: empty, or stable with its members and their assignments."""
+    """Return the group in a record's value: empty, or stable with its members and their assignments."""
     value = GroupMetadataValue.decode(stored[2:], _version(stored))
     group = Group(group_id, now_ms)
     group.generation = value.generation
@@ -103,7 +101,7 @@ def read_group(group_id: str, stored: bytes, now_ms: int) -> Group:
 
 
 def offset_record(group_id: str, topic: str, partition: int, committed: Committed) -> Record:
-    """Write a commit."""
+    """Return the record of a commit."""
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,
@@ -118,12 +116,12 @@ def offset_record(group_id: str, topic: str, partition: int, committed: Committe
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
-    """Delete a commit."""
+    """Return the tombstone of a commit."""
     return _offset_key(group_id, topic, partition), None
 
 
 def read_offset(stored: bytes, record_offset: int) -> Committed:
-    """Read the commit in the value of the record at `record_offset`."""
+    """Return the commit in the value of the record at `record_offset`."""
     value = OffsetCommitValue.decode(stored[2:], _version(stored))
     return Committed(
         value.offset,
@@ -137,18 +135,18 @@ def read_offset(stored: bytes, record_offset: int) -> Committed:
 
 
 def kind_of(key: bytes) -> int:
-    """Read what a key is of."""
+    """Return the kind of a key."""
     return int.from_bytes(key[:2], "big")
 
 
 def read_offset_key(key: bytes) -> Key:
-    """Read the key of a commit."""
+    """Return the key of a commit."""
     read = OffsetCommitKey.decode(key[2:], 0)
     return read.group, read.topic, read.partition
 
 
 def read_group_key(key: bytes) -> str:
-    """Read the group's id from its key."""
+    """Return the group id in a group's key."""
     return GroupMetadataKey.decode(key[2:], 0).group
 
 

@@ -1,15 +1,14 @@
-"""One partition of `__consumer_offsets`: the groups that belong to it, and their offsets.
+"""One partition of `__consumer_offsets`: its groups and their offsets (Kafka: `GroupCoordinatorShard`).
 
-Two kinds of change, both answered only once their records are below the high watermark:
+There are two kinds of changes. The response to either waits until its records are below the high watermark:
 
-- The protocol of groups (`join`, `sync`, `leave`, `fire`) runs ahead of its records, for what it changes is
-  who is being waited for. It asks for an `Append` and goes on in its `then`, where a failure is undone.
-- Everything else (`commit`, `delete_offsets`, `delete_group`, `expire`) decides on records and changes
-  nothing. The owner appends them and gives them back to `replay`; if they cannot be appended nothing has
-  happened.
+- The group protocol (`join`, `sync`, `leave`, `fire`) changes state before its records are written: it changes which
+  members are waited for. It emits an `Append`, continues in its `then`, and undoes a failure there.
+- All other operations (`commit`, `delete_offsets`, `delete_group`, `expire`) only return records. The owner appends
+  them and passes them to `replay`; if the append fails, no state has changed.
 
-`replay` also loads the partition after an election. A loaded group is stable or empty; its members go on
-with their heartbeats as if nothing had happened, each with a fresh session.
+`replay` also loads the partition after an election. A loaded group is stable or empty; its members continue to send
+heartbeats, each with a new session.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NEVER_MS = 2**63 - 1
 
 
 class Commit(NamedTuple):
-    """Who commits. A generation below 0 is somebody outside the group, who may only if it has no members."""
+    """The committer. A generation below 0 is a commit from outside the group; allowed if it has no members."""
 
     group_id: str
     member_id: str
@@ -50,7 +49,7 @@ class Offset(NamedTuple):
 
 
 class Shard:
-    """The groups of one partition, for as long as this broker leads it."""
+    """The groups of one partition, while this broker leads it."""
 
     __slots__ = ("groups", "offsets", "partition")
 
@@ -59,10 +58,10 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.offsets = Offsets()
 
-    # The protocol of groups.
+    # The group protocol.
 
     def join(self, turn: Turn, request: Join, to: object) -> None:
-        """Answer a join at `to`; a group that is new is stored before anybody hears of it."""
+        """Answer a join at `to`; a new group is stored before any response that mentions it."""
         group = self.groups.get(request.group_id)
         if group is not None:
             join.join(turn, group, request, to)
@@ -92,7 +91,7 @@ class Shard:
                 del self.groups[group.group_id]
                 _close(turn, group, error)
                 if self.offsets.of_group(group.group_id):
-                    # Committed under its name meanwhile: a simple group, or they would never expire.
+                    # Offsets were committed meanwhile: keep a simple group, or they would never expire.
                     self.groups[group.group_id] = Group(group.group_id, turn.now_ms)
 
         turn.append([record], then)
@@ -108,7 +107,7 @@ class Shard:
     def heartbeat(
         self, timers: Timers, now: float, group_id: str, member_id: str, instance_id: str | None, generation: int
     ) -> ErrorCode:
-        """Renew a member's session, and say what the member is to do."""
+        """Renew a member's session, and return the Heartbeat error code."""
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -127,7 +126,7 @@ class Shard:
             leave.leave(turn, group, members, to)
 
     def fire(self, turn: Turn, event: tuple[Any, ...]) -> None:
-        """Go on with a group whose timer is due."""
+        """Handle a timer event of a group."""
         group = self.groups.get(event[1])
         if group is None:
             return
@@ -149,9 +148,9 @@ class Shard:
         retention_ms: int = -1,
         reports_unknown_group: bool = True,
     ) -> tuple[list[Record], list[ErrorCode]]:
-        """Decide on a commit: the records to write, and an error for each offset.
+        """Return the records of a commit, and an error code for each offset.
 
-        Raises KafkaError if none may be committed. A member's commit is as good as a heartbeat.
+        Raise KafkaError if the whole commit is refused. A member's commit renews its session, as a heartbeat does.
         """
         group = self.groups.get(who.group_id)
         if group is not None:
@@ -175,7 +174,7 @@ class Shard:
         return written, errors
 
     def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> tuple[list[Record], list[ErrorCode]]:
-        """Decide on forgetting offsets: the tombstones, and an error for each partition."""
+        """Return the tombstones for these offsets, and an error code for each partition."""
         group = self._existing(group_id)
         if group.state != EMPTY and group.protocol_type != "consumer":
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -192,7 +191,7 @@ class Shard:
         return written, errors
 
     def delete_group(self, group_id: str) -> list[Record]:
-        """Decide on deleting a group without members: the tombstones of its offsets, then its own."""
+        """Return the tombstones for a group without members: first its offsets', then its own."""
         group = self._existing(group_id)
         if group.state != EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -202,7 +201,7 @@ class Shard:
         return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
 
     def expire(self, turn: Turn, group: Group) -> list[Record]:
-        """Decide on what of a group is past its retention: tombstones of offsets, and its own if none is left."""
+        """Return tombstones for a group's expired offsets, and for the group if it is empty and none is left."""
         keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
         written = [records.offset_tombstone(*key) for key in keys]
         if none_left and group.state == EMPTY and not group.pending:
@@ -210,11 +209,11 @@ class Shard:
         return written
 
     def forget_topic(self, topic: str, topic_id: bytes, group_ids: Iterable[str]) -> list[Record]:
-        """Return tombstones for these groups' offsets of a deleted topic, but for those committed to a namesake."""
+        """Return tombstones for these groups' offsets of a deleted topic, but not of another topic of that name."""
         return [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id, group_ids)]
 
     def fetch(self, group_id: str, topic: str, topic_id: bytes, partition: int) -> Committed | None:
-        """Give what a group committed for a partition of the topic with this id, if it is known."""
+        """Return the committed offset for a partition of the topic with this id, or None."""
         committed = self.offsets.get(group_id, topic, partition)
         return committed if committed is not None and committed.is_of(topic_id) else None
 
@@ -227,7 +226,7 @@ class Shard:
     # The partition's log and leadership.
 
     def replay(self, now_ms: int, record_offset: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
-        """Take over what a record says. Kinds of records that are not of classic groups are passed over."""
+        """Apply a record. Records of other kinds than classic groups and offsets are skipped."""
         kind = records.kind_of(key)
         if kind in (records.OFFSET_KIND, records.OLD_OFFSET_KIND):
             self._replay_offset(now_ms, record_offset, records.read_offset_key(key), value, producer_id)
@@ -248,17 +247,15 @@ class Shard:
         self.offsets.put(key, committed, producer_id)
 
     def loaded(self, turn: Turn) -> None:
-        """Expect heartbeats of the loaded groups' members."""
+        """Start the session timers of the loaded groups' members; rebalance groups above `group.max.size`."""
         for group in self.groups.values():
             for member in group.members.values():
                 renew_session(turn, member)
             if len(group.members) > turn.settings.max_size:
-                prepare(
-                    turn, group, f"it was loaded with {count_of(len(group.members), 'member')}, more than it may have"
-                )
+                prepare(turn, group, f"loaded with {count_of(len(group.members), 'member')}, more than group.max.size")
 
     def unloaded(self, turn: Turn) -> None:
-        """Send everyone who waits to the partition's new leader."""
+        """Answer every waiting request with NOT_COORDINATOR, so that clients find the new coordinator."""
         for group in self.groups.values():
             _close(turn, group, ErrorCode.NOT_COORDINATOR)
 

@@ -1,7 +1,7 @@
-"""From the generation to its assignment: members wait with a sync until the leader's has been stored.
+"""Handling of SyncGroup: members wait until the leader's assignment is stored.
 
-The group becomes stable only once the record with the assignment is below the high watermark. If it cannot
-be written, everyone is told and rebalances.
+The group becomes stable only once the record with the assignment is below the high watermark. If it cannot be written,
+every waiting sync gets the error, and the group rebalances.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def sync(turn: Turn, group: Group, request: Sync, to: object) -> None:
     if group.state == STABLE:
         turn.answer(to, Synced(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment))
         return
-    # An earlier sync of the same member was given up by its client; it must not stay unanswered.
+    # The client has abandoned an earlier sync of this member; answer it anyway.
     refuse_sync(turn, member, ErrorCode.REBALANCE_IN_PROGRESS)
     member.awaiting_sync = to
     if group.leader == member.member_id:
@@ -60,7 +60,7 @@ def _store_assignment(turn: Turn, group: Group, assigned: dict[str, bytes]) -> N
             return
         if error != ErrorCode.NONE:
             answer_syncs(turn, group, error)
-            prepare(turn, group, f"its assignment could not be stored: {error.name}")
+            prepare(turn, group, f"storing the assignment failed: {error.name}")
             return
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")

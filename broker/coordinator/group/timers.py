@@ -1,13 +1,12 @@
-"""Deadlines of a coordinator's groups and members, in one heap.
+"""Deadlines of a coordinator's groups and members, in one heap (Kafka: `CoordinatorTimer`).
 
-Sessions are renewed by every heartbeat and hardly ever expire, so renewing must cost nothing: it stores the
-later deadline in the timer and leaves the heap alone. A heap entry that comes due before its timer's
-deadline is put back at that deadline; so a timer has one live entry, never later than its deadline, and
-entries that an earlier deadline replaced, or whose timer was cancelled, are dropped when they surface, or
-when they are as many as the others: a session may be half an hour long, and members come and go faster.
-What fires is an event, a plain tuple that the owner gave the timer.
+Every heartbeat renews a session and hardly any expires, so renewal must be cheap: it stores the later deadline in the
+timer and leaves the heap unchanged. A heap entry due before its timer's deadline is pushed again with that deadline. So
+a timer has one live entry, never later than its deadline. Stale entries (replaced by an earlier one, or of a cancelled
+timer) are dropped when they reach the top, or all at once when they may outnumber the live ones: a session may last
+half an hour, while members come and go faster.
 
-Times are those of the event loop, in seconds.
+An event is a tuple that the timer's owner chooses. Times are the event loop's, in seconds.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Timer:
         self.queued: float | None = None
 
     def cancel(self) -> None:
-        """Let nothing be due any more."""
+        """Clear the deadline."""
         self.deadline = None
 
 
@@ -41,7 +40,7 @@ class Timers:
     __slots__ = ("_heap", "_on_earliest", "_sequence", "_sweep_at")
 
     def __init__(self, on_earliest: Callable[[float], None] = lambda _at: None) -> None:
-        """`on_earliest` is told when `pop_due` has to be asked, if that becomes earlier than before."""
+        """Call `on_earliest` with the next time for `pop_due`, when that becomes earlier."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._on_earliest = on_earliest
         self._sequence = 0
@@ -52,11 +51,11 @@ class Timers:
 
     @property
     def next_at(self) -> float | None:
-        """When `pop_due` has to be asked next; perhaps earlier than any deadline, never later."""
+        """The time for the next `pop_due`; never later than the earliest deadline, possibly earlier."""
         return self._heap[0][0] if self._heap else None
 
     def schedule(self, timer: Timer, deadline: float) -> None:
-        """Make `timer` due at `deadline`, in place of any deadline that it had."""
+        """Set the deadline of `timer`, replacing any other."""
         timer.deadline = deadline
         if timer.queued is None or deadline < timer.queued:
             self._push(timer, deadline)
@@ -64,10 +63,10 @@ class Timers:
                 self._on_earliest(deadline)
 
     def pop_due(self, now: float) -> tuple[Any, ...] | None:
-        """Take the event of the earliest deadline that has passed, if any.
+        """Return the event of the earliest deadline that has passed, or None.
 
-        One at a time, because what an event does may cancel or move the deadlines behind it. None also after
-        `LOOKS_A_CALL` entries without an event; `next_at` has passed then.
+        One at a time, because handling an event may cancel or move later deadlines. Also None after `LOOKS_A_CALL`
+        entries without an event; `next_at` has passed then.
         """
         heap = self._heap
         for _ in range(LOOKS_A_CALL):

@@ -1,1 +1,1 @@
-"""What coordinators share: shards that are loaded and unloaded with the leadership of their partition."""
+"""The coordinator runtime (Kafka: `CoordinatorRuntime`): shards, loaded and unloaded with partition leadership."""

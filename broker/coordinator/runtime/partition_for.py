@@ -1,6 +1,6 @@
-"""Which partition of an internal topic a group belongs to.
+"""The partition of an internal topic that a group belongs to (Kafka: `Utils.abs(key.hashCode()) % partitions`).
 
-Every broker and every version must agree, so it is the hash of Java's strings: over UTF-16 units, in 32 bits.
+All brokers of all versions must agree: Java's string hash, over UTF-16 code units, in 32 bits.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from functools import lru_cache
 
 @lru_cache(maxsize=65_536)
 def partition_for(key: str, partitions: int) -> int:
-    """Give the partition, of `partitions`, that `key` belongs to."""
+    """Return the partition, of `partitions`, that `key` belongs to."""
     return java_hash(key) % partitions
 
 
 def java_hash(text: str) -> int:
-    """Hash as `Utils.abs(text.hashCode())` does: the absolute value, 0 for the smallest integer."""
+    """Return `Utils.abs(text.hashCode())`: the absolute value, 0 for the smallest integer."""
     value = 0
     units = array("H")
     units.frombytes(text.encode("utf-16", "surrogatepass")[2:])

@@ -1,8 +1,7 @@
-"""A shard's partition of `__consumer_offsets`, as the log that its records go to and come from.
+"""The log of a shard: its partition of `__consumer_offsets` (Kafka: `PartitionWriter`, `CoordinatorLoader`).
 
-`Journal` is what the coordinator needs of it; `PartitionJournal` is that on top of the replica manager.
-Appending is one step without waiting, so that what a shard decides is in the log in the order in which it
-was decided.
+`Journal` is the interface that the coordinator needs; `PartitionJournal` implements it over `ReplicaManager`. An append
+completes in one step without awaiting, so the log has a shard's records in the order of its decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ ACKS_ALL = -1
 
 
 class Stored(NamedTuple):
-    """A record as the log has it."""
+    """A record read from the log; `producer_id` is -1 outside a transaction."""
 
     offset: int
     key: bytes
@@ -35,7 +34,7 @@ class Stored(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """The end of a producer's transaction."""
+    """The marker that ends a producer's transaction."""
 
     producer_id: int
     committed: bool
@@ -45,25 +44,25 @@ Reading: TypeAlias = Generator[Stored | Marker | Callable[[], Any], Any, None]
 
 
 class Journal(Protocol):
-    """One partition, in one leader epoch."""
+    """The log of one partition, in one leader epoch."""
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record will have."""
+        """The offset of the next record."""
 
     def append(self, records: list[Record]) -> int:
-        """Write `records` as one batch and return its first offset; KafkaError if nothing was written."""
+        """Append `records` as one batch and return its base offset; KafkaError if nothing was written."""
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
-        """Say what became of the records below `end_offset`: NONE if committed, None if that is not known yet."""
+        """Return the result for the records below `end_offset`: NONE once committed, None while it is unknown."""
 
     def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
-        """Give the one outcome once it is known; REQUEST_TIMED_OUT if it takes too long."""
+        """Return a future of a list with that one result; REQUEST_TIMED_OUT if it takes too long."""
 
     def read(self) -> Reading:
-        """Read the partition from its start to its end; little is read and unpacked ahead of what is asked for.
+        """Yield the partition's records and markers from its start to its end, reading and decompressing little ahead.
 
-        A function that comes between the records would wait for the disk: its result is to be sent.
+        Where a read would wait for the disk it yields a function instead: call it and send its result.
         """
 
 
@@ -89,26 +88,26 @@ class PartitionJournal:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record will have."""
+        """The offset of the next record."""
         return self._partition.log.log_end_offset
 
     def append(self, records: list[Record]) -> int:
-        """Write `records` as one batch and return its first offset; KafkaError if nothing was written."""
+        """Append `records` as one batch and return its base offset; KafkaError if nothing was written."""
         batch = build_batch(records, timestamp_ms=self._now_ms(), compression=self._compression)
         return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL).base_offset
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
-        """Say what became of the records below `end_offset`."""
+        """Return the result for the records below `end_offset`, None while it is unknown."""
         return self._partition.committed(end_offset)
 
     def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
-        """Give the one outcome once it is known."""
+        """Return a future of a list with that one result."""
         return self._replicas.acknowledged([(self._partition, end_offset)], self._timeout_ms).as_future()
 
     def read(self) -> Reading:
-        """Read the partition from its start to its end, `load_bytes` at a time and a batch at a time unpacked.
+        """Yield the partition from its start to its end, `load_bytes` a read, decompressed batch by batch.
 
-        KafkaError CORRUPT_MESSAGE for a damaged batch: half of what groups have committed is not to be served as all.
+        KafkaError CORRUPT_MESSAGE for a damaged batch: serving only part of the committed offsets would be wrong.
         """
         log = self._partition.log
         offset, end = log.log_start_offset, log.log_end_offset
@@ -124,7 +123,7 @@ class PartitionJournal:
                     batch = memoryview(data)[at : at + header.size_bytes]
                     follows = header.base_offset >= offset or offset == log.log_start_offset <= header.last_offset
                     if not follows or not crc_matches(batch, header):
-                        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: the batch for offset {offset} is damaged")
+                        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: the batch at offset {offset} is damaged")
                     yield from _read_batch(batch, header.producer_id, header.is_control, header.is_transactional)
                     offset = header.next_offset
 

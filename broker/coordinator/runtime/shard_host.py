@@ -1,11 +1,11 @@
-"""A shard at work: what it decides is written to its journal, and answered when that is committed.
+"""Hosting of one shard: appends its records, and responds once they are committed (Kafka: `CoordinatorRuntime`).
 
-Records are appended in the same step in which they are decided, so the log has them in that order. Whoever
-waits for them is answered once they are below the high watermark. Reads wait too, until everything that
-they could see is committed, so nothing is ever shown that a new leader might not know.
+Records are appended in the step that decides them, so the log has them in that order. A response that depends on
+records is sent once they are below the high watermark. Reads wait too, until everything they could see is committed: no
+response shows state that a new leader might lack.
 
-`ask`, `write` and `after` give an `Outcome[T]`: a `T` if they can answer at once, else a future of one.
-KafkaError comes out of them, or out of the future, with an error of the coordinator protocol.
+`ask`, `write` and `after` return an `Outcome[T]`: a `T` if it is available at once, else a future of one. They, or the
+future, raise KafkaError with an error of the coordinator protocol.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _log = logging.getLogger("broker.coordinator.group")
 
 _RECORDS_A_TURN = 200
 _GROUPS_A_TURN = 200
-# A step is one of several in a turn (`broker.turns`).
+# Several steps run in a turn (`broker.runtime.cooperative`).
 _RECORDS_A_STEP = 50
 _GROUPS_A_STEP = 500
 
-# What is written aside at a time: well below the default of max.message.bytes, with what a batch adds to each record.
+# Size of a batch of `_pieces`: well below the default max.message.bytes, including the overhead of each record.
 _PIECE_BYTES = 256 * 1024
 _PIECE_RECORDS = 5_000
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    # It is below the high watermark, and that is all that counts here.
+    # The records are below the high watermark, which suffices here.
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.NONE,
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
@@ -55,7 +55,7 @@ _COORDINATOR_ERRORS = {
 
 
 def then(outcome: Outcome[T], respond: Callable[[T], R]) -> R | Awaitable[R]:
-    """Give what `respond` makes of `outcome`, now or once it is there; its KafkaError stays one."""
+    """Return `respond(result)` for the result of `outcome`, now or in a coroutine; its KafkaError is raised."""
     return _respond_later(outcome, respond) if isinstance(outcome, asyncio.Future) else respond(outcome)
 
 
@@ -64,12 +64,12 @@ async def _respond_later(outcome: asyncio.Future[T], respond: Callable[[T], R]) 
 
 
 def coordinator_error(error: ErrorCode) -> ErrorCode:
-    """Put an error of the log in terms that clients of a coordinator act on."""
+    """Translate an error of the log to the one that coordinator clients handle."""
     return _COORDINATOR_ERRORS.get(error, error)
 
 
 class ShardHost:
-    """A shard with its journal, for as long as this broker leads their partition."""
+    """A shard with its journal, while this broker leads their partition (Kafka: `CoordinatorContext`)."""
 
     __slots__ = (
         "_deleted_topics", "_loop", "_new_turn", "_written_end", "journal", "leader_epoch", "open", "ready", "shard",
@@ -83,7 +83,7 @@ class ShardHost:
         loop: asyncio.AbstractEventLoop,
         new_turn: Callable[[], Turn],
     ) -> None:
-        """Serve nobody until `load` is done, which sets `ready`; nor after `close`, which takes back `open`."""
+        """Refuse requests until `load` sets `ready`; `close` clears it, and `open`."""
         self.shard = shard
         self.journal = journal
         self.leader_epoch = leader_epoch
@@ -100,7 +100,7 @@ class ShardHost:
         return self.journal.end_offset == 0
 
     async def load(self) -> None:
-        """Replay the journal, some records in a turn of the loop, then serve. A thread waits for the disk.
+        """Replay the journal, `_RECORDS_A_TURN` records a turn of the loop, then serve. Disk waits run in a thread.
 
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
@@ -127,10 +127,10 @@ class ShardHost:
         try:
             self.shard.replay(now_ms, stored.offset, stored.key, stored.value, stored.producer_id)
         except DecodeError as error:
-            _log.error("Passed over record %d of offsets partition %d: %s", stored.offset, self.shard.partition, error)
+            _log.error("Skipped record %d of __consumer_offsets-%d: %s", stored.offset, self.shard.partition, error)
 
     def serve(self) -> None:
-        """Begin to serve: expect the members' heartbeats."""
+        """Start serving, and the members' session timers."""
         self.ready = True
         self._written_end = self.journal.end_offset
         turn = self._new_turn()
@@ -138,11 +138,11 @@ class ShardHost:
         self.perform(turn)
         if self.shard.groups:
             _log.info(
-                "Loaded %s of offsets partition %d", count_of(len(self.shard.groups), "group"), self.shard.partition
+                "Loaded %s from __consumer_offsets-%d", count_of(len(self.shard.groups), "group"), self.shard.partition
             )
 
     def close(self) -> None:
-        """Answer everyone who waits with NOT_COORDINATOR."""
+        """Answer every waiting request with NOT_COORDINATOR."""
         self.open = self.ready = False
         turn = self._new_turn()
         self.shard.unloaded(turn)
@@ -151,7 +151,7 @@ class ShardHost:
                 _give(effect)
 
     def ask(self, rule: Callable[[Turn, object], None]) -> Outcome[Any]:
-        """Have `rule` answer, in a turn of its own."""
+        """Run `rule` in a new turn, and return its answer."""
         to: asyncio.Future[Any] = self._loop.create_future()
         turn = self._new_turn()
         rule(turn, to)
@@ -159,7 +159,7 @@ class ShardHost:
         return to.result() if to.done() else to
 
     def perform(self, turn: Turn) -> None:
-        """Perform the effects of `turn`, and those of the sequels that can run at once."""
+        """Perform the effects of `turn`, and of the continuations that can run at once."""
         effects = deque(turn.effects)
         while effects:
             effect = effects.popleft()
@@ -175,9 +175,9 @@ class ShardHost:
             effects.extend(turn.effects)
 
     def _append(self, records: list[Record]) -> ErrorCode | None:
-        """Append `records` and return their outcome, None while it is not known; a closed host appends nothing."""
+        """Append `records` and return their result, None while it is unknown; a closed host appends nothing."""
         if not self.open:
-            # The partition may be led here again, by another host that has not seen these records.
+            # The partition may be led here again, with another host that has not replayed these records.
             return ErrorCode.NOT_COORDINATOR
         try:
             self._written_end = self.journal.append(records) + len(records)
@@ -195,18 +195,18 @@ class ShardHost:
         self.journal.outcome_later(end).add_done_callback(on_outcome)
 
     def write(self, records: list[Record], result: T) -> Outcome[T]:
-        """Append `records` and take them over; give `result` once they are committed.
+        """Append `records` and replay them; return `result` once they are committed.
 
-        KafkaError, and nothing has changed, if they could not be written.
+        KafkaError, with no state changed, if they could not be written.
         """
         if records:
             self._store(records)
         return self.after(result)
 
     def write_in_pieces(self, records: list[Record], result: T) -> Outcome[T]:
-        """Append `records`, however many, and take them over; give `result` once they are committed.
+        """Append `records`, split into batches, and replay them; return `result` once they are committed.
 
-        Each of them has to be good by itself: KafkaError if they could not all be written.
+        Each record must be valid on its own: KafkaError if not all could be written.
         """
         for piece in _pieces(records):
             self._store(piece)
@@ -223,23 +223,26 @@ class ShardHost:
         self._written_end = base + len(records)
 
     def write_aside(self, records: list[Record]) -> None:
-        """Write records that no request waits for, and that are decided again later if they cannot be written.
+        """Write records that no request waits for, split into batches; log a failure.
 
-        However much it is, and not at a stroke: each piece is good by itself.
+        Each batch must be valid on its own. Records that were not written are decided again later.
         """
         for piece in _pieces(records):
             try:
                 outcome = self.write(piece, None)
             except KafkaError as error:
                 _log.warning(
-                    "%s of offsets partition %d: %s", count_of(len(piece), "record"), self.shard.partition, error
+                    "Writing %s to __consumer_offsets-%d failed: %s",
+                    count_of(len(piece), "record"),
+                    self.shard.partition,
+                    error,
                 )
                 return
             if outcome is not None:
                 outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def expire(self) -> None:
-        """Forget what is past its retention; all of a group in the turn in which that is decided, not all groups."""
+        """Write tombstones for expired offsets: a whole group in one turn, the groups over several turns."""
         expired: list[Record] = []
         for looked_at, group_id in enumerate(list(self.shard.groups), 1):
             group = self.shard.groups.get(group_id)
@@ -252,7 +255,7 @@ class ShardHost:
         self.write_aside(expired)
 
     def forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
-        """Forget the offsets of deleted topics, each given by name and id: some groups a step, or all once loaded."""
+        """Write tombstones for offsets of deleted topics (name, id), some groups a step; while loading, defer that."""
         if not self.ready:
             self._deleted_topics += topics
             return
@@ -271,12 +274,12 @@ class ShardHost:
                 yield None
 
     def forget_topics_deleted_meanwhile(self) -> Search[None]:
-        """Forget the offsets of topics that were deleted while the shard was loaded."""
+        """Write tombstones for the offsets of topics deleted while the shard was loading."""
         topics, self._deleted_topics = self._deleted_topics, []
         yield from self.forget_topics(topics)
 
     def after(self, result: T) -> Outcome[T]:
-        """Give `result` once everything that was written so far is committed."""
+        """Return `result` once everything written so far is committed."""
         outcome = self.journal.outcome(self._written_end)
         if outcome is not None:
             return _given(coordinator_error(outcome), result)
@@ -294,7 +297,7 @@ class ShardHost:
         return given
 
     def _settled(self, outcomes: asyncio.Future[list[ErrorCode]]) -> ErrorCode:
-        """Say how a write came out; a shard that is gone cannot tell."""
+        """Return the result of a write; NOT_COORDINATOR if the shard is closed."""
         if not self.open or outcomes.cancelled():
             return ErrorCode.NOT_COORDINATOR
         return coordinator_error(outcomes.result()[0])
@@ -307,7 +310,7 @@ def _given(error: ErrorCode, result: T) -> T:
 
 
 def _pieces(records: list[Record]) -> Iterator[list[Record]]:
-    """Cut `records` into lists that fit into a batch each."""
+    """Split `records` into lists, each for one batch."""
     piece: list[Record] = []
     size_bytes = 0
     for key, value in records:
