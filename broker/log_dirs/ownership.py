@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
 
-class CannotStart(Exception):  # noqa: N818 - its message is the operator's, not a traceback
+class CannotStart(Exception):  # noqa: N818 - shown to the operator as a message
     """The broker cannot start as configured; the message is for the operator."""
 
 
@@ -100,10 +100,9 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
 
 
 def _refuse_what_is_not_new(directory: LogDirectory) -> None:
-    """Raise `CannotStart` for a directory without `meta.properties` that is not empty of data.
+    """Raise `CannotStart` for a directory that lacks `meta.properties` but holds data.
 
-    That is one with logs, whose owner a new identity would hide, and one that holds the data directories of a cluster
-    of `barnabas up`.
+    Data is logs, whose owner a new identity would hide, or the data directories of a cluster of `barnabas up`.
     """
     try:
         logs = sorted(filter(is_log_directory, directory.names()))

@@ -22,7 +22,8 @@ follow thousands of replicas names some in each request, and each ends the wait 
 A sessionless fetch is a `FetchSession` with id 0, closed once its response is sent.
 
 If all slots are taken, a new session evicts one unused for 2 minutes, or else the smallest one that is older than 2
-minutes and smaller than the new one. Consumers' sessions are evicted before followers'.
+minutes and smaller than the new one. Followers' sessions rank above consumers': a new one may also evict a consumer's
+session of any age.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class FetchSession:
             self._watch(known)
 
     def unpark(self, waiting: Waiting) -> None:
-        """Release `waiting`; a sessionless fetch ends here."""
+        """Release `waiting`; without a session id, watch nothing any more."""
         if self.waiting is waiting:
             self.waiting = None
             if self.session_id == NO_SESSION:

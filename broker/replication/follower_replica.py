@@ -1,8 +1,8 @@
 """A follower's replica: the appends, truncations and offsets that its leader's responses cause.
 
 The log stores the leader's batches unchanged; its end is the next fetch offset. It is truncated only where it diverges
-from the leader's log, by leader epochs and never below its own high watermark (KIP-101, KIP-279). Its high watermark
-and its start follow the leader's, as far as its own records reach.
+from the leader's log, by leader epochs, not to its own high watermark (KIP-101, KIP-279). Its high watermark and its
+start follow the leader's, as far as its own records reach.
 
 A leader forgets the epochs of deleted records. If a log diverges below the leader's log start, the leader cannot
 determine where, and returns its log start. The follower then drops all of its records: those below the leader's start

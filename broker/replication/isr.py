@@ -7,7 +7,7 @@
              once; and whose broker is neither fenced nor shutting down and fetches with its registered broker
              epoch (KIP-903): a broker that restarted with fewer records has another epoch
     awaited  a replica that may join but for a few records: it bounds the high watermark as a member does. Otherwise,
-             with the leader alone in the ISR, the high watermark would always be the leader's end, out of reach
+             with the leader alone in the ISR, the high watermark would stay at the leader's end, ahead of any replica
 
 At most one change of a partition is in flight; `alter_partition_manager` tracks it. Pure: time and the brokers of the
 metadata image are passed in.

@@ -232,7 +232,7 @@ class Partition:
         """Append one checked batch as the leader (Kafka: `Partition.appendRecordsToLeader`).
 
         Raise NOT_ENOUGH_REPLICAS, with nothing written, if `acks` is -1 and the ISR is too small; also KafkaErrors of
-        `check` and of the log.
+        `check` and the log.
         """
         if self.unavailable or not self.is_leader:
             self.check()
@@ -321,7 +321,7 @@ class Partition:
     ) -> ReadResult:
         """Return whole batches from `offset` on, as far as `isolation` allows (Kafka: `Partition.fetchRecords`).
 
-        With READ_COMMITTED the result lists the aborted transactions in the range. If `last_fetched_epoch` is given and
+        With READ_COMMITTED the result lists the aborted transactions in the range. With `last_fetched_epoch`, if
         the reader's log diverges, the result has the diverging epoch instead of records (KIP-595). KafkaError:
         OFFSET_OUT_OF_RANGE, and those of `check`.
         """

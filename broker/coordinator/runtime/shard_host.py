@@ -242,7 +242,7 @@ class ShardHost:
                 outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     async def expire(self) -> None:
-        """Write tombstones for expired offsets: a whole group in one turn, the groups over several turns."""
+        """Write tombstones for expired offsets and empty groups: a whole group in one turn, the groups over several."""
         expired: list[Record] = []
         for looked_at, group_id in enumerate(list(self.shard.groups), 1):
             group = self.shard.groups.get(group_id)
