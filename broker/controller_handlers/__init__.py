@@ -1,1 +1,1 @@
-"""Handlers of what means something else to controllers than to brokers, named as those of `broker.handlers`."""
+"""Handlers of APIs that have another meaning on a controller's listener; named as in `broker.handlers`."""

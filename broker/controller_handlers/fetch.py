@@ -1,7 +1,6 @@
-"""Fetch on a controller's listener: other nodes copy the metadata log (KIP-595).
+"""Fetch on a controller's listener: voters and brokers replicate the metadata log (KIP-595).
 
-Voters and brokers alike ask for the only partition of `__cluster_metadata`. What is answered, and when, is the
-consensus' to say (`controller.raft`).
+The only partition served is `__cluster_metadata`-0. `controller.raft` decides the response and when it is sent.
 """
 
 from __future__ import annotations
@@ -19,5 +18,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, _context: RequestContext, request: FetchRequest) -> Awaitable[Message]:
-    """Ask this node of the quorum."""
+    """Pass the request to this node's Raft driver; return its response."""
     return broker.controller.ask(request)

@@ -1,1 +1,1 @@
-"""One module an API: `handle(broker, context, request)`, imported at its first request."""
+"""One module per API: `handle(broker, context, request)`, imported at the API's first request."""

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: a broker gets a block of producer ids to hand out (KIP-730)."""
+"""AllocateProducerIds: allocate a block of producer ids to a broker (KIP-730)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    """Submit the command."""
+    """Submit the command; return the allocated block once its record is committed."""
     block = await broker.controller.submit(
         partial(allocate_producer_ids, broker_id=request.broker_id, broker_epoch=request.broker_epoch)
     )

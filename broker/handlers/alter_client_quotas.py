@@ -1,12 +1,12 @@
-"""AlterClientQuotas: set and remove quotas of users, clients and addresses (KIP-546).
+"""AlterClientQuotas: set and remove quotas of users, client ids and IP addresses (KIP-546).
 
 Behaviour
-- The controller decides each entity on its own (`controller.commands.client_quotas`).
-- The name of a host stands for an address as in Kafka: it has to resolve now, and is kept as it was given.
-- Quotas are kept and told; nothing is throttled by them yet.
+- The controller decides each entity independently (`controller.commands.client_quotas`).
+- As in Kafka, an IP entity may be a host name. It must resolve now, and is stored as it was sent.
+- Quotas are stored and returned by DescribeClientQuotas; nothing is throttled by them yet.
 
 Version notes
-- Both versions say the same; 1 and later are flexible.
+- 0 and 1 have the same fields; 1 is flexible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     hosts = {part.entity_name for entry in request.entries for part in entry.entity if part.entity_type == IP}
     unknown = [host for host in hosts if host and not await _resolves(broker.loop, host)]
     return await broker.controller.submit(lambda image: alter_client_quotas(image, request, unknown))

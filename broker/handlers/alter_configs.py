@@ -1,11 +1,11 @@
-"""AlterConfigs: the whole of a resource's settings, those not named removed. Superseded by IncrementalAlterConfigs.
+"""AlterConfigs: replace all settings of a resource; unlisted ones are removed. Superseded by IncrementalAlterConfigs.
 
 Behaviour
-- The controller decides each resource on its own (`controller.commands.alter_configs`).
-- Topics, the broker that is asked, and (with an empty name) all brokers have settings.
+- The controller decides each resource independently (`controller.commands.alter_configs`).
+- Resources: topics, the receiving broker, and the default of all brokers (empty name).
 
 Version notes
-- All versions say the same; 2 and later are flexible.
+- All versions have the same fields; 2 and later are flexible.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     command = partial(alter_configs, request=request, settings=broker.settings)
     return await broker.controller.submit(command)
 
 
 def own_part(broker: Broker, request: AlterConfigsRequest) -> Awaitable[Message] | None:
-    """Return the answer where some of it is this broker's own affair; else None."""
+    """Return the response if this broker decides some of the resources itself, else None."""
     own = own_answers(broker, request, AlterConfigsResponse)
     return answer_partly(broker, request, AlterConfigsResponse, own) if own else None

@@ -1,8 +1,9 @@
-"""AlterPartition: leaders change the ISRs of what they lead (KIP-497, KIP-903).
+"""AlterPartition: a leader changes the ISR of its partitions (KIP-497, KIP-903).
 
 Behaviour
-- Each partition is decided by itself; the answer says how each is afterwards.
-- STALE_BROKER_EPOCH to an earlier run of a broker; others as `controller.commands.alter_partition`.
+- Each partition is decided independently; the response has its resulting state.
+- STALE_BROKER_EPOCH for a request of an earlier run of the broker; other errors are those of
+  `controller.commands.alter_partition`.
 """
 
 from __future__ import annotations
@@ -19,5 +20,5 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
-    """Submit the command."""
+    """Submit the command; return its response once its records are committed."""
     return await broker.controller.submit(partial(alter_partition, request=request, settings=broker.settings))

@@ -1,11 +1,11 @@
-"""AlterPartitionReassignments: move partitions to other replicas, or stop moving them (KIP-455).
+"""AlterPartitionReassignments: start or cancel the reassignment of partitions to other replicas (KIP-455).
 
 Behaviour
-- The controller decides on each partition by itself (`controller.commands.reassignments`).
-- With one broker there is one set of replicas that a partition can have: INVALID_REPLICA_ASSIGNMENT for any other.
+- The controller decides each partition independently (`controller.commands.reassignments`).
+- With one broker only one replica set exists: any other is INVALID_REPLICA_ASSIGNMENT.
 
 Version notes
-- 1 and later can forbid that a partition gets more or fewer replicas (KIP-860).
+- 1 and later can forbid a change of the replication factor (KIP-860).
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     command = partial(alter_reassignments, request=request, settings=broker.settings)
     return await broker.controller.submit(command, request.timeout_ms)

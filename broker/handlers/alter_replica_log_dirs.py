@@ -1,14 +1,15 @@
-"""AlterReplicaLogDirs: move replicas of this broker to other data directories (KIP-113).
+"""AlterReplicaLogDirs: move replicas of this broker between data directories (KIP-113).
 
 Behaviour
-- The answer comes once the moves have begun; DescribeLogDirs tells how far they are. A replica that is in the
-  directory already stays, one on its way elsewhere is not moved there any more.
-- A directory is named by its absolute path, as DescribeLogDirs tells it: any other is LOG_DIR_NOT_FOUND. One that is
-  cordoned takes no replicas: INVALID_REPLICA_ASSIGNMENT. While any directory is offline nothing moves:
+- The response is sent when the moves have started; DescribeLogDirs has their progress. For a replica that is already
+  in the directory, nothing moves, and a move to another directory is cancelled.
+- A directory is named by its absolute path, as in DescribeLogDirs; any other path is LOG_DIR_NOT_FOUND. A cordoned
+  directory takes no replicas: INVALID_REPLICA_ASSIGNMENT. While any directory is offline nothing moves:
   KAFKA_STORAGE_ERROR.
-- A partition that has no replica here is REPLICA_NOT_AVAILABLE; where one is created later is the controller's choice.
-- The copy's name is longer than the log's: INVALID_TOPIC_EXCEPTION if it is too long.
-- Of a partition that is named twice, the last directory counts.
+- REPLICA_NOT_AVAILABLE for a partition without a replica here. Kafka remembers the directory for the replica's later
+  creation; here the controller chooses it.
+- The directory of a future replica has a longer name than the log's: INVALID_TOPIC_EXCEPTION if it is too long.
+- If a partition is named twice, the last directory counts.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _log = logging.getLogger("broker.moves")
 async def handle(
     broker: Broker, _context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Begin, change or cancel the moves that were asked for, one a turn of the loop."""
+    """Start, change or cancel the requested moves, one per turn of the loop."""
     wanted = {
         (topic.name, index): wish.path for wish in request.dirs for topic in wish.topics for index in topic.partitions
     }
@@ -44,13 +45,13 @@ async def handle(
         try:
             _move(broker, topic, index, path)
         except KafkaError as error:
-            # As Kafka says it for compatibility.
+            # Kafka returns this code here, for compatibility.
             absent = error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             code = ErrorCode.REPLICA_NOT_AVAILABLE if absent else error.code
         except InvariantError:
             raise
         except Exception:
-            # Here, because an answer has no place for a directory: nobody else could say what failed.
+            # Log it here: the response has no field for a message.
             _log.exception("Moving %s-%d failed", topic, index)
             code = ErrorCode.UNKNOWN_SERVER_ERROR
         answers.setdefault(topic, []).append(_Topic.Partition(partition_index=index, error_code=code))

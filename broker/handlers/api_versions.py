@@ -1,17 +1,17 @@
-"""ApiVersions: which APIs in which versions, and which features.
+"""ApiVersions: the APIs and versions that a listener serves, and the cluster's features.
 
 Behaviour
-- An API is listed where the listener serves it. Produce is listed from version 0 though 0 to 2 are not
-  served: librdkafka silently stops compressing otherwise (KAFKA-18659), and Kafka does the same.
+- An API is listed on each listener that serves it. Produce is listed from version 0 though 0 to 2 are not served, as
+  in Kafka: otherwise librdkafka silently stops compressing (KAFKA-18659).
 - GetTelemetrySubscriptions and PushTelemetry are listed while a CLIENT_METRICS resource exists. Kafka lists them while
-  a plug-in receives the metrics; without, clients would ask for subscriptions that never come (KIP-714).
-- The epoch of the finalized features is the offset of the metadata that they were read from.
+  a plug-in receives the metrics; otherwise clients would request subscriptions that never come (KIP-714).
+- `finalized_features_epoch` is the offset of the metadata image that the features were read from.
 
 Version notes
-- 3 and later name the client's software (KIP-511): a name or version that is empty or has odd characters is
-  INVALID_REQUEST. They also carry the features.
-- Below 4, supported features whose lowest level is 0 are left out, as clients refuse them (KAFKA-17492).
-- An unknown version is answered in version 0, with UNSUPPORTED_VERSION and the versions of this API alone.
+- 3 and later have the client's software name and version (KIP-511): INVALID_REQUEST if either is empty or has other
+  characters than letters, digits, `.` and `-`. They also return the features.
+- Below 4, supported features with minimum level 0 are omitted: clients reject them (KAFKA-17492).
+- A request of an unknown version gets a response of version 0: UNSUPPORTED_VERSION, and the versions of this API only.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _ApiVersion = ApiVersionsResponse.ApiVersion
 
 
 def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Describe what this listener serves."""
+    """Return the APIs of this listener and the features."""
     if context.api_version >= _SOFTWARE_FROM_VERSION and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     if context.connection is not None and context.api_version >= _SOFTWARE_FROM_VERSION:
-        context.connection.client_software = (  # of all connections, the same few
+        context.connection.client_software = (  # interned: most connections have one of a few names
             sys.intern(request.client_software_name[:_SOFTWARE_KEPT]),
             sys.intern(request.client_software_version[:_SOFTWARE_KEPT]),
         )
@@ -78,12 +78,12 @@ def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest)
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """Return the answer, in version 0, to a request of an unknown version."""
+    """Return the version 0 response to a request of an unknown version."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_listed(APIS[ApiKey.API_VERSIONS])])
 
 
 def _has_metrics_subscription(image: MetadataImage) -> bool:
-    """Return whether a CLIENT_METRICS resource exists; searched once for each state of the configurations."""
+    """Return whether a CLIENT_METRICS resource exists; searched once per state of the configurations."""
     configured = image.configured()
     known: tuple[object, bool] | None = image.lasting_memo.get(_has_metrics_subscription)
     if known is None or known[0] is not configured:

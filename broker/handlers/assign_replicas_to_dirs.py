@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker says in which of its directories replicas lie (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the log directories of its replicas (KIP-858)."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: AssignReplicasToDirsRequest
 ) -> AssignReplicasToDirsResponse:
-    """Submit the command."""
+    """Submit the command; return its response once its records are committed."""
     return await broker.controller.submit(partial(assign_replicas_to_dirs, request=request, settings=broker.settings))

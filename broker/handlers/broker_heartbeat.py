@@ -1,10 +1,10 @@
-"""BrokerHeartbeat: a broker says that it lives, and what it wants (KIP-631, KIP-841).
+"""BrokerHeartbeat: a broker renews its session and requests a state change (KIP-631, KIP-841).
 
 Behaviour
-- It counts from its arrival; what follows from it is answered when it holds.
-- The connection that it came through stands for the broker: when it breaks, and no other heartbeat comes within
+- The session is renewed on arrival; the response is sent when the resulting records are committed.
+- The controller watches the connection of the last heartbeat: when it breaks, and no other heartbeat arrives within
   `barnabas.broker.disconnect.grace.ms`, the broker is fenced.
-- STALE_BROKER_EPOCH to an earlier run of a broker, BROKER_ID_NOT_REGISTERED to one that was forgotten.
+- STALE_BROKER_EPOCH for an earlier run of the broker, BROKER_ID_NOT_REGISTERED for one that is not registered.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-    """Note it, and submit the command."""
+    """Renew the session, then submit the command."""
     duties = broker.duties
 
     def command(image: MetadataImage) -> Decision[BrokerHeartbeatResponse]:

@@ -1,8 +1,9 @@
-"""BrokerRegistration: a broker that starts becomes known to the cluster (KIP-631, KIP-858, KIP-966).
+"""BrokerRegistration: register a broker that starts (KIP-631, KIP-858, KIP-966).
 
 Behaviour
-- The answer has the broker's epoch, which every later request of its run has to name.
-- DUPLICATE_BROKER_REGISTRATION while another run of the same id is heard; others as `controller.commands.registration`.
+- The response has the broker's epoch, which every later request of this run carries.
+- DUPLICATE_BROKER_REGISTRATION while the session of another run with the same id is alive; other errors are those of
+  `controller.commands.registration`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
-    """Submit the command, and have the registration before looked at that this one may replace."""
+    """Probe the earlier registration that this one may replace, then submit the command."""
     broker.duties.claimed(request.broker_id, endpoints_of(request.listeners))
     return await broker.controller.submit(
         lambda image: register_broker(image, request, broker.settings, alive=broker.duties.alive())

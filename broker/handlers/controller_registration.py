@@ -1,4 +1,4 @@
-"""ControllerRegistration: a controller that starts says where it is and what it knows (KIP-919)."""
+"""ControllerRegistration: a controller that starts registers its endpoints and feature levels (KIP-919)."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: ControllerRegistrationRequest
 ) -> ControllerRegistrationResponse:
-    """Submit the command."""
+    """Submit the command; return its response once its records are committed."""
     return await broker.controller.submit(partial(register_controller, request=request))

@@ -1,7 +1,7 @@
-"""CreateAcls: access rules are added.
+"""CreateAcls: add ACLs.
 
 Behaviour
-- Without an authorizer each is refused with SECURITY_DISABLED, as in Kafka.
+- There is no authorizer: each ACL is refused with SECURITY_DISABLED, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(_broker: Broker, _context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
-    """Refuse each rule."""
+    """Return SECURITY_DISABLED for each ACL."""
     return CreateAclsResponse(
         results=[
             CreateAclsResponse.Result(

@@ -1,11 +1,11 @@
-"""CreateDelegationToken: a token by which a client logs in for somebody (KIP-48).
+"""CreateDelegationToken: create a token with which a client authenticates as its owner (KIP-48).
 
 Behaviour
-- Tokens are for those who have logged in, and nobody has on a PLAINTEXT listener: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-  as in Kafka. The answer names whom the token would have been for.
+- Requires an authenticated client; on a PLAINTEXT listener no client is: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in
+  Kafka. The response names the principal that would have owned the token.
 
 Version notes
-- 3 and later can ask for somebody else's token, and are told who asked (KIP-373).
+- 3 and later may name another owner, and return the requester (KIP-373).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_TIMESTAMP = -1
 def handle(
     _broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    """Refuse it."""
+    """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     kind, _, name = context.principal.partition(":")
     response = CreateDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,

@@ -1,12 +1,12 @@
-"""CreatePartitions: more partitions for topics that exist (KIP-195).
+"""CreatePartitions: add partitions to existing topics (KIP-195).
 
 Behaviour
-- The controller decides each topic on its own (`controller.commands.partitions`).
-- As for new topics, KAFKA_STORAGE_ERROR where the disk has no space for logs.
-- As for new topics, the answer comes when every broker can serve the partitions.
+- The controller decides each topic independently (`controller.commands.partitions`).
+- KAFKA_STORAGE_ERROR if the disk has no space for logs, as for new topics.
+- The response is sent when every broker can serve the partitions, as for new topics.
 
 Version notes
-- All versions say the same; 2 and later are flexible, 3 may be answered with THROTTLING_QUOTA_EXCEEDED.
+- All versions have the same fields; 2 and later are flexible. 3 may return THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, _context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once the brokers serve the partitions."""
     try:
         broker.logs.check_room()
     except KafkaError as full:

@@ -1,16 +1,15 @@
-"""CreateTopics: topics with their partitions, replicas and settings (KIP-4).
+"""CreateTopics: create topics with their partitions, replicas and settings (KIP-4).
 
 Behaviour
-- The controller decides each topic on its own (`controller.commands.topics`).
-- Beyond Kafka, the answer comes when every partition can be produced to: the leaders are elected, and every active
-  broker has made its replicas, or else three quarters of the request's time are over, or of `request.timeout.ms` if
-  that is shorter.
-- KAFKA_STORAGE_ERROR, and nothing is created, where the disk has no space for logs.
+- The controller decides each topic independently (`controller.commands.topics`).
+- Beyond Kafka, the response is sent when every partition accepts records: leaders are elected and every active broker
+  has created its replicas. It waits at most 75 % of min(request timeout, `request.timeout.ms`).
+- KAFKA_STORAGE_ERROR, and nothing is created, if the disk has no space for logs.
 - REQUEST_TIMED_OUT if the topics are not committed by then; they may exist later.
 
 Version notes
-- 4 and later take -1 for the broker's defaults of partitions and replicas (KIP-464).
-- 5 and later return the settings that the topic begins with (KIP-525), 7 and later its id.
+- 4 and later take -1 for the default number of partitions and replicas (KIP-464).
+- 5 and later return the topic's settings (KIP-525), 7 and later its id.
 """
 
 from __future__ import annotations
@@ -26,5 +25,5 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once the brokers serve the topics."""
     return await submit_topics(broker, request, request.timeout_ms)

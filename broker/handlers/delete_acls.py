@@ -1,7 +1,7 @@
-"""DeleteAcls: access rules go.
+"""DeleteAcls: delete ACLs.
 
 Behaviour
-- Without an authorizer each filter is refused with SECURITY_DISABLED, as in Kafka.
+- There is no authorizer: each filter is refused with SECURITY_DISABLED, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(_broker: Broker, _context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    """Refuse each filter."""
+    """Return SECURITY_DISABLED for each filter."""
     return DeleteAclsResponse(
         filter_results=[
             DeleteAclsResponse.Result(

@@ -1,8 +1,8 @@
-"""DeleteGroups: groups without members go, with their offsets.
+"""DeleteGroups: delete groups without members, and their offsets.
 
 Behaviour
-- Each group is answered for itself, once its tombstones are committed: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
-- A group that is named twice is deleted and answered once, as in Kafka.
+- Each group has its own result, once its tombstones are committed: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
+- A group that is named twice has one result, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Delete each group for itself."""
-    # All are written before the first is waited for.
+    """Delete each group independently."""
+    # Write all tombstones before waiting for the first commit.
     deletions = [(group_id, _delete(broker, group_id)) for group_id in dict.fromkeys(request.groups_names)]
     results = []
     for group_id, deletion in deletions:

@@ -1,13 +1,12 @@
-"""DeleteRecords: let partitions start later (KIP-107).
+"""DeleteRecords: advance the log start offset of partitions (KIP-107).
 
 Behaviour
-- Records below the given offset, or below the high watermark for -1, are gone for readers at once and for
-  good; segments that lie wholly below are deleted later. The log's start survives a crash right after the
-  answer.
-- Beyond the high watermark: OFFSET_OUT_OF_RANGE. A topic that is only compacted: POLICY_VIOLATION. An
-  internal topic: INVALID_TOPIC_EXCEPTION. An offset below the log's start changes nothing.
-- The answer waits until every replica starts there, at most for the request's time-out (REQUEST_TIMED_OUT),
-  and names the smallest start of all.
+- Records below the requested offset, or below the high watermark for -1, are unreadable at once and for good; segments
+  wholly below it are deleted later. The new log start is checkpointed before the response: it survives a crash.
+- OFFSET_OUT_OF_RANGE beyond the high watermark. POLICY_VIOLATION for a topic that is only compacted.
+  INVALID_TOPIC_EXCEPTION for an internal topic. An offset below the log start changes nothing.
+- The response waits until every replica's log start is at the offset, or for the request's timeout
+  (REQUEST_TIMED_OUT). It has the low watermark: the smallest log start of all replicas.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ _Deleted = DeleteRecordsResponse.Topic.Partition
 def handle(
     broker: Broker, _context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
-    """Delete on this broker; wait only where other replicas have to follow."""
+    """Delete on this broker; wait only for followers that are behind."""
     behind: list[tuple[_Deleted, Partition, int]] = []
 
     def delete(topic: str, wanted: DeleteRecordsRequest.Topic.Partition) -> _Deleted:
         answer = _Deleted(partition_index=wanted.partition_index, low_watermark=NO_OFFSET)
         try:
             if topic in INTERNAL_TOPICS:
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"records of {topic} are the broker's own")
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is an internal topic")
             partition = broker.replicas.partition(topic, wanted.partition_index)
             target = broker.replicas.delete_records(partition, wanted.offset)
         except KafkaError as error:
@@ -73,7 +72,7 @@ def handle(
 
 
 def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsResponse:
-    """Take back every success: records that are deleted now may be there again after a crash."""
+    """Replace every success by `code`: without the checkpoint, a crash could bring the deleted records back."""
     for topic in response.topics:
         for answer in topic.partitions:
             answer.error_code = answer.error_code or code
@@ -82,7 +81,7 @@ def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsRe
 
 
 class _Waiting:
-    """A request whose replicas have yet to follow."""
+    """A request that waits for followers (Kafka: `DelayedDeleteRecords`)."""
 
     __slots__ = ("_behind", "_broker", "_response", "answered")
 
@@ -103,20 +102,20 @@ class _Waiting:
 
     @property
     def done(self) -> bool:
-        """Say whether the answer was given, or nobody waits for it any more."""
+        """Return whether the response was made or the request was cancelled."""
         return self.answered.done()
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
-        """Take note that a partition changed: `act` looks at each that is behind."""
+        """Do nothing: `act` checks each partition that is behind."""
 
     def act(self) -> None:
-        """Answer, if every replica has followed or will not."""
+        """Respond if every follower has caught up or no longer can."""
         self._behind = [waiting for waiting in self._behind if not self._settled(*waiting)]
         if not self._behind:
             self.expire()
 
     def expire(self) -> None:
-        """Answer with what is known."""
+        """Respond now; partitions that are still behind have REQUEST_TIMED_OUT."""
         for _, partition, _ in self._behind:
             self._broker.purgatory.unwatch(partition, self)
         if not self.done:

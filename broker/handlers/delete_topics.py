@@ -1,12 +1,13 @@
-"""DeleteTopics: topics and everything in them.
+"""DeleteTopics: delete topics and their records.
 
 Behaviour
-- The controller decides each topic on its own (`controller.commands.topics`); `delete.topic.enable=false` forbids all.
-- When the answer comes, the topics are gone from metadata and can be created again; their files go later, after
-  `file.delete.delay.ms`.
+- The controller decides each topic independently (`controller.commands.topics`); `delete.topic.enable=false` refuses
+  all.
+- When the response is sent, the topics are gone from the metadata and can be created again. Their files are deleted
+  after `file.delete.delay.ms`.
 
 Version notes
-- 1 to 3 answer TOPIC_DELETION_DISABLED as any other error. 5 and later have texts of errors.
+- TOPIC_DELETION_DISABLED is returned in 1 to 3 too. 5 and later have error messages.
 - 6 and later can name topics by id (KIP-516).
 """
 
@@ -24,6 +25,6 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     command = partial(delete_topics, request=request, settings=broker.settings)
     return await broker.controller.submit(command, request.timeout_ms)

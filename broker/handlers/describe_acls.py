@@ -1,7 +1,7 @@
-"""DescribeAcls: which access rules there are.
+"""DescribeAcls: list ACLs.
 
 Behaviour
-- Without an authorizer there are none to have: SECURITY_DISABLED, as in Kafka.
+- There is no authorizer: SECURITY_DISABLED, as in Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(_broker: Broker, _context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
-    """Say that nobody is authorized here."""
+    """Return SECURITY_DISABLED."""
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED,
         error_message="No Authorizer is configured on the broker",

@@ -1,13 +1,13 @@
-"""DescribeClientQuotas: the quotas of the users, clients and addresses that match a filter (KIP-546).
+"""DescribeClientQuotas: list the quotas of the users, client ids and IP addresses that match a filter (KIP-546).
 
 Behaviour
-- A component asks for one entity type: by an exact name, by the default (a null name), or by any of both. An entity
-  matches if it has every type that is asked for; with `strict`, and no other.
-- INVALID_REQUEST for a filter that names a type twice or none, gives a name where none belongs or none where one does,
-  or asks for addresses together with users or clients; UNSUPPORTED_VERSION for a type that does not exist.
+- A filter component selects one entity type: by exact name, by default (null name), or either. An entity matches if it
+  has every type of the filter, and with `strict` no other.
+- INVALID_REQUEST if a component repeats a type, has an empty one, or has a name where none is allowed or none where
+  one is required, and for IP addresses together with users or client ids. UNSUPPORTED_VERSION for an unknown type.
 
 Version notes
-- Both versions say the same; 1 and later are flexible.
+- 0 and 1 have the same fields; 1 is flexible.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Component = DescribeClientQuotasRequest.Component
 def handle(
     broker: Broker, _context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
-    """List the entities that match, with their quotas."""
+    """Return the matching entities with their quotas."""
     try:
         wanted = _filter(request.components)
     except KafkaError as error:
@@ -51,7 +51,7 @@ def handle(
 
 
 def _filter(components: list[_Component]) -> dict[str, _Component]:
-    """Return what is asked of each entity type; KafkaError where that cannot be."""
+    """Return the component of each entity type; KafkaError if the filter is invalid."""
     wanted: dict[str, _Component] = {}
     for component in components:
         kind, how = component.entity_type, component.match_type
@@ -67,7 +67,7 @@ def _filter(components: list[_Component]) -> dict[str, _Component]:
             raise _invalid_request(f"Match type {how} needs {'a' if how == _EXACT else 'no'} match string.")
         wanted[kind] = component
     if IP in wanted and len(wanted) > 1:
-        raise _invalid_request("An ip cannot be asked for together with a user or client-id.")
+        raise _invalid_request("An ip cannot be combined with a user or client-id in one filter.")
     return wanted
 
 

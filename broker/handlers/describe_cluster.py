@@ -1,15 +1,15 @@
-"""DescribeCluster: the cluster's id, its controller, and its brokers as this listener reaches them (KIP-700).
+"""DescribeCluster: the cluster id, the controller, and the brokers' addresses on this listener (KIP-700).
 
 Behaviour
-- Brokers are listed with their address on the listener that the request came by; those without one are left out.
-- Clients are told any live broker as the controller; controllers tell who of them is active, and where those are that
-  have registered.
-- A broker's listener describes brokers, a controller's listener controllers; asking one for the other is
-  MISMATCHED_ENDPOINT_TYPE, and for anything else UNSUPPORTED_ENDPOINT_TYPE (KIP-919).
+- Each broker has its address on the request's listener; brokers without one are omitted.
+- On a broker's listener, the controller is any live broker. On a controller's listener it is the active controller,
+  and the registered controllers are listed with their addresses.
+- A broker's listener describes brokers, a controller's listener controllers: MISMATCHED_ENDPOINT_TYPE for the other
+  type, UNSUPPORTED_ENDPOINT_TYPE for any other value (KIP-919).
 
 Version notes
-- 1 and later say which type of endpoint is asked for; before, brokers are.
-- 2 and later can ask for fenced brokers too (KIP-1073).
+- 1 and later have the endpoint type; below, it is brokers.
+- 2 and later can include fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Node = DescribeClusterResponse.Broker
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    """Describe the cluster."""
+    """Return the brokers or the controllers, depending on the listener."""
     is_controller = context.listener in broker.settings.controller_listeners
     wanted = 2 if is_controller else 1
     if request.endpoint_type not in _ENDPOINT_TYPES:

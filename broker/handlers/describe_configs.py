@@ -1,15 +1,15 @@
-"""DescribeConfigs: settings of topics, brokers, loggers, groups and client metrics, and where each is set (KIP-133).
+"""DescribeConfigs: settings of topics, brokers, loggers, groups and client metrics, with their sources (KIP-133).
 
 Behaviour
-- A topic has all of its configurations, this broker all of its own; the empty broker name has what is altered for all
-  brokers, and nothing else. Null or empty keys ask for all of them.
+- A topic and this broker have all of their configurations; the empty broker name has only the dynamic defaults of all
+  brokers. A null or empty list of keys selects all.
 - A group and a client metrics subscription have all of their configurations, whether they exist or not.
-- Another broker's settings and loggers are that broker's to tell: INVALID_REQUEST.
-- Secrets are never told.
+- INVALID_REQUEST for another broker's settings or loggers.
+- Values of sensitive settings are not returned.
 
 Version notes
-- 1 and later return every place that sets a value, if asked (KIP-226).
-- 3 and later return types, and documentation if asked (KIP-569).
+- 1 and later return every source that sets a value, if requested (KIP-226).
+- 3 and later return types, and documentation if requested (KIP-569).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Result = DescribeConfigsResponse.Result
 
 
 def handle(broker: Broker, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Describe every resource that is asked for."""
+    """Return the settings of each requested resource."""
     results = []
     for resource in request.resources:
         result = _Result(

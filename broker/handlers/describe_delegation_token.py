@@ -1,8 +1,8 @@
-"""DescribeDelegationToken: the tokens of some or all owners (KIP-48).
+"""DescribeDelegationToken: list the delegation tokens of some or all owners (KIP-48).
 
 Behaviour
-- Tokens are for those who have logged in, and nobody has on a PLAINTEXT listener: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-  as in Kafka.
+- Requires an authenticated client; on a PLAINTEXT listener no client is: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in
+  Kafka.
 """
 
 from __future__ import annotations
@@ -20,5 +20,5 @@ if TYPE_CHECKING:
 def handle(
     _broker: Broker, _context: RequestContext, _request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
-    """Refuse it."""
+    """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])

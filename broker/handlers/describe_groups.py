@@ -1,11 +1,11 @@
 """DescribeGroups: state and members of classic groups.
 
 Behaviour
-- Metadata of members, and the protocol, are told only while the group is stable. Assignments always are.
+- The protocol and the members' metadata are returned only while the group is stable, assignments always.
 - All operations are authorized: there are no ACLs.
 
 Version notes
-- Below 6 a group that does not exist is described as Dead; from 6 on it is GROUP_ID_NOT_FOUND too (KIP-1043).
+- Below 6 an unknown group has the state Dead; from 6 on it is GROUP_ID_NOT_FOUND too (KIP-1043).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Described = DescribeGroupsResponse.Group
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
-    """Describe each group for itself."""
+    """Describe each group independently."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED
     return DescribeGroupsResponse(
         groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]

@@ -1,14 +1,14 @@
-"""DescribeLogDirs: the data directories, and how large the logs in them are (KIP-113).
+"""DescribeLogDirs: the data directories, and the sizes of the logs in them (KIP-113).
 
 Behaviour
-- One result a directory; one that has failed is KAFKA_STORAGE_ERROR and says nothing else.
-- Sizes are of records, without indexes. How far a log is behind is what it lacks below the high watermark.
-- The copy that a move makes in another directory is a future replica; it is behind by what it lacks of the log.
-- Of partitions that were not asked for, or are not here, nothing is said. The metadata log is not among them.
+- One result per directory; one that has failed is KAFKA_STORAGE_ERROR and has no other field.
+- Sizes are of segments, without indexes. The lag of a log is its distance to the high watermark, in offsets.
+- The copy that a move makes in another directory is a future replica; its lag is its distance to the log's end.
+- Partitions that were not requested or have no replica here are omitted, and so is the metadata log.
 
 Version notes
-- 4 and later tell the volume's size and what is left of it for unprivileged users (KIP-827).
-- 5 and later say whether a directory is cordoned: it takes no new partitions (KIP-1066).
+- 4 and later have the volume's total bytes, and the bytes usable by unprivileged users (KIP-827).
+- 5 and later have whether a directory is cordoned: it takes no new partitions (KIP-1066).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Result = DescribeLogDirsResponse.Result
 
 
 class _Log(NamedTuple):
-    """A log, or the copy that is to take its place, and by how many offsets it is behind."""
+    """A log or a future replica, with its lag in offsets."""
 
     log: Log
     lag: int
@@ -39,7 +39,7 @@ class _Log(NamedTuple):
 
 
 def handle(broker: Broker, _context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
-    """Describe every directory with those of its logs that were asked for."""
+    """Return every directory with its requested logs."""
     asked = (
         None
         if request.topics is None

@@ -1,9 +1,9 @@
-"""DescribeProducers: who has been writing to partitions with a producer id (KIP-664).
+"""DescribeProducers: the active producers of partitions (KIP-664).
 
 Behaviour
-- Every producer that a replica here remembers, the leader's or a follower's, until `producer.id.expiration.ms` after
-  its last batch: with its last sequence and timestamp, and where its open transaction begins, -1 if it has none.
-- NOT_LEADER_OR_FOLLOWER without a replica here; INVALID_TOPIC_EXCEPTION for a name that no topic can have.
+- Lists every producer in the state of a replica here, leader or follower, until `producer.id.expiration.ms` after its
+  last batch: its last sequence and timestamp, and the first offset of its open transaction, -1 if it has none.
+- NOT_LEADER_OR_FOLLOWER without a replica here; INVALID_TOPIC_EXCEPTION for an invalid topic name.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NO_SEQUENCE = -1
 
 
 def handle(broker: Broker, _context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
-    """Describe the producers of each partition."""
+    """Return the producers of each partition."""
     return DescribeProducersResponse(
         topics=[
             DescribeProducersResponse.Topic(

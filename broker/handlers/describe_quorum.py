@@ -1,14 +1,12 @@
-"""DescribeQuorum: who leads the metadata log, and how far the voters have stored it (KIP-595).
+"""DescribeQuorum: the leader of the metadata log, and the log end offset of each replica (KIP-595).
 
 Behaviour
-- There is one such log: a request for anything else than partition 0 of `__cluster_metadata`, and it alone, is
-  UNKNOWN_TOPIC_OR_PARTITION in each of its partitions.
-- Only the leader knows; the leader has always caught up with itself. Observers are the brokers that have no vote.
+- UNKNOWN_TOPIC_OR_PARTITION for each requested partition, unless partition 0 of `__cluster_metadata` is the only one.
+- Only the Raft leader responds with the state; it is always caught up with itself. Observers are nodes without a vote.
 
 Version notes
-- 1 and later tell when each replica last fetched, and was last caught up (KIP-836).
-- 2 and later tell the voters' directories, zeros where they do not count (kraft.version 0), and where the controllers
-  listen (KIP-853).
+- 1 and later have the times of each replica's last fetch and of when it was last caught up (KIP-836).
+- 2 and later have the voters' directory ids, zeros at kraft.version 0, and the endpoints of the controllers (KIP-853).
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ _Node = DescribeQuorumResponse.Node
 
 
 def handle(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Describe the quorum."""
+    """Return the state of the quorum."""
     asked = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
     ]
@@ -95,7 +93,7 @@ def _unknown(index: int) -> _Topic.Partition:
 
 
 def _nodes(broker: Broker) -> list[_Node]:
-    """Return where the voters listen: where they have registered, or else where the settings have them."""
+    """Return the voters' endpoints: those registered, else those of the settings."""
     registered = broker.image.controllers
     own = {name: point for name, point in broker.endpoints.items() if name in broker.settings.controller_listeners}
     found = {voter.node_id: {_ANY_NAME: Endpoint(voter.host, voter.port)} for voter in broker.settings.voters}

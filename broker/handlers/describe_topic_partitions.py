@@ -1,11 +1,11 @@
-"""DescribeTopicPartitions: topics page by page, with what elections know of each partition (KIP-966).
+"""DescribeTopicPartitions: topics in pages, with the eligible leader replicas of each partition (KIP-966).
 
 Behaviour
-- Topics come in the order of their names, those asked for or, if none are named, all.
-- A page ends after as many partitions as the request or `max.request.partition.size.limit` allows; its cursor says
-  with which partition of which topic the next one begins. A cursor whose topic is gone begins with the next topic.
-- What may be done with a topic is always told.
-- Nothing is ever created.
+- Topics are in the order of their names: the requested ones, or all if none is named.
+- A page ends after as many partitions as the request or `max.request.partition.size.limit` allows; its cursor is the
+  first topic and partition of the next page. If the cursor's topic is gone, the page starts at the next topic.
+- Authorized operations are always returned.
+- Topics are never created.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Cursor = DescribeTopicPartitionsResponse.Cursor
 def handle(
     broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
-    """Describe one page."""
+    """Return one page."""
     image = broker.image
     limit = broker.settings["max.request.partition.size.limit"]
     if request.response_partition_limit > 0:
@@ -69,7 +69,7 @@ def handle(
 def _describe(
     image: MetadataImage, name: str, start: int, limit: int, reachable: frozenset[int]
 ) -> tuple[_Topic, int | None]:
-    """Return a topic with at most `limit` partitions from `start` on, and the partition that the next page is from."""
+    """Return a topic with at most `limit` partitions from `start`, and the next page's first partition or None."""
     topic = image.topic(name)
     if topic is None:
         return _unknown(name), None

@@ -1,8 +1,8 @@
-"""DescribeUserScramCredentials: which users can log in with SCRAM (KIP-554).
+"""DescribeUserScramCredentials: list the SCRAM credentials of users (KIP-554).
 
 Behaviour
-- None can: credentials cannot be stored yet (AlterUserScramCredentials is not served). Asked for all users, that is an
-  empty list; a user asked for by name is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
+- There are none: credentials cannot be stored yet (AlterUserScramCredentials is not served). A request for all users
+  gets an empty list; a named user is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def handle(
     _broker: Broker, _context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Find nobody."""
+    """Return an error for each named user."""
     times = Counter(user.name for user in request.users or ())
     return DescribeUserScramCredentialsResponse(
         error_message=None,

@@ -1,8 +1,8 @@
-"""ElectLeaders: give partitions their preferred leader, or any at all (KIP-460).
+"""ElectLeaders: elect the preferred leader of partitions, or an unclean one (KIP-460).
 
 Behaviour
-- The controller elects (`controller.commands.elect_leaders`); the answer comes when the elected can be produced to.
-- A partition that needs no election is ELECTION_NOT_NEEDED, or left out where all partitions were asked for.
+- The controller elects (`controller.commands.elect_leaders`); the response is sent once the elections are committed.
+- A partition that needs no election is ELECTION_NOT_NEEDED, or omitted if all partitions were requested.
 
 Version notes
 - 0 always elects the preferred leader.
@@ -22,6 +22,6 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     command = partial(elect_leaders, request=request, settings=broker.settings)
     return await broker.controller.submit(command, request.timeout_ms)

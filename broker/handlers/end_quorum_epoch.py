@@ -1,6 +1,6 @@
-"""EndQuorumEpoch: a leader says that it leads no more, and who might next (KIP-595).
+"""EndQuorumEpoch: a Raft leader resigns and lists preferred successors (KIP-595).
 
-Only controllers ask and are asked. What is answered is the consensus' to say (`controller.raft`).
+Sent and handled by controllers only. `controller.raft` makes the response.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, _context: RequestContext, request: EndQuorumEpochRequest) -> Awaitable[Message]:
-    """Ask this node of the quorum."""
+    """Pass the request to this node's Raft driver; return its response."""
     return broker.controller.ask(request)

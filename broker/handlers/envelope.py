@@ -1,9 +1,9 @@
-"""Envelope: a client's request, passed on by the broker that it asked (KIP-590).
+"""Envelope: a client's request that a broker forwards to the active controller (KIP-590).
 
 Behaviour
-- The request is answered as if its client had sent it here, for the principal that the envelope names.
-- Only the active controller opens envelopes: NOT_CONTROLLER elsewhere, and where it lost the lead on the way.
-- What only a broker decides, or cannot be read, is INVALID_REQUEST.
+- The embedded request is handled as if its client had sent it here, with the principal of the envelope.
+- NOT_CONTROLLER unless this node is the active controller, also if it loses leadership while handling the request.
+- INVALID_REQUEST if the embedded request cannot be decoded or is not a forwarded API.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SIZE_BYTES = 4
 
 
 async def handle(broker: Broker, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Answer what is inside."""
+    """Return the response to the embedded request."""
     if not broker.controller.leads:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     try:
@@ -36,7 +36,7 @@ async def handle(broker: Broker, context: RequestContext, request: EnvelopeReque
         if request.request_principal is not None:
             client.principal = decode_principal(request.request_principal)
         if header.api_key not in FORWARDED:
-            raise DecodeError(f"{header.api_key.name} is no request for controllers")
+            raise DecodeError(f"{header.api_key.name} is not a forwarded API")
         frame = await broker.dispatcher(context.listener).embedded(memoryview(request.request_data), client)
     except (DecodeError, ValueError):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)

@@ -1,31 +1,29 @@
-"""Fetch: records from some partitions, waiting for them if there are too few.
+"""Fetch: read records from partitions, waiting until there are enough.
 
 Behaviour
-- Partitions are read in the order of the request, then of the session (`broker.fetch_sessions`), until
-  max_bytes are found; each gives at most its own limit. The first batch of the first partition that has any
-  comes whole, however large it is.
-- The answer waits until min_bytes can be read, for at most max_wait_ms, and is given at once where a
-  partition fails or a log turns out to have parted from the reader's. What is waited for wakes the fetch;
-  nothing is polled.
-- Consumers read to the high watermark, or to the last stable offset where they ask for committed records
-  only, and then are told which transactions were aborted amid what they get; replicas read to the end of the
-  log, and what they have is taken for acknowledged, unless their broker has been registered anew since
-  (KIP-903): NOT_LEADER_OR_FOLLOWER.
-- A replica is told a new high watermark with the next records or when its time is up, as in Kafka since
-  KAFKA-9952: at once would double the fetches. That records are to be deleted, it is told at once.
-- Records are slices of segment files that nobody looks at on their way to the socket.
-- What is found is answered straight in bytes (`protocol.plain_fetch`); with anything else to be told, by a message.
-- What an append lets a waiting fetch read is on its way in the turn that tells it (`broker.promise`).
+- Partitions are read in the order of the request, then of the session (`broker.replication.fetch_sessions`), until
+  max_bytes are found, each up to its own limit. The first batch of the first partition that has any is returned whole,
+  whatever its size.
+- The response waits until min_bytes can be read, at most max_wait_ms. It is sent at once if a partition fails or the
+  reader's log diverges. Appends and other changes wake a waiting fetch; nothing is polled.
+- Consumers read up to the high watermark, or with read_committed up to the last stable offset, and then get the aborted
+  transactions in the range. Replicas read up to the log end; a replica's fetch offset advances its follower state,
+  unless its broker has been registered again since (KIP-903): NOT_LEADER_OR_FOLLOWER.
+- A replica gets a new high watermark with the next records or at max_wait_ms, as in Kafka since KAFKA-9952: sending it
+  at once would double the fetches. A log start offset beyond the replica's is sent at once.
+- Records are slices of segment files, sent to the socket without being parsed.
+- A response of records only is encoded directly to bytes (`protocol.fetch_fast_path`), any other as a message.
+- The response to a waiting fetch is written in the loop turn of the append that completes it
+  (`broker.runtime.deferred`).
 
 Version notes
-- 5 and below do not know KAFKA_STORAGE_ERROR: NOT_LEADER_OR_FOLLOWER instead.
-- Below 10 zstd is unknown: UNSUPPORTED_COMPRESSION_TYPE where it is the topic's compression.type.
-- 11 and later may read from a follower (KIP-392); no replica is ever preferred yet.
-- 12 and later name the epoch of the last record that the reader has, and are told where their log parts from
-  this one (KIP-595).
+- 5 and below have NOT_LEADER_OR_FOLLOWER in place of KAFKA_STORAGE_ERROR.
+- Below 10: UNSUPPORTED_COMPRESSION_TYPE if the topic's compression.type is zstd.
+- 11 and later may read from a follower (KIP-392); no preferred read replica is ever returned.
+- 12 and later have the epoch of the reader's last record, and return the point of divergence (KIP-595).
 - 13 and later name topics by id: UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID (KIP-516).
-- 16 and later say with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH who leads, and where (KIP-951), but to replicas,
-  which go by the metadata.
+- 16 and later return the current leader and its address with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH (KIP-951),
+  except to replicas, which use the metadata.
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ _Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
 def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Answer | Promise[Answer]:
-    """Answer with what can be read; wait only if that is less than the reader wants."""
+    """Return the response, or a promise of it if fewer than min_bytes can be read."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
     sessions = broker.replicas.fetch_sessions
@@ -77,7 +75,7 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> An
 
 
 class _Fetch:
-    """One request in progress."""
+    """One request in progress (Kafka: `DelayedFetch`)."""
 
     __slots__ = (
         "_broker",
@@ -123,7 +121,7 @@ class _Fetch:
     # Waiting.
 
     def park(self, wait_s: float) -> Promise[Answer]:
-        """Wait for more to read, and return the answer to come."""
+        """Wait for more records; return a promise of the response."""
         loop = self._broker.loop
         self._response = Promise(loop)
         self._waited = True
@@ -134,27 +132,27 @@ class _Fetch:
 
     @property
     def done(self) -> bool:
-        """Say whether the answer was given, or nobody waits for it any more."""
+        """Return whether the response was made or the request was cancelled."""
         return self._response.done()
 
     def more(self, size_bytes: int) -> None:
-        """Take note that `size_bytes` more can be read."""
+        """Count `size_bytes` that became readable."""
         self._missing_bytes -= size_bytes
 
     def act(self) -> None:
-        """Answer if enough can be read."""
+        """Respond if enough can be read."""
         if self.done:
             self._session.unpark(self)
         elif self._missing_bytes <= 0:
             self._finish(final=False)
 
     def expire(self) -> None:
-        """Answer with what there is."""
+        """Respond with what can be read now."""
         if not self.done:
             self._finish(final=True)
 
     def supersede(self) -> None:
-        """Answer that a later request of the session has come."""
+        """Respond with INVALID_FETCH_SESSION_EPOCH: a later request of the session has arrived."""
         self._session.unpark(self)
         if not self.done:
             code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
@@ -162,12 +160,15 @@ class _Fetch:
             self._response.answer_soon(answer)
 
     def _dropped(self, response: Promise[Answer]) -> None:
-        """Watch nothing any more for a client that has gone: its time may be long, and nothing may ever come."""
+        """Unpark the fetch of a closed connection: it may otherwise wait long, or forever."""
         if response.cancelled():
             self._session.unpark(self)
 
     def _finish(self, *, final: bool) -> None:
-        """Answer, if there is enough; soon if `final`, since a request that ended the session may be in progress."""
+        """Respond if there is enough.
+
+        If `final`, respond in a later loop turn: a request that ends the session may be in progress.
+        """
         outcome: Answer | Exception | None
         try:
             outcome = self.attempt(final=final)
@@ -180,7 +181,7 @@ class _Fetch:
     # Reading.
 
     def attempt(self, *, final: bool) -> Answer | None:
-        """Read, and return the answer; None if it is too little and `final` is false."""
+        """Read, and return the response; None if it is below min_bytes and not `final`."""
         session = self._session
         room, found, urgent = self._max_bytes, 0, final or not session.partitions
         said: list[_Said] = []
@@ -208,16 +209,16 @@ class _Fetch:
         return None
 
     def _look_at(self, wanted: FetchPartition) -> _Said:
-        """Return what there is to be said of a partition with nothing to read."""
+        """Return the offsets of a partition that has no records to read, or its error."""
         try:
             return wanted, self._read(wanted, 0, min_one=False)
         except KafkaError as error:
             return wanted, error
 
     def _trims(self, wanted: FetchPartition, result: ReadResult) -> bool:
-        """Return whether a replica has records that the leader has deleted: DeleteRecords waits until it deletes them.
+        """Return whether the follower still has records below the leader's log start: DeleteRecords waits for its response.
 
-        A replica may also start later than a new leader. It is not answered at once for that: nothing would change.
+        A follower may also start later than a new leader. That needs no response at once: nothing would change.
         """
         return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset < result.log_start_offset
 
@@ -239,7 +240,7 @@ class _Fetch:
         version = self._context.api_version
         if version < _ZSTD_FROM_VERSION and hosted.log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of Fetch")
-        # What a replica has was said when its request came, in the leader epoch of then.
+        # A fetch offset is valid in the leader epoch in which the request arrived: apply it on the first read only.
         if self._replica_id >= 0 and result.diverging_epoch is None and not self._waited:
             self._broker.replicas.acknowledge(
                 hosted, self._replica_id, wanted.fetch_offset, wanted.log_start_offset, self._replica_epoch
@@ -250,7 +251,7 @@ class _Fetch:
         return result
 
     def _hosted(self, wanted: FetchPartition) -> Partition:
-        """Return the replica that serves `wanted`; KafkaError if none does."""
+        """Return the replica that serves `wanted`; KafkaError if there is none."""
         hosted = wanted.hosted
         if hosted is not None and not hosted.unavailable:
             return hosted
@@ -281,7 +282,7 @@ class _Fetch:
         )
 
     def _answer(self, said: list[_Said]) -> Answer:
-        """Note in the session what is said, and say it."""
+        """Record in the session what is sent; return the response."""
         session = self._session
         plain = self._context.api_version >= fetch_fast_path.FIRST_VERSION
         for wanted, found in said:
@@ -289,7 +290,7 @@ class _Fetch:
                 wanted.sent_high_watermark = NO_OFFSET
                 plain = False
                 continue
-            parted = found.diverging_epoch is not None  # then the reader looks at nothing else
+            parted = found.diverging_epoch is not None  # the reader ignores the other fields
             wanted.sent_high_watermark = NO_OFFSET if parted else found.high_watermark
             wanted.sent_log_start_offset = found.log_start_offset
             plain = plain and not parted and not found.aborted
@@ -306,7 +307,7 @@ class _Fetch:
         return self._plain(cast("list[tuple[FetchPartition, ReadResult]]", said)) if plain else self._message(said)
 
     def _plain(self, said: list[tuple[FetchPartition, ReadResult]]) -> list[Part]:
-        """Return what was found in bytes; nothing else is to be told."""
+        """Return the response encoded directly to bytes: no partition has an error or diverges."""
         by_id = self._session.uses_topic_ids
         topics: dict[bytes, list[fetch_fast_path.Found]] = {}
         for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in said:
@@ -352,7 +353,7 @@ class _Fetch:
         return answer
 
     def _hint(self, response: FetchResponse, wanted: FetchPartition, answer: _Fetched) -> None:
-        """Say who leads the partition instead, and where."""
+        """Add the current leader and its address."""
         hint = current_leader(self._broker.image, wanted.topic or "", wanted.index, self._context.listener)
         answer.current_leader = _Fetched.CurrentLeader(leader_id=hint.leader, leader_epoch=hint.leader_epoch)
         if hint.host is not None and all(node.node_id != hint.leader for node in response.node_endpoints):
@@ -366,7 +367,7 @@ def _aborted(result: ReadResult) -> list[_Aborted]:
 
 
 def _says_something(wanted: FetchPartition, result: ReadResult) -> bool:
-    """Say whether the reader does not know all of `result` already."""
+    """Return whether `result` has anything that the reader does not have yet."""
     return bool(
         result.slices
         or result.high_watermark != wanted.sent_high_watermark

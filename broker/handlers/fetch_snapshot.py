@@ -1,6 +1,6 @@
-"""FetchSnapshot: a node that had fallen behind asks for a part of a snapshot (KIP-630).
+"""FetchSnapshot: a node behind the leader's log start fetches a chunk of a metadata snapshot (KIP-630).
 
-Only controllers ask and are asked. What is answered is the consensus' to say (`controller.raft`).
+Sent and handled by controllers only. `controller.raft` makes the response.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, _context: RequestContext, request: FetchSnapshotRequest) -> Awaitable[Message]:
-    """Ask this node of the quorum."""
+    """Pass the request to this node's Raft driver; return its response."""
     return broker.controller.ask(request)

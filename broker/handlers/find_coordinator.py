@@ -1,20 +1,20 @@
-"""FindCoordinator: which broker coordinates a group.
+"""FindCoordinator: the broker that coordinates a group.
 
 Behaviour
-- The leader of the group's partition of `__consumer_offsets`, with its address on the listener that is asked. The topic
-  is created if it is not there yet, and the answer waits for that; Kafka has the client ask again.
-- Who would be told of a leader whose connection to this broker just broke waits until it is known what became of it
-  (`broker.cluster.suspects`), as with Metadata.
-- COORDINATOR_NOT_AVAILABLE while that partition has no leader that can be reached.
-- Transactions have no coordinator yet: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which every client gives up at once;
-  librdkafka asks on after others, INVALID_REQUEST too, until its time is up. As some clients do not show what is said
-  with it, the log says it once for each transactional id.
-- Share groups have none either: INVALID_REQUEST.
+- The coordinator is the leader of the group's partition of `__consumer_offsets`, with its address on the request's
+  listener. If the topic does not exist, it is created and the response waits for it; in Kafka the client retries.
+- If that leader is suspected, because its connection to this broker just broke, the response waits until the suspicion
+  is resolved (`broker.metadata.suspected_leaders`), as in Metadata.
+- COORDINATOR_NOT_AVAILABLE while the partition has no reachable leader.
+- Transactions are not supported: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is fatal in every client; librdkafka
+  retries other errors, INVALID_REQUEST too, until its timeout. Some clients do not show the error message, so a
+  warning is logged once per transactional id.
+- Share groups are not supported: INVALID_REQUEST.
 
 Version notes
-- 1 and later say in words what is wrong, and ask by key type: 0 group, 1 transaction, 2 share.
-- 4 and later ask for several keys, each answered for itself (KIP-699).
-- 6 and later know share groups (KIP-932).
+- 1 and later have an error message, and a key type: 0 group, 1 transaction, 2 share.
+- 4 and later take several keys, each with its own result (KIP-699).
+- 6 and later have share groups (KIP-932).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Found(NamedTuple):
 def handle(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
-    """Look up each key; wait only where the topic has to be created first, or a coordinator is being lost."""
+    """Find the coordinator of each key; wait only to create the topic or while a leader is suspected."""
     if request.key_type != _GROUP:
         refusal = _REFUSALS.get(request.key_type, f"There are no coordinators of type {request.key_type}")
         code = ErrorCode.INVALID_REQUEST

@@ -1,11 +1,11 @@
-"""GetTelemetrySubscriptions: which metrics this client shall push, and how often (KIP-714).
+"""GetTelemetrySubscriptions: the metrics that a client shall push, and its push interval (KIP-714).
 
 Behaviour
-- Without any subscription the answer names no metrics, and an interval after which to ask again.
-- A client that asks before its interval has passed gets THROTTLING_QUOTA_EXCEEDED, unless a push of its was refused for
-  its subscription or compression (`broker.telemetry`).
-- Apache Kafka serves and lists this only with a plug-in that receives the metrics. Barnabas lists it while a
-  CLIENT_METRICS resource exists (`api_versions`) and always answers, since clients may have been told before.
+- Without a matching subscription the response has no metrics, and the interval until the next request.
+- THROTTLING_QUOTA_EXCEEDED before the interval has passed, unless the client's last push was refused for its
+  subscription id or compression (`broker.monitoring.telemetry`).
+- Apache Kafka serves and lists this API only with a plug-in that receives the metrics. Barnabas lists it while a
+  CLIENT_METRICS resource exists (`api_versions`) and always serves it: clients may have read an earlier ApiVersions.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import RequestContext
 
-# The one that is best first: clients take the first that they have.
+# In order of preference: clients take the first one that they support.
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
 def handle(
     broker: Broker, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
-    """Answer with the subscription of the client's instance."""
+    """Return the subscription of the client instance."""
     telemetry = broker.telemetry
     now_ms = broker.loop.time() * 1000
     client_instance_id, subscribed = telemetry.ask(broker.image, context, request.client_instance_id, now_ms)

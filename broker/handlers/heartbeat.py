@@ -1,12 +1,12 @@
-"""Heartbeat: a member of a classic group is alive.
+"""Heartbeat: renew the session of a member of a classic group.
 
 Behaviour
-- Renews the session. REBALANCE_IN_PROGRESS tells the member to join again, ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID
-  that it missed a rebalance, FENCED_INSTANCE_ID that another process has taken its instance id.
-- While the group is being loaded the answer is NONE, as in Kafka: sessions begin when it is.
+- REBALANCE_IN_PROGRESS: the member must rejoin. ILLEGAL_GENERATION and UNKNOWN_MEMBER_ID: it missed a rebalance.
+  FENCED_INSTANCE_ID: another process has its instance id.
+- NONE while the group is being loaded, as in Kafka: sessions start when it is.
 
 Version notes
-- 3 and later name the member's instance (KIP-345).
+- 3 and later have the member's instance id (KIP-345).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, _context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Renew a session; this is the call that every consumer makes every few seconds."""
+    """Renew the session; hot path: every consumer sends this every few seconds."""
     error = broker.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )

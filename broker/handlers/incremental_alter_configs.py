@@ -1,14 +1,14 @@
-"""IncrementalAlterConfigs: single settings set, deleted, appended to or subtracted from (KIP-339).
+"""IncrementalAlterConfigs: set, delete, append to or subtract from single settings (KIP-339).
 
 Behaviour
-- The controller decides each resource on its own (`controller.commands.alter_configs`).
-- Topics, the broker that is asked, (with an empty name) all brokers, groups and client metrics subscriptions have
-  settings.
-- This broker's loggers have levels: set and deleted at once, and only here (KIP-412). A resource with one that cannot
-  be is left as it was.
+- The controller decides each resource independently (`controller.commands.alter_configs`).
+- Resources: topics, the receiving broker, the default of all brokers (empty name), groups and client metrics
+  subscriptions.
+- Levels of this broker's loggers are set and deleted at once, and only here (KIP-412). A resource with an invalid level
+  is left unchanged.
 
 Version notes
-- Both versions say the same; 1 and later are flexible.
+- 0 and 1 have the same fields; 1 is flexible.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _Resource = IncrementalAlterConfigsRequest.Resource
 async def handle(
     broker: Broker, _context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     command = partial(incremental_alter_configs, request=request, settings=broker.settings)
     return await broker.controller.submit(command)
 
 
 def own_part(broker: Broker, request: IncrementalAlterConfigsRequest) -> Awaitable[Message] | None:
-    """Return the answer where some of it is this broker's own affair, having set levels of loggers; else None."""
+    """Return the response if this broker decides some of the resources itself, after setting log levels; else None."""
     alter_levels = partial(_alter_levels, validate_only=request.validate_only)
     own = own_answers(broker, request, IncrementalAlterConfigsResponse, alter_levels)
     return answer_partly(broker, request, IncrementalAlterConfigsResponse, own) if own else None
@@ -59,7 +59,7 @@ def _alter_levels(asked: _Resource, *, validate_only: bool) -> None:
 
 
 def _level(config: _Resource.Config) -> str | None:
-    """Return the level that a logger is to have, None for its parent's; KafkaError if it cannot."""
+    """Return the requested level of a logger, None to inherit its parent's; KafkaError if it is invalid."""
     from broker.runtime import loggers
 
     logger, operation, level = config.name, config.config_operation, config.value

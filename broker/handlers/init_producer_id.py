@@ -1,14 +1,14 @@
-"""InitProducerId: an id and an epoch for a producer.
+"""InitProducerId: allocate a producer id and epoch.
 
 Behaviour
-- Without a transactional id, every request gets an id that was never given before, at epoch 0, whatever id
-  it says it has.
-- With one: INVALID_REQUEST if it is empty, otherwise TRANSACTIONAL_ID_AUTHORIZATION_FAILED, on which clients give up
-  at once, since there are no transactions yet; FindCoordinator, which they ask first, says so in words.
+- Without a transactional id, each request gets a new id, never allocated before, at epoch 0; the id in the request is
+  ignored.
+- With one: INVALID_REQUEST if it is empty, else TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is fatal in clients, as
+  transactions are not supported. Clients send FindCoordinator first; its response has the message.
 
 Version notes
-- 3 and later name the id and epoch that the producer has, one not without the other (INVALID_REQUEST); they matter to
-  transactional producers only.
+- 3 and later have the producer's id and epoch, both or neither (INVALID_REQUEST); only transactional producers need
+  them.
 - 6 (two-phase commit, KIP-939) is unstable in Kafka 4.3, and not advertised.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, _context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    """Answer with a new producer id; wait only if the controller has to allocate more."""
+    """Return a new producer id; wait only if the controller has to allocate a block."""
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:

@@ -1,16 +1,16 @@
-"""JoinGroup: take part in the next generation of a classic group.
+"""JoinGroup: join the next generation of a classic group.
 
 Behaviour
-- Answered when the generation begins: at once where nothing has to change, else when all members have joined or their
-  time is up. The leader's answer lists all members. The rules are `broker.groups.joining`'s.
+- The response is sent when the generation starts: at once if nothing changes, else when all members have joined or the
+  rebalance timeout has passed. The leader's response lists all members. `broker.coordinator.group.join` has the rules.
 - INVALID_SESSION_TIMEOUT outside `group.min.session.timeout.ms` and `group.max.session.timeout.ms`.
 
 Version notes
 - Below 1 the rebalance timeout is the session timeout.
-- 4 and later: a new member is first given its id, with MEMBER_ID_REQUIRED (KIP-394).
-- 5 and later may be static members (KIP-345).
-- Below 7 the protocol's name is empty where there is none.
-- 9 and later can tell a leader not to assign (KIP-814).
+- In 4 and later a new member first gets its id, with MEMBER_ID_REQUIRED (KIP-394).
+- 5 and later allow static members (KIP-345).
+- Below 7 a missing protocol name is empty, not null.
+- 9 and later can make the leader skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _SKIPS_ASSIGNMENT_FROM_VERSION = 9
 def handle(
     broker: Broker, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
-    """Wait for the member's next generation."""
+    """Return the member's next generation, or an awaitable of it."""
     version = context.api_version
     join = Join(
         group_id=request.group_id,
         member_id=request.member_id,
         instance_id=request.group_instance_id,
         client_id=context.client_id or "",
-        # As Java prints an address, in answers and records alike.
+        # The format of Java's InetAddress, in responses and records.
         client_host=f"/{context.client_host}",
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms if version >= 1 else request.session_timeout_ms,

@@ -1,11 +1,11 @@
-"""LeaveGroup: members go, and the rest rebalances.
+"""LeaveGroup: remove members from a group, which then rebalances.
 
 Behaviour
-- Each member is answered for itself. An administrator removes a static member by its instance id alone.
+- Each member has its own result. An administrator removes a static member by its instance id alone.
 
 Version notes
 - Below 3 there is one member, and its error is the response's.
-- 5 and later say why (KIP-800).
+- 5 and later have a reason (KIP-800).
 """
 
 from __future__ import annotations

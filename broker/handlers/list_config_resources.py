@@ -1,12 +1,12 @@
-"""ListConfigResources: what there is that has settings (KIP-1000, KIP-1142).
+"""ListConfigResources: list the resources that have settings (KIP-1000, KIP-1142).
 
 Behaviour
-- Topics and brokers are listed whether anything is set for them or not; groups and client metrics subscriptions by
-  their settings, without which there is nothing to list. Loggers are a broker's, and listed as that.
-- A kind that does not exist is UNSUPPORTED_VERSION.
+- Topics and active brokers are always listed; groups and client metrics subscriptions only if a setting is set. Loggers
+  are listed as one resource per active broker.
+- UNSUPPORTED_VERSION for an unknown resource type.
 
 Version notes
-- 0 lists client metrics subscriptions, 1 all kinds or those that are asked for.
+- 0 lists client metrics subscriptions, 1 the requested types or all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KINDS_FROM_VERSION = 1
 
 
 def handle(broker: Broker, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """List the resources of every kind that is asked for."""
+    """Return the resources of the requested types."""
     wanted: set[int] = {ResourceType.CLIENT_METRICS}
     if context.api_version >= _KINDS_FROM_VERSION:
         wanted = set(request.resource_types) or set(ResourceType)

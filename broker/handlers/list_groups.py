@@ -1,13 +1,13 @@
-"""ListGroups: the groups that this broker coordinates.
+"""ListGroups: list the groups that this broker coordinates.
 
 Behaviour
-- COORDINATOR_LOAD_IN_PROGRESS, and no groups, while any of them may still be unknown.
-- UNKNOWN_SERVER_ERROR beside the groups that are known, where others could not be loaded.
-- Filters compare without regard to case; a state or type that does not exist selects nothing.
+- COORDINATOR_LOAD_IN_PROGRESS, and no groups, while a partition of the offsets topic is being loaded.
+- UNKNOWN_SERVER_ERROR, with the groups that are loaded, if loading others failed.
+- Filters ignore case; an unknown state or type matches nothing.
 
 Version notes
-- 4 and later tell states and filter by them (KIP-518).
-- 5 and later tell types and filter by them (KIP-848); every group is a classic one.
+- 4 and later return states and filter by them (KIP-518).
+- 5 and later return types and filter by them (KIP-848); every group is a classic one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TYPE = "classic"
 
 
 def handle(broker: Broker, _context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
-    """List the groups that pass both filters."""
+    """Return the groups that match both filters."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     return ListGroupsResponse(

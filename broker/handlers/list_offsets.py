@@ -1,20 +1,19 @@
-"""ListOffsets: where a partition's records of a time begin, or its ends are.
+"""ListOffsets: find offsets by timestamp, or the ends of a partition.
 
 Behaviour
-- A timestamp from 0 on asks for the first record that is not older; offset -1 if there is none below what
-  the asker may see: the high watermark, or the last stable offset for readers of committed records only.
-- Negative ones stand for: -1 that limit itself, -2 the log's start, -3 the record with the largest
-  timestamp, -4 the start of what lies on this broker's own disk, -5 and -6 what is in tiered storage, and
-  not yet. Without tiers -4 is -2, and -5 and -6 find nothing. Any other is UNSUPPORTED_VERSION, and so is
-  one that the request's version is too old for.
-- A partition named twice is INVALID_REQUEST, and answered once.
-- A search through many records is done in turns with other requests (`broker.turns`).
+- A timestamp >= 0 finds the first record with at least that timestamp; offset -1 if there is none below the limit of
+  the reader: the high watermark, or the last stable offset for read_committed.
+- Negative timestamps: -1 that limit itself, -2 the log start, -3 the record with the largest timestamp, -4 the local
+  log start, -5 the last tiered offset, -6 the earliest offset pending upload. There is no tiered storage: -4 is -2, and
+  -5 and -6 find nothing. Any other value, and one newer than the request's version, is UNSUPPORTED_VERSION.
+- A partition that is named twice is INVALID_REQUEST, and has one result.
+- A search through many records is a cooperative task (`broker.runtime.cooperative`).
 
 Version notes
-- 2 brought the isolation level, 4 leader epochs (KIP-320), 7 the timestamp -3, 8 -4, 9 -5, 11 -6.
-- 5 brought OFFSET_NOT_AVAILABLE, for a leader that does not yet know what its predecessor committed
-  (KIP-207); LEADER_NOT_AVAILABLE before.
-- 10 brought a time-out (KIP-1075): a search that takes longer ends in REQUEST_TIMED_OUT.
+- 2 added the isolation level, 4 leader epochs (KIP-320), 7 the timestamp -3, 8 -4, 9 -5, 11 -6.
+- 5 added OFFSET_NOT_AVAILABLE, for a new leader whose high watermark is not yet known (KIP-207); below, it is
+  LEADER_NOT_AVAILABLE.
+- 10 added a timeout (KIP-1075): a search that takes longer is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _Wanted: TypeAlias = ListOffsetsRequest.Topic.Partition
 def handle(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    """Look up each partition's offset."""
+    """Find each partition's offset."""
     return in_turns(_look_up(broker, context.api_version, request), broker.loop)
 
 
@@ -94,7 +93,7 @@ def _look_up(broker: Broker, version: int, request: ListOffsetsRequest) -> Searc
                 if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:
                     code = ErrorCode.LEADER_NOT_AVAILABLE
                 found.append(_Found(partition_index=wanted.partition_index, error_code=code))
-            # The ends of a log are known; a search reads indexes and a batch.
+            # The ends of a log are in memory; a search reads indexes and a batch.
             searched = wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP
             looked_up += _ENDS_A_STEP if searched else 1
             if looked_up >= _ENDS_A_STEP:
@@ -122,7 +121,7 @@ def _find(broker: Broker, version: int, request: ListOffsetsRequest, topic: str,
 
 
 def _until(search: Search[_Found], loop: AbstractEventLoop, deadline: float) -> Search[_Found]:
-    """Search on until `deadline`, then raise REQUEST_TIMED_OUT; what takes one step only is always found."""
+    """Run `search` until `deadline`, then raise REQUEST_TIMED_OUT; a search of one step always completes."""
     try:
         step = next(search)
         while True:

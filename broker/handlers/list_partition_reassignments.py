@@ -1,7 +1,7 @@
-"""ListPartitionReassignments: which partitions are on their way to other replicas (KIP-455).
+"""ListPartitionReassignments: list the partitions that are being reassigned (KIP-455).
 
 Behaviour
-- Partitions that are not, or do not exist, are left out.
+- Partitions that are not being reassigned, or do not exist, are omitted.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, _context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Look them up in the metadata."""
+    """Return the reassignments in the metadata image."""
     return list_reassignments(broker.image, request)

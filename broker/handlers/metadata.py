@@ -1,23 +1,23 @@
-"""Metadata: the brokers, and where the partitions of topics are led.
+"""Metadata: the brokers, and the leaders and replicas of topics' partitions.
 
 Behaviour
-- All topics, those named, or none. A topic is asked for by name or by id, and answered in the order asked.
-- A named topic that does not exist is created if both the request and `auto.create.topics.enable` allow it.
-  Beyond Kafka, which answers LEADER_NOT_AVAILABLE and creates in the background, the answer waits for it.
-- An answer that would name a leader whose connection to this broker just broke waits until it is known what became of
-  that (`broker.cluster.suspects`): beyond Kafka, so that clients find the next leader at their first look.
-- The controller is any live broker: it passes on what is the controller's to decide.
-- Brokers and leaders are those that can be reached on the listener which the request came by; other leaders are -1.
-  A leader that crashed stays among the brokers for a moment (`broker.cluster.lately_lost`), and leads nothing.
-- The same image gives the same response. A topic's part, encoded, is kept until the topic or a broker changes: a client
-  of ten thousand partitions asks often, and a record changes few of them.
+- All topics, the named ones, or none. Topics are requested by name or by id, and returned in the request's order.
+- A named topic that does not exist is created if both the request and `auto.create.topics.enable` allow it. Beyond
+  Kafka, which returns LEADER_NOT_AVAILABLE and creates in the background, the response waits for it.
+- A response with a suspected leader, whose connection to this broker just broke, waits until the suspicion is resolved
+  (`broker.metadata.suspected_leaders`): beyond Kafka, so that clients find the next leader with one request.
+- The controller is any live broker: it forwards the controller's requests.
+- Brokers and leaders are those reachable on the request's listener; other leaders are -1. A leader that was just fenced
+  stays among the brokers for 3 s (`broker.metadata.recently_fenced`), and leads nothing.
+- The same image gives the same response. Each topic is encoded once until the topic or a broker changes: a client of
+  10,000 partitions sends Metadata often, and one record changes few of them.
 
 Version notes
-- 0: an empty list asks for all topics, and replicas that cannot be reached are left out, with REPLICA_NOT_AVAILABLE.
-- 1 and later: null asks for all topics, an empty list for none. 4 and later can forbid creation.
-- 6 and later: LISTENER_NOT_FOUND where a leader lives but has no address here; before, LEADER_NOT_AVAILABLE.
-- 8 to 10 tell what may be done with the cluster, 8 and later with topics, if asked (KIP-430).
-- 10 and later return topic ids, 12 and later can ask by them (KIP-516).
+- 0: an empty list requests all topics, and unreachable replicas are omitted, with REPLICA_NOT_AVAILABLE.
+- 1 and later: null requests all topics, an empty list none. 4 and later can forbid creation.
+- 6 and later: LISTENER_NOT_FOUND if a live leader has no address on this listener; below, LEADER_NOT_AVAILABLE.
+- 8 to 10 return the authorized operations of the cluster, 8 and later those of topics, if requested (KIP-430).
+- 10 and later return topic ids, 12 and later accept them in requests (KIP-516).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Partition = MetadataResponse.Topic.Partition
 def handle(
     broker: Broker, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Answer from the image; wait only where topics have to be created first, or a leader is being lost."""
+    """Return the response from the image; wait only to create topics or while a leader is suspected."""
     _check_versions(request, context.api_version)
     missing = _to_create(broker, request)
     if missing:
@@ -71,7 +71,7 @@ def _asks_for_all(request: MetadataRequest, version: int) -> bool:
 
 
 def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
-    """Return the topics that are asked for by name, do not exist, and may be created."""
+    """Return the topics that are requested by name, do not exist, and may be created."""
     if not (request.allow_auto_topic_creation and request.topics and broker.settings["auto.create.topics.enable"]):
         return []
     image = broker.image
@@ -80,7 +80,7 @@ def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
 
 
 def _leaders(image: MetadataImage, request: MetadataRequest, version: int) -> set[int]:
-    """Return who leads partitions of the topics that are asked for."""
+    """Return the leaders of the requested topics' partitions."""
     if _asks_for_all(request, version):
         topics: Iterable[TopicImage | None] = image.topics()
     else:
@@ -109,7 +109,7 @@ async def _create_and_answer(
 def _answer(
     broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> MetadataResponse:
-    """Answer with what the image has now; `errors` are those of topics that could not be created."""
+    """Return the response from the current image; `errors` are those of topics that could not be created."""
     image, version = broker.image, context.api_version
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED
     view = _View.of(image, context.listener, version, operations, broker.lately_lost.ids(image))
@@ -129,7 +129,7 @@ def _answer(
 
 
 class _View:
-    """An image as one listener's clients of one kind see it; kept from image to image until the brokers change."""
+    """The response parts for one listener and kind of version; reused from image to image until the brokers change."""
 
     def __init__(
         self, image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]
@@ -155,8 +155,8 @@ class _View:
 
     @staticmethod
     def of(image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]) -> _View:
-        """Return the view of an image: that of an earlier image, if the brokers are the same."""
-        # Version 0 leaves out replicas, 1 to 5 know fewer errors, and the rest of the versions differ in encoding.
+        """Return the view of an image: that of an earlier image if the brokers are the same."""
+        # Version 0 omits replicas, 1 to 5 have fewer errors; the other versions differ in encoding only.
         kind = min(version, 1) if version < 6 else 6
         key = ("metadata", listener, kind, operations)
         view: _View | None = image.lasting_memo.get(key)
@@ -166,11 +166,11 @@ class _View:
         return view
 
     def topics(self, topics: Iterable[TopicImage]) -> list[_Topic]:
-        """Return all of the topics."""
+        """Return all of `topics`."""
         return [self._topic(topic) for topic in topics]
 
     def asked(self, asked: MetadataRequest.Topic, errors: dict[str, ErrorCode]) -> _Topic:
-        """Return the topic that was asked for, or the error why there is none."""
+        """Return a requested topic, or the error for it."""
         if asked.topic_id != ZERO_UUID:
             topic = self._image.topic_by_id(asked.topic_id)
             if topic is None:
@@ -206,13 +206,13 @@ class _View:
         return known[1]
 
     def _forget_deleted(self) -> None:
-        """Keep no more than twice as many topics as there are."""
+        """Drop deleted topics when the cache has more than twice as many topics as the image."""
         existing = self._image.topics_by_id()
         if len(self._known) > 2 * len(existing):
             self._known = {topic_id: known for topic_id, known in self._known.items() if topic_id in existing}
 
     def _partition(self, partition: PartitionImage) -> _Partition:
-        # Of ten thousand partitions, most have the same replicas and leader as many others.
+        # Of 10,000 partitions, most share their leader and replicas with many others.
         key = (partition.leader, partition.replicas, partition.isr)
         seen = self._seen.get(key)
         if seen is None:

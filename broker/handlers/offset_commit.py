@@ -1,15 +1,16 @@
-"""OffsetCommit: remember how far a group has read.
+"""OffsetCommit: store the committed offsets of a group.
 
 Behaviour
-- Answered once the offsets are committed to `__consumer_offsets`. Either all that are good are written, or none.
-- Who is no member may commit only to a group without members, with generation -1; that makes a simple group.
-- A partition that does not exist, or metadata beyond `offset.metadata.max.bytes`, fails by itself.
-- Offsets are kept with the id of their topic, so that they never pass to a topic that is later created by its name.
+- The response is sent once the offsets are committed to `__consumer_offsets`. All valid offsets are written, or none.
+- A client that is not a member may commit only to a group without members, with generation -1; that creates a simple
+  group.
+- A partition that does not exist, or metadata longer than `offset.metadata.max.bytes`, fails alone.
+- Offsets are stored with their topic's id: they never apply to a topic that is created later with the same name.
 
 Version notes
-- Up to 4 a commit may say how long it is to be kept.
-- 7 and later name the member's instance (KIP-345).
-- Below 9 a group that does not exist is ILLEGAL_GENERATION, from then on GROUP_ID_NOT_FOUND.
+- Up to 4 a commit may have its own retention time.
+- 7 and later have the member's instance id (KIP-345).
+- Below 9 an unknown group is ILLEGAL_GENERATION, from 9 on GROUP_ID_NOT_FOUND.
 - 10 and later name topics by id: UNKNOWN_TOPIC_ID.
 """
 
@@ -37,7 +38,7 @@ _Answered = OffsetCommitResponse.Topic.Partition
 def handle(
     broker: Broker, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
-    """Commit the offsets of partitions that exist."""
+    """Commit the offsets of existing partitions."""
     by_id = context.api_version >= _TOPIC_IDS_FROM_VERSION
     offsets: list[Offset] = []
     accepted: list[_Answered] = []
@@ -69,7 +70,7 @@ def _take(
     offsets: list[Offset],
     accepted: list[_Answered],
 ) -> OffsetCommitResponse.Topic:
-    """Prepare the answer for a topic; what can be committed goes to `offsets`, its answer to `accepted`."""
+    """Return a topic's part of the response; append its valid offsets to `offsets`, their results to `accepted`."""
     topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     answers = []

@@ -1,8 +1,9 @@
-"""OffsetDelete: forget offsets of a group, for topics that it does not read any more (KIP-496).
+"""OffsetDelete: delete a group's offsets of topics that it no longer reads (KIP-496).
 
 Behaviour
-- Answered once the tombstones are committed. A topic that a member subscribes to is GROUP_SUBSCRIBED_TO_TOPIC.
-- A group with members that are no consumers is NON_EMPTY_GROUP; one that does not exist, GROUP_ID_NOT_FOUND.
+- The response is sent once the tombstones are committed. GROUP_SUBSCRIBED_TO_TOPIC for a topic that a member
+  subscribes to.
+- NON_EMPTY_GROUP for a group whose members are not consumers; GROUP_ID_NOT_FOUND for an unknown one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _Answered = OffsetDeleteResponse.Topic.Partition
 def handle(
     broker: Broker, _context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
-    """Forget the offsets of partitions that exist."""
+    """Delete the offsets of existing partitions."""
     existing: list[tuple[str, int]] = []
     accepted: list[_Answered] = []
     response = OffsetDeleteResponse(topics=[])

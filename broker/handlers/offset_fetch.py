@@ -1,17 +1,17 @@
-"""OffsetFetch: how far groups have read.
+"""OffsetFetch: the committed offsets of groups.
 
 Behaviour
-- Answered once all that the coordinator knows of the group is committed, so no offset is told that a new coordinator
-  might not know. That is what Kafka does where stable offsets are required, and it does no harm elsewhere.
-- A partition without an offset is -1 with NONE; so is one whose offset was committed to an earlier topic of its name.
-- If stable offsets are required, one that an open transaction is about to change is UNSTABLE_OFFSET_COMMIT (KIP-447).
-- A coordinator that cannot commit says NOT_COORDINATOR: consumers before 3.9 do not retry other errors here.
+- The response is sent once every write of the group's coordinator so far is committed: no offset is returned that a new
+  coordinator might not have. Kafka does that if stable offsets are required; it does no harm otherwise.
+- A partition without an offset is -1 with NONE; so is one whose offset was committed to an earlier topic of that name.
+- If stable offsets are required, an offset with a pending transactional commit is UNSTABLE_OFFSET_COMMIT (KIP-447).
+- NOT_COORDINATOR if the coordinator cannot commit: consumers before 3.9 do not retry other errors here.
 
 Version notes
-- 1 has no place for an error but the partitions; 2 to 7 have one.
-- 2 and later: null topics ask for everything the group has committed.
-- 8 and later ask for several groups, each answered for itself (KIP-709).
-- 10 and later name topics by id: UNKNOWN_TOPIC_ID; those come last, as in Kafka.
+- 1 has errors in the partitions only; 2 to 7 have one for the response.
+- 2 and later: null topics request all of the group's offsets.
+- 8 and later take several groups, each with its own result (KIP-709).
+- 10 and later name topics by id: UNKNOWN_TOPIC_ID; unknown topics come last, as in Kafka.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Partition: TypeAlias = OffsetFetchResponse.Group.Topic.Partition
 def handle(
     broker: Broker, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
-    """Look up each group for itself; wait only where commits are on their way."""
+    """Return the offsets of each group; wait only for uncommitted writes."""
     version = context.api_version
     asked = request.groups if version >= _GROUPS_FROM_VERSION else [_only_group(request)]
     shards = [_settled(broker, group.group_id) for group in asked]
@@ -108,7 +108,7 @@ def _respond(
 
 
 class _Lookup:
-    """What one group has committed."""
+    """The committed offsets of one group."""
 
     __slots__ = ("by_id", "group_id", "image", "require_stable", "shard")
 
@@ -167,7 +167,7 @@ def _none(index: int, error: ErrorCode) -> _Partition:
 
 
 def _flat(asked: _Asked, answer: _Answer, version: int) -> OffsetFetchResponse:
-    """Put the answer for one group as versions below 8 do."""
+    """Return the response for one group in the layout of versions below 8."""
     topics = answer.topics
     if answer.error_code != ErrorCode.NONE and version < _TOP_LEVEL_ERROR_FROM_VERSION:
         error = ErrorCode(answer.error_code)

@@ -1,10 +1,9 @@
-"""OffsetForLeaderEpoch: where the records of a leader epoch end (KIP-101, KIP-320).
+"""OffsetForLeaderEpoch: the end offset of a leader epoch (KIP-101, KIP-320).
 
 Behaviour
-- The answer is the largest epoch not after the one asked for, and the offset after its last record; -1 and
-  -1 if the epoch is newer than all that are known. By that a consumer sees whether its position was
-  truncated away.
-- A request that names another current leader epoch is turned away: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
+- Returns the largest epoch that is at most the requested one, and its end offset; -1 and -1 if the requested epoch is
+  newer than all known ones. A consumer compares it with its position to detect a truncation.
+- FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the request has another current leader epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _End = OffsetForLeaderEpochResponse.Topic.Partition
 def handle(
     broker: Broker, _context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    """Look up the end of each partition's epoch."""
+    """Return the end offset of each partition's epoch."""
 
     def find(topic: str, wanted: OffsetForLeaderEpochRequest.Topic.Partition) -> _End:
         try:

@@ -1,25 +1,21 @@
 """Produce: append one batch to each of some partitions.
 
 Behaviour
-- Each partition takes exactly one batch of magic 2, checked by its header and appended as the bytes that
-  came; where the topic's configuration asks for more, `broker.record_checks` looks inside. Partitions fail
-  one by one.
-- acks=0: no response; an error closes the connection, the only way in which such a producer learns that
-  something is wrong. acks=1: answered after the append. acks=-1: refused with NOT_ENOUGH_REPLICAS before the
-  append if the ISR is too small, and answered once the batch is below the high watermark, at once if that is
-  so already; with `barnabas.fsync=always` that is when it is on the disk. Any other is INVALID_REQUIRED_ACKS.
-- Batches that repeat one of the producer's last five are answered with the offset of the first time (KIP-98).
-- Transactional batches are refused with INVALID_TXN_STATE: without a coordinator nobody could ever end the
-  transaction.
-- Internal topics are written by coordinators only: INVALID_TOPIC_EXCEPTION, save for Kafka's admin client,
-  as in Kafka.
+- Each partition takes exactly one batch of magic 2, checked by its header and appended as received; if the topic's
+  settings require more, `broker.replication.record_validation` checks the records. Partitions fail independently.
+- acks=0: no response; an error closes the connection, the only sign of failure for such a producer. acks=1: the
+  response is sent after the append. acks=-1: NOT_ENOUGH_REPLICAS before the append if the ISR is too small; the
+  response is sent once the batch is below the high watermark, with `barnabas.fsync=always` once it is on disk too. Any
+  other value is INVALID_REQUIRED_ACKS.
+- A batch that repeats one of the producer's last five gets the original offset (KIP-98).
+- Transactional batches are refused with INVALID_TXN_STATE: without a coordinator the transaction could never end.
+- INVALID_TOPIC_EXCEPTION for internal topics, except from Kafka's admin client, as in Kafka.
 
 Version notes
-- 0 to 2 are advertised, since librdkafka stops compressing if they are not (KAFKA-18659), but cannot be
-  decoded.
-- 7 and later may carry zstd; below, UNSUPPORTED_COMPRESSION_TYPE.
-- 8 and later name the records that made a batch fail (KIP-467).
-- 10 and later say with NOT_LEADER_OR_FOLLOWER who leads, and where (KIP-951).
+- 0 to 2 are advertised but cannot be decoded: librdkafka stops compressing if they are not listed (KAFKA-18659).
+- 7 and later may have zstd; below, UNSUPPORTED_COMPRESSION_TYPE.
+- 8 and later list the records that made a batch fail (KIP-467).
+- 10 and later return the current leader and its address with NOT_LEADER_OR_FOLLOWER (KIP-951).
 - 13 and later name topics by id: UNKNOWN_TOPIC_ID (KIP-516).
 """
 
@@ -68,7 +64,7 @@ _make_appended = maker(_Appended)
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Promise[ProduceResponse] | None:
-    """Append what `request` holds; wait only where replicas, or the disk, have to be waited for."""
+    """Append the batches of `request`; wait only for replicas or the disk."""
     produce = _Produce(broker, context, request.acks)
     response = ProduceResponse(
         responses=[produce.append_topic(topic) for topic in request.topic_data],
@@ -84,9 +80,9 @@ def handle(
 def handle_frame(
     broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
 ) -> bytes | ProduceResponse | Promise[Any] | None:
-    """Append the batches of a plain request, without decoding it to a message.
+    """Append the batches of a plain request, without decoding it to a message (fast path).
 
-    None, with nothing done, for every other request, and where something is wrong already: `handle` says what.
+    Return None, with nothing appended, for every other request and for one with an error: `handle` makes its response.
     """
     version = header.api_version
     plain = read_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
@@ -129,7 +125,7 @@ def handle_frame(
         request = ProduceRequest.decode(frame, version, body_at)
         produce = _Produce(broker, context_of(header, connection), acks)
         response = produce.response(request, outcomes)
-        # Break the cycle of this frame, the errors and their tracebacks, whose frames hold files open.
+        # Break the cycle of this frame, the errors and their tracebacks: the tracebacks' frames hold files open.
         outcomes.clear()
         produce.wait_for(response, uncommitted)
         return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
@@ -148,7 +144,7 @@ def _answer_later(
     writes: dict[int, tuple[Partition, int]],
     outcomes: list[ErrorCode] | Exception,
 ) -> bytes | ProduceResponse:
-    """Return the answer to a plain request whose `writes` came out so; its frame is gone."""
+    """Return the response to a plain request whose `writes` have these outcomes; its frame is no longer valid."""
     if isinstance(outcomes, Exception):
         raise outcomes
     if not any(outcomes):
@@ -194,12 +190,12 @@ class _Produce:
         self.context = context
         self.acks = acks
         self.validate: bool = broker.settings["barnabas.validate.records"]
-        self.first_error: str | None = None  # an exception would keep what its traceback refers to: the frame
+        self.first_error: str | None = None  # the message, not the exception: its traceback would hold the frame
         self.node_endpoints: list[ProduceResponse.NodeEndpoint] = []
         self.uncommitted: list[tuple[_Appended, Partition, int]] = []
 
     def append_topic(self, topic: ProduceRequest.Topic) -> _Topic:
-        """Append to the partitions of one topic."""
+        """Append to the partitions of one topic; return their results."""
         name = self._name(topic)
         answers = []
         for wanted in topic.partition_data:
@@ -207,7 +203,7 @@ class _Produce:
                 answers.append(self._append(name, wanted.index, wanted.records))
             except Exception as error:
                 answers.append(self._refuse(name, wanted, _failure(self.broker, error)))
-            wanted.records = None  # the request is kept while its answer is waited for; its frame is not to be
+            wanted.records = None  # drop the view: the request outlives the frame while the response is pending
         return _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
     def _append(self, name: str | None, index: int, records: object) -> _Appended:
@@ -267,7 +263,7 @@ class _Produce:
         return answer
 
     def _count(self, name: str | None, wanted: _Wanted, error: KafkaError) -> None:
-        """Count a failure of what clients sent; as in Kafka, none of where they sent it."""
+        """Count a failure caused by the batch; as in Kafka, errors of the destination are not counted."""
         hosted = None if name is None else self.replicas.find_named(name, wanted.index)
         if hosted is None:
             return
@@ -277,7 +273,7 @@ class _Produce:
             hosted.traffic.failed_produces += 1
 
     def _hint(self, answer: _Appended, name: str, index: int) -> None:
-        """Say who leads the partition instead, and where."""
+        """Add the current leader and its address."""
         if self.context.api_version < _HINTS_FROM_VERSION:
             return
         hint = current_leader(self.broker.image, name, index, self.context.listener)
@@ -288,20 +284,20 @@ class _Produce:
             )
 
     def wait_for(self, response: ProduceResponse, writes: dict[int, tuple[Partition, int]]) -> None:
-        """Let these rows of a response about one topic depend on how their writes come out.
+        """Make these rows of a one-topic response wait for their writes.
 
-        They are not known by their partitions, since a request may name one twice.
+        Rows are not identified by partition: a request may name one twice.
         """
         answers = response.responses[0].partition_responses
         self.uncommitted = [(answers[row], partition, end_offset) for row, (partition, end_offset) in writes.items()]
 
     def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> Promise[ProduceResponse]:
-        """Promise `response`, completed with how the writes come out that are not committed yet."""
+        """Return a promise of `response`, completed with the outcomes of its uncommitted writes."""
         writes = [(partition, end_offset) for _, partition, end_offset in self.uncommitted]
         return self.replicas.acknowledged(writes, timeout_ms).then(partial(self.settle, response))
 
     def settle(self, response: ProduceResponse, outcomes: list[ErrorCode] | Exception) -> ProduceResponse:
-        """Complete `response`; `outcomes` has an error code for each write that it waited for."""
+        """Return `response` with the error code of each write that it waited for."""
         if isinstance(outcomes, Exception):
             raise outcomes
         for (answer, partition, _), outcome in zip(self.uncommitted, outcomes, strict=True):
@@ -312,9 +308,9 @@ class _Produce:
 
 
 def _failure(broker: Broker, error: Exception) -> KafkaError:
-    """Return the error of one partition: the others were or will be appended to, whatever failed here.
+    """Return the error of one partition; the others are appended to regardless.
 
-    An error that nobody expected is logged with its traceback; one that has to end the request is raised.
+    Log an unexpected error with its traceback. Raise the ones that end the request: `DecodeError` and `InvariantError`.
     """
     if isinstance(error, KafkaError):
         return error

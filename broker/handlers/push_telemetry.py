@@ -1,7 +1,7 @@
-"""PushTelemetry: a client's own metrics (KIP-714).
+"""PushTelemetry: a client pushes its metrics (KIP-714).
 
 Behaviour
-- What is refused, and with which error, stands in `broker.telemetry.telemetry`. What is taken is counted and dropped.
+- Accepted metrics are counted and dropped. `broker.monitoring.telemetry` has the checks and their errors.
 """
 
 from __future__ import annotations
@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
-    """Take the metrics."""
+    """Check and count the metrics."""
     broker.telemetry.push(broker.image, context, request, broker.loop.time() * 1000)
     return PushTelemetryResponse()

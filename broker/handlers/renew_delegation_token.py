@@ -1,8 +1,8 @@
-"""RenewDelegationToken: a delegation token lives longer (KIP-48).
+"""RenewDelegationToken: extend the expiry of a delegation token (KIP-48).
 
 Behaviour
-- Tokens are for those who have logged in, and nobody has on a PLAINTEXT listener: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-  as in Kafka.
+- Requires an authenticated client; on a PLAINTEXT listener no client is: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, as in
+  Kafka.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_TIMESTAMP = -1
 def handle(
     _broker: Broker, _context: RequestContext, _request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
-    """Refuse it."""
+    """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return RenewDelegationTokenResponse(
         error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, expiry_timestamp_ms=_NO_TIMESTAMP
     )

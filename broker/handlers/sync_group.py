@@ -1,11 +1,11 @@
-"""SyncGroup: wait for the assignment of a generation; the leader's request brings everyone's.
+"""SyncGroup: get the member's assignment in a generation; the leader's request has everyone's.
 
 Behaviour
-- Answered when the leader's assignment is stored. REBALANCE_IN_PROGRESS if another rebalance begins before.
+- The response is sent when the leader's assignment is stored. REBALANCE_IN_PROGRESS if another rebalance starts first.
 
 Version notes
-- 3 and later name the member's instance (KIP-345).
-- 5 and later must name the protocol's type and name, which must be the group's: INCONSISTENT_GROUP_PROTOCOL (KIP-559).
+- 3 and later have the member's instance id (KIP-345).
+- 5 and later must have the group's protocol type and name: INCONSISTENT_GROUP_PROTOCOL (KIP-559).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMES_PROTOCOL_FROM_VERSION = 5
 def handle(
     broker: Broker, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    """Wait for the member's assignment."""
+    """Return the member's assignment, or an awaitable of it."""
     names_protocol = request.protocol_type is not None and request.protocol_name is not None
     if context.api_version >= _NAMES_PROTOCOL_FROM_VERSION and not names_protocol:
         return _response(Synced(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))

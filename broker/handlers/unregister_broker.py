@@ -1,8 +1,8 @@
-"""UnregisterBroker: the cluster forgets a broker that will not come back (KIP-631).
+"""UnregisterBroker: remove the registration of a broker that will not come back (KIP-631).
 
 Behaviour
-- A broker that is not registered is BROKER_ID_NOT_REGISTERED.
-- As in Kafka, nobody keeps a running broker from being unregistered: it leads nothing until it is started again.
+- BROKER_ID_NOT_REGISTERED for a broker that is not registered.
+- As in Kafka, a running broker can be unregistered: it leads no partition until it is restarted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("broker.controller")
 async def handle(
     broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id, settings=broker.settings))
-    _log.warning("Broker %d was unregistered: it leads nothing until it is started again", request.broker_id)
+    _log.warning("Broker %d unregistered: it leads no partition until it is restarted", request.broker_id)
     return UnregisterBrokerResponse(error_message=None)

@@ -1,12 +1,13 @@
 """UpdateFeatures: raise or lower the levels of features (KIP-584).
 
 Behaviour
-- The controller decides (`controller.commands.features`): all updates hold, or none, and the error is the request's.
-- What is built at one level only cannot have another: INVALID_UPDATE_VERSION.
+- The controller decides (`controller.commands.features`): all updates are applied or none, and the error is the
+  response's.
+- INVALID_UPDATE_VERSION for another level of a feature that is built at one level only.
 
 Version notes
-- 0 permits to lower a level instead of naming the type of the update, and cannot merely validate.
-- Below 2, a success names each feature.
+- 0 has a flag that permits a downgrade in place of the type of the update, and no validate-only.
+- Below 2, a successful response lists each feature.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 async def handle(broker: Broker, _context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-    """Submit the command and answer when it holds."""
+    """Submit the command; return its response once its records are committed."""
     controller = broker.controller
     command = partial(
         update_features, request=request, kraft_version=controller.kraft_version, settings=broker.settings

@@ -1,6 +1,6 @@
-"""Vote: a node asks for a vote, or whether it would get one (KIP-595, KIP-996).
+"""Vote: a candidate requests a vote or a pre-vote (KIP-595, KIP-996).
 
-Only controllers ask and are asked. What is answered is the consensus' to say (`controller.raft`).
+Sent and handled by controllers only. `controller.raft` makes the response.
 """
 
 from __future__ import annotations
@@ -18,5 +18,5 @@ if TYPE_CHECKING:
 
 
 def handle(broker: Broker, _context: RequestContext, request: VoteRequest) -> Awaitable[Message]:
-    """Ask this node of the quorum."""
+    """Pass the request to this node's Raft driver; return its response."""
     return broker.controller.ask(request)
