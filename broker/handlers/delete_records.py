@@ -40,7 +40,7 @@ def handle(
         answer = _Deleted(partition_index=wanted.partition_index, low_watermark=NO_OFFSET)
         try:
             if topic in INTERNAL_TOPICS:
-                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is an internal topic")
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {topic} is internal")
             partition = broker.replicas.partition(topic, wanted.partition_index)
             target = broker.replicas.delete_records(partition, wanted.offset)
         except KafkaError as error:
