@@ -216,9 +216,9 @@ class _Fetch:
             return wanted, error
 
     def _trims(self, wanted: FetchPartition, result: ReadResult) -> bool:
-        """Return whether the follower has records below the leader's log start: DeleteRecords waits until it deletes them.
+        """Return whether a follower has records that the leader has deleted: DeleteRecords waits until it deletes them.
 
-        A follower's log may also start after a new leader's. That needs no response at once: nothing would change.
+        A follower's log may also start later than a new leader's. That needs no response at once: nothing would change.
         """
         return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset < result.log_start_offset
 
