@@ -1,1 +1,1 @@
-"""From sockets to frames and back: listening, connections, and what limits them."""
+"""Network layer: listeners, connections and their limits, and the client for other nodes."""

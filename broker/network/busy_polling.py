@@ -1,18 +1,17 @@
-"""Looking at the sockets a little longer before the process goes to sleep, where that pays.
+"""Adaptive busy polling: keep the event loop spinning for `LINGER_S` after a small request.
 
-Theory of operation. To be put to sleep and woken costs a process as much as handling some requests, and costs the
-client as much again, most of all on virtual machines, whose idle processors have to be woken too. A client that sends
-one request at a time, and is quick, sends the next one before that is done. So from a request on the loop goes round
-without sleeping, until none has come for `LINGER_S`:
+Theory of operation. Putting a process to sleep and waking it costs as much as handling some requests, and costs the
+client as much again, most of all on virtual machines, whose idle processors have to be woken too. A fast client that
+sends one request at a time sends the next one before that is done. So after a request the loop spins without sleeping:
 
-    a request came                   go round for as long again
-    none came in time                sleep, and linger no more for a pause
-    others want the processor        let them, and the same: who sleeps gets it back sooner than who let others run
+    a request arrived                spin for another `LINGER_S`
+    none arrived in time             sleep, and do not spin for a pause
+    another process was scheduled    the same: a process that sleeps is scheduled again sooner than one that yields
 
-The pause is a short one if enough requests had come in time to be worth that end, else twice as long as the last. Slow
-clients and busy machines thus pay next to nothing: `LINGER_S` of each `_LONGEST_PAUSE_S`. Nor do those that send much
-at a time: handling that takes so long that waking up does not matter. A broker that nobody asks anything does nothing
-here at all, nor does one without a clock to go by: where time is virtual, it stands still while the loop goes round.
+The pause is `_SHORTEST_PAUSE_S` if enough requests arrived in time, else twice the last one. So slow clients and busy
+machines cost at most `LINGER_S` per `_LONGEST_PAUSE_S`. Large requests do not start spinning: handling them takes so
+long that the wake-up does not matter. An idle broker never spins, nor does one without a clock: virtual time stands
+still while the loop spins.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from collections.abc import Callable
 from broker.monitoring.counters import Metrics
 
 SMALL_BYTES = 4096
-"""What is received at a time must be as little as that to be waited for."""
+"""Largest number of bytes received at a time that starts or continues spinning."""
 
 LINGER_S = 100e-6
 WORTH_WAITING = 4
-"""The requests that must come in time before one that does not."""
+"""Requests in time that make a spell of spinning pay, if it ended with a timeout."""
 WORTH_A_SLICE = 100
-"""The same where others got the processor instead: they may have it for milliseconds."""
-_TAKEN_AWAY_S = 20e-6  # a yield that takes longer let others run
+"""The same if it ended because another process was scheduled, which may run for milliseconds."""
+_TAKEN_AWAY_S = 20e-6  # a longer sched_yield means that another process ran
 _SHORTEST_PAUSE_S = 0.001
 _LONGEST_PAUSE_S = 0.128
 _NEVER = float("inf")
 
-_sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)  # macOS has none
+_sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)  # missing on macOS
 
 
 class Lingering:
-    """Keeps a loop awake for as long as requests follow one another quickly."""
+    """Keeps a loop awake while small requests follow each other quickly."""
 
     __slots__ = ("_clock", "_give_way", "_loop", "_metrics", "_pause_s", "_received_bytes", "_taken", "_until", "due")
 
@@ -51,9 +50,9 @@ class Lingering:
         clock: Callable[[], float] | None,
         give_way: Callable[[], None] = _sched_yield,
     ) -> None:
-        """`metrics` tell whether something was received; `clock` is in seconds, and finer than the loop's own.
+        """`metrics.received_bytes` shows whether anything was received; `clock` is in seconds, finer than the loop's.
 
-        Without one, whatever is received is never to `begin`.
+        Without a clock, `due` is never reached.
         """
         self._loop = loop
         self._metrics = metrics
@@ -61,13 +60,13 @@ class Lingering:
         self._give_way = give_way
         self._pause_s = _SHORTEST_PAUSE_S
         self._received_bytes = 0
-        self._taken = 0  # requests that came in time
+        self._taken = 0  # requests that arrived in time
         self._until = 0.0
         self.due = _NEVER if clock is None else 0.0
-        """The time of the loop from which on whoever receives something small is to `begin`."""
+        """The loop time from which on a small request calls `begin`."""
 
     def begin(self) -> None:
-        """Stay awake from now on, while what was received is handled, and for a while after that."""
+        """Start spinning in the next turn, after the received requests have been handled."""
         self.due = _NEVER
         self._loop.call_soon(self._start)
 

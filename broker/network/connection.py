@@ -1,22 +1,21 @@
-"""One connection's requests and responses, without any I/O.
+"""One connection's order of requests and responses, without I/O.
 
-Theory of operation. A client may send many requests before it reads a response, and responses leave in the
-order of their requests. A request that is answered at once, with nothing waiting before it, costs nothing
-here. Any other gets a *slot* in a queue; a slot is released once it is filled and is the oldest.
+Theory of operation. A client may send many requests before it reads a response; responses are sent in the order of
+their requests. A request answered at once, with nothing pending before it, needs no state here. Any other gets a *slot*
+in a queue; a slot is released when it is filled and is the oldest.
 
-What a waiting request means for those behind it depends on its API. A produce waits for its replicas, and a
-fetch for data, after all their effects are done: later requests go on, and only the slot waits. Every other
-request *holds back* those behind it until it is answered, as in Kafka, so that a client that pipelines an
-OffsetCommit and an OffsetFetch reads what it wrote.
+Whether a pending request delays later ones depends on its API. A pending Produce or Fetch waits after all its effects
+are done: later requests are handled, only the slot waits. Every other request *holds back* later ones until it is
+answered, as in Kafka, so that a client that pipelines an OffsetCommit and an OffsetFetch reads what it wrote.
 
-    event                     call           then
-    a request may be taken    may_handle     True unless held back, at `MAX_IN_FLIGHT` or at `MAX_HELD_BYTES`
-    it was answered at once   answer()       the parts that may leave now
-    its answer will come      wait()         its slot, to be filled
-    the answer came           fill()         the parts that may leave now
-    it cannot be answered     end()          nothing: those before it are answered yet, nothing from it on
+    event                         call           effect
+    may a request be handled?     may_handle     True unless held back, at `MAX_IN_FLIGHT` or at `MAX_HELD_BYTES`
+    response made at once         answer()       returns the parts that may be sent now
+    response comes later          wait()         returns its slot
+    the response is made          fill()         returns the parts that may be sent now
+    the request is invalid        end()          earlier requests are still answered, this and later ones are not
 
-Bytes, sockets and back-pressure of responses live in `channel` and `outbox`.
+Bytes, sockets and backpressure are in `connection_protocol` and `send_queue`.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ from protocol.headers import RequestHeader
 from protocol.primitives import Part
 
 MAX_IN_FLIGHT = 128
-"""The requests of one connection that may wait; when so many do, the connection is not read from."""
+"""The most pending requests of a connection; at that number it is not read from."""
 
 MAX_HELD_BYTES = 1024 * 1024
-"""The bytes of responses that may wait for those before them; what lies in files takes none of them."""
+"""The most bytes of responses that wait for earlier ones; file slices do not count."""
 
 ANONYMOUS = "User:ANONYMOUS"
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
-"""Name and version of a client's software, until its ApiVersions says them."""
+"""Name and version of a client's software, until its ApiVersions request."""
 
 _PIPELINED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
 
 class Disconnect(Exception):  # noqa: N818 - an instruction rather than an error
-    """The connection has to be closed; the message is what the log says about it."""
+    """The connection has to be closed; the message is the reason in the log."""
 
 
 class RequestContext(NamedTuple):
-    """What a handler may know about a request besides its body."""
+    """What a handler knows of a request besides its body."""
 
     api_key: int
     api_version: int
@@ -63,7 +62,7 @@ class RequestContext(NamedTuple):
 
 
 def context_of(header: RequestHeader, connection: Connection) -> RequestContext:
-    """Return what the handler of a request may know."""
+    """Return the context of a request."""
     key, version, correlation_id, client_id = header
     return RequestContext(
         key,
@@ -79,7 +78,7 @@ def context_of(header: RequestHeader, connection: Connection) -> RequestContext:
 
 
 class Slot:
-    """The place of one response among those of its connection."""
+    """The place of one response in the order of its connection."""
 
     __slots__ = ("dropped", "filled", "holds_back", "response")
 
@@ -91,7 +90,7 @@ class Slot:
 
 
 class Connection:
-    """Who is at the other end, and the order in which it is answered."""
+    """The client's identity, and the order of its responses."""
 
     __slots__ = (
         "_held_back",
@@ -118,10 +117,10 @@ class Connection:
         self.client_software = UNKNOWN_SOFTWARE
         self.closed = False
         self.ending = False
-        """Whether a request made it impossible to go on: what came before is answered, nothing else handled."""
+        """Whether a request was invalid: earlier ones are answered, no other is handled."""
         self.principal = ANONYMOUS
         self._on_close: dict[Hashable, Callable[[], None]] | None = None  # few connections have any
-        self._slots: deque[Slot] | None = None  # none while nothing waits: an empty deque is 600 bytes
+        self._slots: deque[Slot] | None = None  # None while empty: an empty deque is 600 bytes
         self._held_back = False
         self._held_bytes = 0
         self.may_handle = True
@@ -129,11 +128,11 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """Return the number of requests whose responses have not left."""
+        """Return the number of requests whose responses have not been released."""
         return 0 if self._slots is None else len(self._slots)
 
     def answer(self, response: list[Part]) -> list[Part]:
-        """Take the response to the latest request; return the parts that may leave now."""
+        """Add the response to the latest request; return the parts that may be sent now."""
         if self._slots is None:
             return response
         slot = Slot(holds_back=False)
@@ -143,16 +142,16 @@ class Connection:
         return []
 
     def wait(self, api_key: int) -> Slot:
-        """Keep the place of the latest request, whose response comes later."""
+        """Return a slot for the latest request, whose response comes later."""
         if not self.may_handle:
-            raise InvariantError("a request was handled while those before it hold it back")
+            raise InvariantError("a request was handled while held back by an earlier one")
         slot = Slot(holds_back=api_key not in _PIPELINED)
         self._held_back = slot.holds_back
         self._append(slot)
         return slot
 
     def fill(self, slot: Slot, response: list[Part] | None) -> list[Part]:
-        """Take the response that `slot` waits for, or None if there is none; return what may leave now."""
+        """Set the response of `slot`, None if it has none; return the parts that may be sent now."""
         if slot.filled:
             raise InvariantError("a request was answered twice")
         slot.filled, slot.response = True, response or []
@@ -170,7 +169,7 @@ class Connection:
         return leaving
 
     def end(self, slot: Slot | None = None) -> None:
-        """Take no more requests, and answer those before `slot` only: all that wait, if there is none."""
+        """Handle no more requests; drop `slot` and later ones. Without `slot`, all pending ones are answered."""
         self.ending = True
         while slot is not None and self._slots and not slot.dropped:
             last = self._slots.pop()
@@ -181,7 +180,7 @@ class Connection:
         self._decide()
 
     def close(self) -> list[Exception]:
-        """Drop what the client was to be sent, and call the callbacks; return the exceptions that they raised."""
+        """Drop pending responses and call the close callbacks; return the exceptions that they raised."""
         self.closed = True
         self._slots = None
         callbacks, self._on_close = self._on_close, None
@@ -189,14 +188,14 @@ class Connection:
         for callback in () if callbacks is None else callbacks.values():
             try:
                 callback()
-            except Exception as error:  # the next one is another part's
+            except Exception as error:  # callbacks are independent of each other
                 errors.append(error)
         return errors
 
     def on_close(self, owner: Hashable, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when the client has gone: at once if it has.
+        """Call `callback` once, when the connection closes; at once if it has.
 
-        It replaces the earlier one of the same `owner`.
+        It replaces an earlier callback of the same `owner`.
         """
         if self.closed:
             callback()

@@ -1,8 +1,8 @@
-"""How many connections there are, of each listener and of each address, and which limit one more would break.
+"""Connection counts per listener and address, and the limit that one more would exceed.
 
-`max.connections` holds for all listeners together, and as `listener.name.NAME.max.connections` for one;
-`max.connections.per.ip` for each address, save for those that `max.connections.per.ip.overrides` names. Unlike Apache
-Kafka, which leaves a connection beyond `max.connections` in the kernel's queue until another goes, all of them refuse.
+`max.connections` limits all listeners together, and as `listener.name.NAME.max.connections` one of them;
+`max.connections.per.ip` limits each address, except those in `max.connections.per.ip.overrides`. Every limit refuses.
+Apache Kafka leaves connections beyond `max.connections` in the accept queue until another closes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class ConnectionLimits(NamedTuple):
-    """The most connections: of all, of each address, of single addresses and listeners, and for want of descriptors."""
+    """The most connections: in total, per address, of single addresses and listeners, and by file descriptors."""
 
     max_connections: int
     max_connections_per_ip: int
@@ -32,11 +32,11 @@ class ConnectionCounts:
         self._by_host: Counter[str] = Counter()
 
     def reached(self, limits: ConnectionLimits, listener: str, host: str) -> str | None:
-        """Return the limit, as the log is to name it, that allows no further connection of `host` on `listener`."""
+        """Return the limit, as text for the log, that refuses another connection of `host` on `listener`; else None."""
         if self.total >= limits.max_connections:
             return f"max.connections={limits.max_connections}"
         if self.total >= limits.max_descriptors:
-            return f"the number of connections that the limit of open files allows, {limits.max_descriptors},"
+            return f"the open file limit ({limits.max_descriptors} connections)"
         of_listener = limits.of_listeners.get(listener)
         if of_listener is not None and self.by_listener[listener] >= of_listener:
             return f"listener.name.{listener.lower()}.max.connections={of_listener}"
@@ -54,7 +54,7 @@ class ConnectionCounts:
         self._by_host[host] += 1
 
     def remove(self, listener: str, host: str) -> None:
-        """Count a connection no more."""
+        """Remove a connection from the counts."""
         self.total -= 1
         self.by_listener[listener] -= 1
         self._by_host[host] -= 1
@@ -63,13 +63,13 @@ class ConnectionCounts:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """Return the address or name, and the limit, of each part of `max.connections.per.ip.overrides`."""
+    """Return the limit of each address or host name in `max.connections.per.ip.overrides`."""
     parts = (part.strip().rpartition(":") for part in text.split(",") if part.strip())
     return {_as_peers_are_named(host.strip().strip("[]")): int(count) for host, _, count in parts}
 
 
 def _as_peers_are_named(host: str) -> str:
-    """Return an address as sockets write it, `::1` for `0:0:0:0:0:0:0:1`; a name stays as it is."""
+    """Return an address as sockets write it, `::1` for `0:0:0:0:0:0:0:1`; a host name unchanged."""
     from ipaddress import ip_address  # only who sets overrides pays for it
 
     try:

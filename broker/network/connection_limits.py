@@ -1,4 +1,4 @@
-"""What the server's limits are, by settings of which some can be altered while it runs."""
+"""Connection limits from the settings; some can be altered at run time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Limits(NamedTuple):
-    """What clients may ask of the server."""
+    """The server's limits on clients."""
 
     connections: ConnectionLimits
     max_request_bytes: int
@@ -22,7 +22,7 @@ class Limits(NamedTuple):
 
 
 def server_limits(settings: Settings, live: LiveSettings, max_descriptors: int) -> Limits:
-    """Return the limits as they are now; all connections together take at most `max_descriptors`."""
+    """Return the current limits; all connections together are at most `max_descriptors`."""
     queued_bytes = settings["queued.max.request.bytes"]
     return Limits(
         ConnectionLimits(

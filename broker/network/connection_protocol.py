@@ -1,14 +1,13 @@
-"""The event loop's side of one connection: bytes in, frames to the dispatcher, responses out.
+"""Connection protocol: one client socket on the event loop; bytes in, frames to the dispatcher, responses out.
 
-A frame that lies in the shared scratch buffer is handled before the next read of any connection; what must
-wait is copied into the backlog. The channel does not read while requests are held back, while too many are
-in flight, while too much memory is used by the requests of all connections, and while the client does not take
-its responses: what a client can make the broker remember is bounded by one scratch buffer of requests, one frame,
-and about `connection.MAX_HELD_BYTES` of responses that wait for those before them and `outbox.READ_AHEAD_BYTES` of
-those that leave.
+A frame in the shared scratch buffer is handled before the next read of any connection; a frame that must wait is copied
+into the backlog. The channel stops reading while requests are held back, while too many are in flight, while the
+requests of all connections use too much memory, and while the client does not read its responses. So the memory of one
+client is bounded: one scratch buffer of requests, one frame, about `connection.MAX_HELD_BYTES` of responses that wait
+for earlier ones, and `send_queue.READ_AHEAD_BYTES` of responses being sent.
 
-The order of responses is `connection`'s, the meaning of a frame `broker.dispatch`'s, sending
-`outbox`'s, limits on connections `server`'s.
+Elsewhere: the order of responses (`connection`), the meaning of a frame (`broker.dispatch`), sending (`send_queue`),
+limits on connections (`server`).
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ _log = logging.getLogger("broker.channel")
 
 
 TURN_REQUESTS = 256
-"""The requests that one connection may have handled before others get the loop.
+"""Requests of one connection handled in a turn of the loop.
 
-They are fewer if their responses are large, and if many connections have requests for more than one turn: those share.
+Large responses count as several. Connections with requests for more than one turn share the number.
 """
-_FEWEST_REQUESTS = 16  # of each of many connections: fewer would have its responses sent one by one
-_REQUEST_BYTES = 4096  # of a response: making as much takes about as long as handling another small request
+_FEWEST_REQUESTS = 16  # minimum share of a connection: with fewer, responses would be sent one by one
+_REQUEST_BYTES = 4096  # response bytes that count as one request: encoding them takes about as long
 
 
 class Waiting(NamedTuple):
-    """What the dispatcher returns for a request whose response comes later (None: it has no response).
+    """What the dispatcher returns for a request whose response comes later (result None: it has no response).
 
     The future fails with `Disconnect` or not at all.
     """
@@ -64,7 +63,7 @@ class Waiting(NamedTuple):
 
 
 class ChannelOwner(Protocol):
-    """What a connection uses of the `Server` that accepted it."""
+    """The part of `Server` that its connections use."""
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
@@ -77,16 +76,16 @@ class ChannelOwner(Protocol):
     closings: SaidLately
 
     def admit(self, channel: Channel) -> bool:
-        """Return whether the limits on connections allow one more."""
+        """Return whether the connection limits allow one more."""
         ...
 
     def forget(self, channel: Channel) -> None:
-        """Remove a connection that was closed."""
+        """Remove a closed connection."""
         ...
 
 
 class Listener:
-    """One named listener and what its requests are handed to."""
+    """One named listener and the dispatcher of its requests."""
 
     __slots__ = ("dispatch", "name", "server")
 
@@ -97,7 +96,7 @@ class Listener:
 
 
 class Channel(asyncio.BufferedProtocol):
-    """The protocol object of one client's socket."""
+    """The asyncio protocol of one client's socket."""
 
     __slots__ = (
         "_backlog",
@@ -122,8 +121,8 @@ class Channel(asyncio.BufferedProtocol):
         self._listener = listener
         server = listener.server
         self._reader = FrameReader(server.scratch, server.limits.max_request_bytes, server.request_memory)
-        self._backlog: Iterator[memoryview] | None = None  # frames that are held back
-        self._parked: dict[Response, None] | None = None  # fetches that wait for data, in their order
+        self._backlog: Iterator[memoryview] | None = None  # frames not handled yet
+        self._parked: dict[Response, None] | None = None  # waiting fetches, in order of arrival
         self._reading = True
         self._resuming = False
         self._finishing = False
@@ -132,17 +131,17 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def idle(self) -> bool:
-        """Say whether the client waits for nothing."""
+        """Return whether no request, response or queued frame is pending."""
         return not self.connection.in_flight and self._backlog is None and not self._outbox.backed_up
 
     @property
     def backed_up(self) -> bool:
-        """Say whether the client lags behind in taking its responses."""
+        """Return whether responses wait for the client to read."""
         return self._outbox.backed_up
 
     @property
     def reader(self) -> FrameReader:
-        """Return what cuts this connection's bytes into requests."""
+        """Return the reader that splits received bytes into frames."""
         return self._reader
 
     @property
@@ -151,11 +150,11 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def _turn_requests(self) -> int:
-        """The requests to handle in this turn of the loop, which the connections that have some left share."""
+        """The requests to handle in this turn of the loop: a share of `TURN_REQUESTS`."""
         return max(_FEWEST_REQUESTS, TURN_REQUESTS // (1 + self._listener.server.resuming))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, if the server has room for another client."""
+        """Start, unless a connection limit is reached."""
         server = self._listener.server
         self._transport = cast("asyncio.Transport", transport)
         self.used_at = server.loop.time()
@@ -168,7 +167,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Forget the client; its fetches wait no more, other requests that do are answered to nobody."""
+        """Cancel the client's parked fetches; drop the responses of its other pending requests."""
         self._closing = True
         for error in self.connection.close():
             context = {"message": "A callback of a closed connection failed", "exception": error}
@@ -181,11 +180,11 @@ class Channel(asyncio.BufferedProtocol):
         self._listener.server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Return where the read that follows at once shall go."""
+        """Return the buffer for the next read."""
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle the frames that `nbytes` more bytes completed."""
+        """Handle the frames that `nbytes` more bytes complete."""
         if self._closing or self.connection.ending:
             return
         server = self._listener.server
@@ -210,17 +209,17 @@ class Channel(asyncio.BufferedProtocol):
         self._steer()
 
     def pause_writing(self) -> None:
-        """Hold responses: the transport's buffer is full."""
+        """Queue responses: the transport's buffer is full."""
         self._outbox.pause()
         self._steer()
 
     def resume_writing(self) -> None:
-        """Send on: the transport's buffer has room again."""
+        """Send queued responses: the transport's buffer has room again."""
         self.used_at = self._listener.server.loop.time()
         self._outbox.resume()
 
     def finish(self) -> None:
-        """Read no more, answer what has been received, then close."""
+        """Stop reading, respond to what has been received, then close."""
         self._finishing = True
         self._steer()
 
@@ -231,9 +230,9 @@ class Channel(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def _handle(self, frame: memoryview, leaving: list[Part]) -> int:
-        """Handle one frame; whatever may be sent because of it is added to `leaving`.
+        """Handle one frame; append the parts that may be sent now to `leaving`.
 
-        Return how many of the turn's requests it stands for.
+        Return the number of the turn's requests that it counts as.
         """
         connection = self.connection
         outcome = self._listener.dispatch(frame, connection)
@@ -247,11 +246,11 @@ class Channel(asyncio.BufferedProtocol):
                 self._parked[outcome.response] = None
             return 1
         leaving += connection.answer(outcome)
-        head: bytes = outcome[0]  # type: ignore[assignment]  # of one kind or another; files' contents follow
+        head: bytes = outcome[0]  # type: ignore[assignment]  # bytes-like; file slices come later
         return 1 + len(head) // _REQUEST_BYTES
 
     def _answered(self, slot: Slot, response: Response) -> None:
-        """Fill the slot of a request that waited, and take up what it held back."""
+        """Fill the slot of a pending request, and resume the backlog."""
         if self._closing or self.connection.closed or slot.dropped or response.cancelled():
             return
         self.used_at = self._listener.server.loop.time()
@@ -263,7 +262,7 @@ class Channel(asyncio.BufferedProtocol):
         self._go_on(self.connection.fill(slot, response.result()))
 
     def _go_on(self, leaving: list[Part] | None = None) -> None:
-        """Take up what was held back, as far as that is possible now."""
+        """Send `leaving`, and handle backlog frames as far as possible now."""
         leaving = leaving or []
         left = self._turn_requests
         try:
@@ -281,23 +280,23 @@ class Channel(asyncio.BufferedProtocol):
         self._steer()
 
     def _resume(self) -> None:
-        """Take up in a new turn of the loop what the last one had no room for."""
+        """Continue with the backlog in a new turn of the loop."""
         self._resuming = False
         self._listener.server.resuming -= 1
         self._go_on()
 
     def _take_room(self) -> None:
-        """Read on: there is memory for more of the request."""
+        """Resume reading: request memory is available."""
         self._reader.grow()
         self._steer()
 
     def _steer(self) -> None:
-        """Read exactly while another request could be handled; close when the last one is answered."""
+        """Read only while another request could be handled; close after the last response when finishing."""
         if self._closing:
             return
         if self._finishing and self.idle:
             self._closing = True
-            self._transport.close()  # what the transport still holds is sent first
+            self._transport.close()  # sends its buffer first
             return
         may_handle = self._may_handle
         may_read = may_handle and not self._finishing
@@ -318,11 +317,11 @@ class Channel(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _close(self, leaving: list[Part], reason: BaseException, slot: Slot | None = None) -> None:
-        """Close because of something that the client sent, once all before it is answered; log one line.
+        """Close because of an invalid request, after the responses before it; log a warning.
 
-        The same line is logged once in 10 s: a client that speaks another protocol tries again and again.
+        The same warning is logged at most once in 10 s: a client of another protocol reconnects again and again.
 
-        What waits is answered in its time, but for the request of `slot`, if that is the one, and those behind it.
+        Pending requests are still answered, except that of `slot`, if it is the invalid one, and those after it.
         """
         host, listener, server = self.connection.client_host, self._listener.name, self._listener.server
         if times := server.closings.count(f"{host} {listener} {reason}", server.loop.time()):

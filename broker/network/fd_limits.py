@@ -1,8 +1,8 @@
-"""How many files the process may have open, and how many of those clients may use up with their connections.
+"""File descriptor limits: raise RLIMIT_NOFILE, and divide it between connections and segment files.
 
-The soft limit of many systems, 1,024, is for programs of old; the hard one is raised to without asking anybody. Logs
-take from the same store: a log whose segment cannot be opened refuses its records, so clients are left at most half
-of it, or all but a reserve that is enough for some thousand logs that are in use at a time (`storage.open_files`).
+The soft limit is raised to the hard one; the usual soft limit of 1,024 is too low. A log whose segment cannot be opened
+refuses records, so connections get the limit minus a reserve of min(half, `_RESERVE`). `_RESERVE` is enough for some
+thousand logs in use at a time (`storage.log.open_files`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import resource
 from contextlib import suppress
 
 _RESERVE = 10_000
-# Where the hard limit is no limit, or none that the kernel would grant (macOS).
+# Used if the hard limit is infinite: the kernel may not grant that (macOS).
 _ENOUGH = 1 << 20
 
 
 def raise_limit() -> int:
-    """Let the process open as many files as it may; return how many that is."""
+    """Raise the soft limit of open files to the hard one; return the resulting limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _ENOUGH
@@ -29,10 +29,10 @@ def raise_limit() -> int:
 
 
 def connections_within(limit: int) -> int:
-    """Return how many connections to accept when `limit` files may be open."""
+    """Return how many connections to accept at a limit of `limit` open files."""
     return limit - min(limit // 2, _RESERVE)
 
 
 def segments_within(limit: int) -> int:
-    """Return how many segments may have their file open then: most of what clients are not left."""
+    """Return how many segment files may be open at that limit: 3/4 of what connections do not use."""
     return max((limit - connections_within(limit)) * 3 // 4, 1)

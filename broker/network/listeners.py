@@ -1,8 +1,8 @@
-"""Where the broker listens, and what it tells clients to connect to: `name://host:port`, as Kafka writes it.
+"""Listeners: where the broker listens, and the addresses that it advertises, as `name://host:port`.
 
-A listener has a name of its own, in upper case; `listener.security.protocol.map` gives its security protocol.
-An empty host stands for all interfaces, and is advertised as the name of the machine. Port 0 takes any free
-port, and the port taken is what gets advertised in place of a 0. Only PLAINTEXT is spoken so far.
+A listener has an upper-case name, to which `listener.security.protocol.map` assigns a security protocol. An empty host
+binds all interfaces, and is advertised as the machine's name. Port 0 binds any free port, which is advertised in place
+of a 0. Only PLAINTEXT is supported.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Za-z:.%_-]*)\]|([0-9A-Za-z.%_-]*)):(-?[0-9]+)")
-_UNROUTABLE = ("0.0.0.0", "::")  # noqa: S104 - refused
+_UNROUTABLE = ("0.0.0.0", "::")  # noqa: S104 - refused as advertised hosts
 
 
 class ListenerError(ValueError):
-    """A setting of listeners is wrong: `key` names it, the message says what is right."""
+    """A listener setting is invalid: `key` names it, the message has the reason."""
 
     def __init__(self, key: str, problem: str) -> None:
         super().__init__(problem)
@@ -27,7 +27,7 @@ class ListenerError(ValueError):
 
 
 class Endpoint(NamedTuple):
-    """One address: where to listen, or what to tell clients."""
+    """One address to listen on or to advertise."""
 
     listener: str
     host: str
@@ -55,9 +55,9 @@ def split_host_port(address: str) -> tuple[str, int]:
 
 
 def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """Return the endpoints that the setting `key` lists; `protocols` maps their names.
+    """Return the endpoints that the setting `key` lists; `protocols` maps their names to security protocols.
 
-    Raises `ListenerError` for bad syntax, a name that appears twice, and a security protocol not spoken.
+    Raise `ListenerError` for invalid syntax, a duplicate name, or an unsupported security protocol.
     """
     endpoints: dict[str, Endpoint] = {}
     for item in items:
@@ -69,13 +69,13 @@ def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]
         if not 0 <= int(port) <= 65535:
             raise ListenerError(key, f"the port of {item!r} is not between 0 and 65535")
         if name in endpoints:
-            raise ListenerError(key, f"the listener {name} is named twice")
+            raise ListenerError(key, f"the listener {name} is listed twice")
         endpoints[name] = Endpoint(name, ipv6 or plain or "", int(port), _spoken(name, protocols))
     return tuple(endpoints.values())
 
 
 def parse_protocol_map(key: str, items: Iterable[str]) -> dict[str, str]:
-    """Return the security protocol of each listener from `NAME:PROTOCOL` items."""
+    """Return the security protocol of each listener, parsed from `NAME:PROTOCOL` items."""
     protocols = {}
     for item in items:
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
@@ -87,7 +87,7 @@ def parse_protocol_map(key: str, items: Iterable[str]) -> dict[str, str]:
 
 
 def check_listeners(key: str, endpoints: Iterable[Endpoint]) -> None:
-    """Refuse two listeners at one port, which one of them could not bind."""
+    """Raise `ListenerError` if two listeners have the same port."""
     ports: dict[int, str] = {}
     for endpoint in endpoints:
         other = ports.setdefault(endpoint.port, endpoint.listener)
@@ -96,7 +96,7 @@ def check_listeners(key: str, endpoints: Iterable[Endpoint]) -> None:
 
 
 def check_advertised(key: str, advertised: Iterable[Endpoint], listeners: Iterable[Endpoint]) -> None:
-    """Refuse to advertise what is not listened on, or what no client could connect to."""
+    """Raise `ListenerError` for an advertised listener that does not exist, or an unroutable address."""
     names = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:
         if endpoint.listener not in names:
@@ -106,17 +106,17 @@ def check_advertised(key: str, advertised: Iterable[Endpoint], listeners: Iterab
             raise ListenerError(
                 key,
                 f"clients cannot connect to {join_host_port(endpoint.host, endpoint.port)}; "
-                "say with --advertise HOST:PORT (advertised.listeners) where they reach this broker",
+                "set the address of this broker with --advertise HOST:PORT (advertised.listeners)",
             )
 
 
 def _spoken(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
-        raise ListenerError("listener.security.protocol.map", f"it gives the listener {name} no security protocol")
+        raise ListenerError("listener.security.protocol.map", f"the listener {name} has no security protocol")
     if protocol != PLAINTEXT:
         raise ListenerError(
             "listener.security.protocol.map",
-            f"the listener {name} asks for {protocol}; only PLAINTEXT is supported so far",
+            f"the listener {name} has the protocol {protocol}; only PLAINTEXT is supported",
         )
     return protocol

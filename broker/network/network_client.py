@@ -1,23 +1,23 @@
-"""A connection to another node: requests out, answers in, opened again when it broke.
+"""Network client: the connection to one other node; pipelines requests and reconnects (Kafka: `NetworkClient`).
 
-Theory of operation. The first request opens the connection, and so does the first after it was lost. Before anything
-else the peer is asked for its versions; a request then leaves in the newest version that both sides speak. Requests
-follow each other without waiting, and are answered in their order.
+Theory of operation. The first request opens the connection, and so does the first after a loss. First the client
+requests the peer's API versions; each request is then sent in the newest version that both support. Requests are
+pipelined, and responses arrive in their order.
 
-    state         event                        becomes
-    idle          a request, or connect()      connecting, once the back-off is over
-    connecting    versions known               ready: on_ready, then the requests that waited leave
-    connecting    no connection, or too late   idle: the requests that waited are lost; the back-off doubles;
-                                               on_refused, if the node's system says that nobody listens there;
-                                               one line in the log when that has gone on for a while
-    ready         the connection broke         idle: on_lost, all requests are lost; the back-off starts small
-    ready         no answer in time, garbage   likewise, and one line in the log
-    any           close()                      closed: all requests are lost, and those to come
+    state         event                                becomes
+    idle          a request, or connect()              connecting, once the backoff is over
+    connecting    versions received                    ready: on_ready, then the waiting requests are sent
+    connecting    connection failed or timed out       idle: waiting requests are lost, the backoff doubles; on_refused
+                                                       if the connection was refused; one warning per run of failures,
+                                                       once they have lasted for a while
+    ready         the connection broke                 idle: on_lost, all requests are lost, the backoff starts small
+    ready         response timeout, invalid response   the same, and a warning
+    any           close()                              closed: all requests are lost, and later ones too
 
-A request that is lost may or may not have been carried out. What to do about that is for the caller: nothing is sent
-twice here. Callers are called back in a turn of their own, as futures do; `on_ready` and its like at once.
+A lost request may or may not have been executed. Nothing is sent twice here: the caller decides whether to retry.
+Callers are called back in a later turn of the loop, as with futures; `on_ready` and its like at once.
 
-Cutting bytes into frames is `protocol.framing`'s.
+`protocol.framing` splits bytes into frames.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ Address: TypeAlias = tuple[str, int]
 _SIZE = Struct(">i")
 _CORRELATION_IDS = 1 << 31
 _JITTER = 0.2
-_PATIENCE_S = 1.0  # nodes that start together do not listen at the same moment
+_PATIENCE_S = 1.0  # no warning before: nodes that start together do not listen at the same moment
 _SOFTWARE = "barnabas"
 
 _log = logging.getLogger("broker.peer")
 
 
 class PeerLimits(NamedTuple):
-    """How long to wait for a peer, and how much to take from it."""
+    """Timeouts, backoff in ms, and the largest response of a peer."""
 
     request_timeout_ms: int
-    connect_timeout_ms: int = 10_000  # for the connection and the peer's versions together
+    connect_timeout_ms: int = 10_000  # to connect and receive the peer's versions
     backoff_ms: int = 50
     max_backoff_ms: int = 1_000
     max_response_bytes: int = 100 << 20
 
 
 class _Call:
-    """One request that somebody waits for."""
+    """One request with its future response."""
 
     __slots__ = ("answer", "correlation_id", "key", "min_version", "request", "timer", "version")
 
@@ -90,7 +90,7 @@ class _Call:
 
 
 class Peer:
-    """Another node, at one address."""
+    """Another node at one address."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Peer:
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
     ) -> None:
-        """`on_lost` is called when a connection breaks that was ready, unless this side gave it up."""
+        """`on_lost` is called when a ready connection breaks, unless this side closed it."""
         self._loop = loop
         self._address = address
         self._node_id = node_id
@@ -120,14 +120,14 @@ class Peer:
         self._closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None  # ends the back-off, or gives up connecting
+        self._timer: asyncio.TimerHandle | None = None  # ends the backoff, or the connection attempt
         self._versions: dict[int, range] | None = None
         self._correlation_id = 0
         self._waiting: deque[_Call] = deque()  # for the connection
         self._in_flight: deque[_Call] = deque()
         self._failures = 0
         self._failing_since = 0.0
-        self._told = False  # of these failures
+        self._told = False  # whether a warning was logged for this run of failures
         self._retry_at = 0.0
 
     def __str__(self) -> str:
@@ -148,11 +148,11 @@ class Peer:
 
     @property
     def ready(self) -> bool:
-        """Say whether requests leave at once."""
+        """Return whether requests are sent at once."""
         return self._versions is not None
 
     def connect(self) -> None:
-        """Open the connection as soon as the back-off allows, without waiting for a request."""
+        """Connect as soon as the backoff allows, without waiting for a request."""
         if self._closed or self._wire is not None or self._timer is not None:
             return
         delay_s = self._retry_at - self._loop.time()
@@ -162,10 +162,10 @@ class Peer:
             self._begin()
 
     def call(self, request: Message, *, min_version: int = 0, timeout_ms: int | None = None) -> Answer:
-        """Send a request; return a future of its response, or of None if it was lost or not answered in time.
+        """Send a request; return a future of its response, or of None if it was lost or timed out.
 
-        The future fails with KafkaError (UNSUPPORTED_VERSION) if the peer speaks no version from `min_version` on, or
-        none that can carry the request. The time-out in ms begins now, whether or not there is a connection.
+        The future fails with KafkaError (UNSUPPORTED_VERSION) if the peer supports no version from `min_version` on, or
+        none that can encode the request. The timeout, in ms, starts now, connected or not.
         """
         call = _Call(request, min_version, self._loop.create_future())
         if self._closed:
@@ -182,7 +182,7 @@ class Peer:
         return call.answer
 
     def close(self) -> None:
-        """Close the connection for good; every request is lost."""
+        """Close the connection for good; all requests are lost."""
         self._closed = True
         self._drop()
 
@@ -197,7 +197,7 @@ class Peer:
         host, port = self._address
         try:
             await self._loop.create_connection(lambda: wire, host, port)
-        except Exception as error:  # also a name that is none
+        except Exception as error:  # includes an invalid host name
             if wire is self._wire:
                 self._connecting = None
                 self._failed(reason(error), _PATIENCE_S)
@@ -205,7 +205,7 @@ class Peer:
                     self._on_refused()
 
     def made(self) -> None:
-        """Ask a peer that was reached for its versions."""
+        """Request the API versions of a peer that was just connected."""
         self._ask_versions(ApiVersionsRequest.VERSIONS[1])
 
     def _ask_versions(self, version: int) -> None:
@@ -213,9 +213,9 @@ class Peer:
         self._write(_Call(request, 0, self._loop.create_future()), version, request.encode(version))
 
     def received(self, frame: memoryview) -> None:
-        """Give a response to whom it is for; DecodeError if it is for nobody or damaged."""
+        """Complete the oldest request with a response; DecodeError if none is pending or it is invalid."""
         if not self._in_flight:
-            raise DecodeError("a response that nobody waits for")
+            raise DecodeError("a response without a pending request")
         call = self._in_flight[0]
         correlation_id, body_at = decode_response_header(call.key, call.version, frame)
         if correlation_id != call.correlation_id:
@@ -229,7 +229,7 @@ class Peer:
         call.settle(response)
 
     def _take_versions(self, version: int, frame: memoryview, body_at: int) -> None:
-        """Note what the peer speaks; one that does not know the version asked in answers in version 0 (KIP-511)."""
+        """Store the peer's API versions; a peer without the request's version responds in version 0 (KIP-511)."""
         unknown = frame[body_at : body_at + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         response = ApiVersionsResponse.decode(frame, 0 if unknown else version, body_at)
         theirs = {api.api_key: range(api.min_version, api.max_version + 1) for api in response.api_keys}
@@ -267,8 +267,10 @@ class Peer:
     def _no_common_version(self, call: _Call, theirs: dict[int, range]) -> KafkaError:
         api = APIS[call.key]
         ours = range(max(api.min_version, call.min_version), api.max_version + 1)
-        found = f"speaks {_span(theirs[call.key])}" if call.key in theirs else "does not serve it"
-        return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name}: this node speaks {_span(ours)}, {self} {found}")
+        found = f"supports {_span(theirs[call.key])}" if call.key in theirs else "does not serve it"
+        return KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"{api.name}: this node supports {_span(ours)}, {self} {found}"
+        )
 
     def _write(self, call: _Call, version: int, body: bytes) -> None:
         call.version, call.correlation_id = version, self._correlation_id
@@ -283,25 +285,25 @@ class Peer:
             self._waiting.remove(call)
             call.settle(None)
         else:
-            # What comes next on this connection would be taken for the answer to another request.
+            # Responses are matched by order: one missing would misalign all later ones.
             self.broken(f"no answer to {APIS[call.key].name} within {timeout_ms} ms", logging.WARNING)
 
     def broken(self, why: str, level: int) -> None:
-        """Give up the connection, and everything that is in flight."""
+        """Drop the connection; all requests in flight are lost."""
         if self._versions is None:
             self._failed(why)
             return
-        _log.log(level, "Lost the connection to %s: %s", self, why)
+        _log.log(level, "Connection to %s lost: %s", self, why)
         self._drop()
         self._back_off()
         if self._on_lost is not None:
             self._on_lost()
 
     def _failed(self, why: str, patience_s: float = 0.0) -> None:
-        """Give up an attempt to connect; of those in a row it is said of one that ends after the patience."""
+        """End a connection attempt; log one warning per run of failures, after `patience_s`."""
         tell = not self._told and self._loop.time() - self._failing_since >= patience_s
         self._told = self._told or tell
-        _log.log(logging.WARNING if tell else logging.DEBUG, "Cannot talk to %s: %s", self, why)
+        _log.log(logging.WARNING if tell else logging.DEBUG, "Cannot connect to %s: %s", self, why)
         self._drop()
         self._back_off()
         self._failures += 1
@@ -313,7 +315,7 @@ class Peer:
         self._retry_at = self._loop.time() + delay_ms / 1000
 
     def _drop(self) -> None:
-        """Have no connection, nor one in the making; every request is lost."""
+        """Close the connection or end the attempt; all requests are lost."""
         self._cancel_timer()
         connecting, self._connecting = self._connecting, None
         if connecting is not None:
@@ -335,18 +337,18 @@ class Peer:
 
 
 class _Wire(asyncio.BufferedProtocol):
-    """The protocol object of one connection."""
+    """The asyncio protocol of one connection."""
 
     __slots__ = ("_peer", "_reader", "_scratch", "_transport")
 
     def __init__(self, peer: Peer, max_bytes: int) -> None:
-        self._peer: Peer | None = peer  # until it has given this connection up
+        self._peer: Peer | None = peer  # None once it has dropped this connection
         self._scratch = memoryview(bytearray(SMALL_READ_BYTES))
         self._reader = FrameReader(self._scratch, max_bytes, RequestMemory())
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, unless that took too long."""
+        """Request versions, unless the attempt has timed out."""
         self._transport = cast("asyncio.Transport", transport)
         if self._peer is None:
             self._transport.abort()
@@ -354,16 +356,16 @@ class _Wire(asyncio.BufferedProtocol):
             self._peer.made()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Return where the next bytes go."""
+        """Return the buffer for the next read."""
         return self._reader.buffer()
 
     def buffer_updated(self, count: int) -> None:
-        """Hand over the responses that have come whole."""
+        """Pass on the complete responses."""
         try:
             for frame in self._reader.received(count):
                 if self._peer is None:
                     return
-                # A response may keep views of its frame, and the scratch is overwritten by what comes next.
+                # Copy out of the scratch: a response may keep views of its frame, and the next read overwrites it.
                 own = memoryview(bytes(frame)) if frame.obj is self._scratch.obj else frame
                 self._peer.received(own)
         except DecodeError as error:
@@ -371,9 +373,9 @@ class _Wire(asyncio.BufferedProtocol):
                 self._peer.broken(str(error), logging.WARNING)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Tell the peer, if it was not the one who gave up."""
+        """Notify the peer unless it dropped this connection itself."""
         if self._peer is not None:
-            why = reason(error) if error else "the other side closed it"
+            why = reason(error) if error else "closed by the peer"
             self._peer.broken(why, logging.INFO)
 
     def write(self, data: bytes) -> None:
@@ -389,7 +391,7 @@ class _Wire(asyncio.BufferedProtocol):
 
 
 def _common(key: int, theirs: dict[int, range], min_version: int = 0) -> range:
-    """Return the versions of an API that both sides speak, from `min_version` on."""
+    """Return the versions of an API that both sides support, from `min_version` on."""
     api, known = APIS[ApiKey(key)], theirs.get(key, range(0))
     return range(max(api.min_version, known.start, min_version), min(api.max_version + 1, known.stop))
 

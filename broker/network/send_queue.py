@@ -1,14 +1,14 @@
-"""What one connection still has to send, and how far it may run ahead of its reader.
+"""Send queue of one connection, with backpressure.
 
-A response is a list of parts: encoded bytes, and slices of files. Bytes are handed to the transport; a slice
-stays a position in its file until the socket takes what is before it, so that a reader that is slow, or gone,
-holds no memory: at most about `READ_AHEAD_BYTES` a connection is read before it is taken.
+A response is a list of parts: encoded bytes, and slices of files. Bytes are handed to the transport; a slice stays a
+position in its file until the socket accepts what precedes it. So a slow or absent reader holds no memory: at most
+about `READ_AHEAD_BYTES` per connection are read ahead.
 
-Where the platform can tell that a slice's pages are in memory, they go to the socket from there (sendfile), past the
-transport. That keeps the order because a transport that holds anything back pauses us: while we are not paused, what
-it was given has left. It is also how we hear of a full socket having room again: the transport is given a little of
-what comes next, to hold. A slice on a cold disk is read in an executor, so that it does not stall everyone else. One
-that ends early is a broken promise (the length of the response has left already), and closes the connection.
+If the platform can tell that a slice's pages are in memory, they are sent with sendfile, bypassing the transport. That
+keeps the order because a transport that buffers anything pauses the queue: while not paused, its buffer is empty. To be
+notified when a full socket has room again, the transport is given a small piece of the next bytes to buffer. A slice
+that is not in memory is read in an executor, so that it does not block the loop. A slice that ends early closes the
+connection: the response's length has been sent already.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 READ_AHEAD_BYTES = 1024 * 1024
 _CHUNK_BYTES = READ_AHEAD_BYTES // 2
-_SMALL_BYTES = 16 * 1024  # cheaper to copy than to send piece by piece
-_FILE_BYTES = 4 * _SMALL_BYTES  # of a slice: fewer are cheaper to copy than to send from the file
-_TURN_BYTES = 4 * READ_AHEAD_BYTES  # a reader that keeps up lets others have the loop after this much
+_SMALL_BYTES = 16 * 1024  # responses up to this size are joined: cheaper than sending the parts
+_FILE_BYTES = 4 * _SMALL_BYTES  # slices below this size are copied: cheaper than sendfile
+_TURN_BYTES = 4 * READ_AHEAD_BYTES  # sent to a fast reader before the loop gets a turn
 
 _log = logging.getLogger("broker.outbox")
 
 
 def _joined(parts: list[Part]) -> bytes | None:
-    """Return small responses as one; None if much of them lies in files, or anything that has to be waited for."""
+    """Return small responses as one; None if their slices are large or cannot be read without blocking."""
     pieces: list[bytes | bytearray | memoryview] = []
     room_bytes = _SMALL_BYTES
     for part in parts:
@@ -51,7 +51,7 @@ def _joined(parts: list[Part]) -> bytes | None:
             return None
         try:
             data = cast("FileSlice", part).read_nowait(0, size_bytes)
-        except OSError:  # whoever sends it piece by piece finds the same, and knows what to do
+        except OSError:  # sending part by part raises it again and handles it
             return None
         if data is None:
             return None
@@ -83,25 +83,25 @@ class Outbox:
         metrics: Metrics,
         on_drained: Callable[[], None],
     ) -> None:
-        """Send through `transport`; `on_drained` is called whenever a backed-up queue has emptied."""
+        """Send through `transport`; call `on_drained` whenever a backed-up queue has emptied."""
         self._loop = loop
         self._transport = transport
         self._metrics = metrics
         self._on_drained = on_drained
-        self._queue: deque[Part] | None = None  # none while nothing waits: an empty deque is 600 bytes
-        self._at = 0  # bytes of the slice at the head of the queue that have been read
+        self._queue: deque[Part] | None = None  # None while empty: an empty deque is 600 bytes
+        self._at = 0  # bytes read of the slice at the head of the queue
         self._paused = False
-        self._pulling = False  # a read in the executor, or a turn of the loop, will go on
-        self._broken = False  # something did not leave whole: nothing may follow it
+        self._pulling = False  # a read in the executor or a scheduled callback will continue
+        self._broken = False  # a part was sent incompletely: nothing may follow it
         self.backed_up = False
-        """Whether the reader lags behind what has been sent to it: something is queued, or the socket is full."""
+        """Whether parts are queued or the socket is full."""
         transport.set_write_buffer_limits(0)
-        # What is to be encrypted has to go through the transport.
+        # Encrypted data must go through the transport.
         encrypts = transport.get_extra_info("sslcontext") is not None
         self._socket: socket | None = None if encrypts else transport.get_extra_info("socket")
 
     def send(self, parts: list[Part]) -> None:
-        """Send `parts` after all that was sent before."""
+        """Send `parts` after all earlier ones."""
         if not self.backed_up:
             data = parts[0] if len(parts) == 1 else _joined(parts)
             if isinstance(data, (bytes, bytearray)):
@@ -117,11 +117,11 @@ class Outbox:
             self._queue += parts
 
     def pause(self) -> None:
-        """Send nothing more: the socket is full, and the transport holds what it did not take."""
+        """Stop sending: the socket is full, and the transport buffers the rest."""
         self._paused = self.backed_up = True
 
     def resume(self) -> None:
-        """Go on: the transport holds nothing any more."""
+        """Continue sending: the transport's buffer is empty."""
         if self._broken:
             return
         self._paused = False
@@ -130,14 +130,14 @@ class Outbox:
             self._on_drained()
 
     def discard(self) -> None:
-        """Drop what has not been sent: the connection is gone."""
+        """Drop unsent parts: the connection is closed."""
         self._queue = None
         self.backed_up = self._paused
 
     def _pump(self) -> None:
         budget_bytes = _TURN_BYTES
         while self._queue and not self._paused and not self._pulling:
-            if self._transport.is_closing():  # the socket has failed: the next to come is the loss of the connection
+            if self._transport.is_closing():  # the socket failed; connection_lost follows
                 self._queue = None
                 self._broken = self._paused = True
                 break
@@ -153,7 +153,7 @@ class Outbox:
                     self._transport.write(pieces[0])
                 elif pieces:
                     self._transport.writelines(pieces)
-                    # To be paused if anything is held back, which asyncio forgets in Python 3.12.0 (CVE-2024-12254).
+                    # Makes `writelines` pause if it buffers; Python 3.12.0 forgets to (CVE-2024-12254).
                     self._transport.set_write_buffer_limits(0)
             budget_bytes -= sent_bytes
             self._metrics.sent_bytes += sent_bytes
@@ -162,7 +162,7 @@ class Outbox:
             self.backed_up = self._paused
 
     def _send_from_file(self, queue: deque[Part]) -> int | None:
-        """Send what the socket takes of a slice, if one is next; None if what is next is not to be sent like that."""
+        """Send from the head slice with sendfile; return the bytes sent, None if it cannot be sent so."""
         piece = queue[0]
         if isinstance(piece, (bytes, bytearray, memoryview)) or not self._leaves_from_file(piece):
             return None
@@ -176,9 +176,9 @@ class Outbox:
         return self._socket is not None and piece.size_bytes - self._at >= _FILE_BYTES
 
     def _take(self, queue: deque[Part], room_bytes: int) -> tuple[list[bytes | bytearray | memoryview], int]:
-        """Take about `room_bytes` from the head of the queue, as far as they can be had without blocking.
+        """Return parts from the head of the queue, about `room_bytes` if readable without blocking, and their size.
 
-        Half of it is enough: to fill it, the next slice would be read in one piece more.
+        Half of it is enough: filling it up would split the read of the next slice.
         """
         pieces: list[bytes | bytearray | memoryview] = []
         size_bytes = 0
@@ -211,14 +211,14 @@ class Outbox:
         return pieces, size_bytes
 
     def _advance(self, queue: deque[Part], read_bytes: int) -> bool:
-        """Count what was read of the slice at the head of the queue; False if the slice has ended early."""
+        """Advance the head slice by `read_bytes`; return False if the slice ended early."""
         piece = cast("FileSlice", queue[0])
         self._at += read_bytes
         if self._at >= piece.size_bytes:
             queue.popleft()
             self._at = 0
         elif not read_bytes:
-            self._fail(f"a segment ended {piece.size_bytes - self._at} bytes too early")
+            self._fail(f"a segment ended {piece.size_bytes - self._at} bytes early")
             return False
         return True
 
@@ -226,7 +226,7 @@ class Outbox:
         self._pulling = False
         if reading.cancelled():
             return
-        error = reading.exception()  # asked for in any case: asyncio complains of what nobody has heard of
+        error = reading.exception()  # always retrieved: asyncio logs an exception that never is
         if self._queue is None:
             return
         if error:
@@ -245,7 +245,7 @@ class Outbox:
             self._on_drained()
 
     def _fail(self, why: str) -> None:
-        _log.error("A response could not be sent whole: %s", why)
+        _log.error("Sending a response failed: %s", why)
         self._queue = None
         self._broken = self._paused = self.backed_up = True
-        self._loop.call_soon(self._transport.abort)  # asyncio does not expect it while it tells us to resume
+        self._loop.call_soon(self._transport.abort)  # asyncio does not expect an abort within resume_writing

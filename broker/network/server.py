@@ -1,10 +1,10 @@
-"""Listening sockets, and the limits on the connections that they accept.
+"""Server: the listening sockets and the connections that they accept (Kafka: `SocketServer`).
 
-Binding, accepting and closing are separate steps: a broker binds first, because the ports (0 asks for any
-free one) belong to its registration; it accepts when it can serve; and it stops by closing the listening
-sockets, answering what it has received, and only then the connections.
+Binding, accepting and closing are separate steps. A broker binds first, because its registration has the ports (0 binds
+any free one); it accepts when it can serve. It stops by closing the listening sockets, responding to the requests
+received so far, and then closing the connections.
 
-One connection is `channel`'s.
+One connection is `connection_protocol`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log = logging.getLogger("broker.server")
 
 
 class BindError(Exception):
-    """An address cannot be listened on; the message says which and why."""
+    """An address cannot be bound; the message has the address and the reason."""
 
 
 class Server:
@@ -56,7 +56,7 @@ class Server:
         options: SocketOptions = SocketOptions(),  # noqa: B008 - a value that does not change
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`clock` is what `lingering` goes by; without one the broker goes to sleep at once."""
+        """`clock` is for `busy_polling`; without one the loop never spins."""
         self.loop = loop
         self._options = options
         self.metrics = metrics
@@ -67,26 +67,26 @@ class Server:
         self.next_connection_id: Callable[[], int] = partial(next, count(1))
         self._given: dict[str, socket.socket] = {}
         self._sockets: list[tuple[str, asyncio.Server]] = []
-        self.connections: dict[Channel, None] = {}  # in the order in which they came
+        self.connections: dict[Channel, None] = {}  # in order of acceptance
         self.resuming = 0
-        """The connections whose requests go on in the next turn of the loop."""
+        """The number of connections whose backlog continues in the next turn of the loop."""
         self.counts = ConnectionCounts()
         self._refused = SaidLately(_SAID_INTERVAL_S)
         self.closings = SaidLately(_SAID_INTERVAL_S)
-        """How often connections were closed, by address, listener and reason."""
+        """Rate limit of warnings about closed connections, by address, listener and reason."""
         self._progress: dict[Channel, tuple[int, int]] = {}
         self._looking_up: asyncio.Task[None] | None = None
         self._stopping = False
         self._all_gone: asyncio.Future[None] | None = None
 
     def take(self, sockets: dict[str, socket.socket]) -> None:
-        """Have the listeners of these names listen on sockets that are bound already, instead of binding them."""
+        """Use these bound sockets for the listeners of these names, instead of binding new ones."""
         self._given = sockets
 
     async def bind(self, name: str, host: str, port: int, dispatch: Dispatch) -> int:
-        """Bind a listener and return its port; an empty host stands for all interfaces, port 0 for any port.
+        """Bind a listener and return its port; an empty host means all interfaces, port 0 any free port.
 
-        Raises `BindError`. Nothing is accepted before `start`.
+        Raise `BindError`. Nothing is accepted before `start`.
         """
         factory = partial(Channel, Listener(self, name, dispatch))
         given = self._given.pop(name, None)
@@ -104,7 +104,7 @@ class Server:
                 )
             except OSError as error:
                 if address == _EVERYWHERE[1] and error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL):
-                    continue  # a machine without IPv6
+                    continue  # no IPv6 on this machine
                 raise BindError(_why(host, port, error)) from error
             self._options.apply(server.sockets)
             self._sockets.append((name, server))
@@ -118,10 +118,10 @@ class Server:
             found = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        return (str(found[0][4][0]),)  # one address even of a name that has more: port 0 has to mean one port
+        return (str(found[0][4][0]),)  # the first address only: port 0 must mean one port
 
     async def start(self, names: Collection[str] | None = None) -> None:
-        """Accept connections, of the listeners with these `names` or of all; `BindError` if another was faster."""
+        """Accept connections on the listeners `names`, or all; `BindError` if another process took the address."""
         for name, server in self._sockets:
             if server.is_serving() or (names is not None and name not in names):
                 continue
@@ -132,8 +132,8 @@ class Server:
                 raise BindError(_why(host, port, error)) from error
 
     async def stop(self, timeout_s: float) -> None:
-        """Accept no more, answer what has been received, close; cut off what is left after `timeout_s`."""
-        self._stopping = True  # sockets that were accepted in this turn of the loop are yet to come
+        """Stop accepting, respond to received requests and close; abort what is left after `timeout_s`."""
+        self._stopping = True  # refuses sockets accepted in this turn of the loop
         for _, server in self._sockets:
             server.close()
         if self.connections:
@@ -143,20 +143,20 @@ class Server:
             _, late = await asyncio.wait((self._all_gone,), timeout=timeout_s)
             if late:
                 _log.warning(
-                    "Closing %s whose client did not take its responses", count_of(len(self.connections), "connection")
+                    "Closing %s with responses not read in time", count_of(len(self.connections), "connection")
                 )
                 for channel in list(self.connections):
                     channel.abort()
 
     def close_idle(self) -> None:
-        """Close the connections that for too long have sent nothing while it was their turn, or taken nothing."""
+        """Close connections that for `max_idle_s` have sent no request while idle, or read no response."""
         deadline = self.loop.time() - self.limits.max_idle_s
         for channel in list(self.connections):
             if channel.used_at < deadline and (channel.idle or channel.backed_up):
                 channel.abort()
 
     def close_slow(self) -> None:
-        """Where memory for requests is short, close those that have room and sent little since the last call."""
+        """While request memory is full, close connections that sent little of their request since the last call."""
         known, self._progress = self._progress, {}
         if not self.request_memory.full:
             return
@@ -167,7 +167,7 @@ class Server:
             completed, filled_bytes = self._progress[channel] = reader.progress
             if channel in known and (completed, filled_bytes - _SLOW_BYTES) < known[channel]:
                 _log.warning(
-                    "Closing the connection from %s on %s: its request comes slowly, and %s is reached",
+                    "Closing the connection from %s on %s: its request arrives slowly, and %s is reached",
                     channel.connection.client_host,
                     channel.connection.listener,
                     "queued.max.request.bytes",
@@ -175,7 +175,7 @@ class Server:
                 channel.abort()
 
     def limit(self, limits: Limits) -> None:
-        """Go by other limits from now on; by the addresses that `overrides` means as soon as they are known."""
+        """Apply other limits; host names in `overrides` take effect once they are resolved."""
         self.limits = limits
         if limits.connections.overrides:
             self._looking_up = self.loop.create_task(self._look_up(limits))
@@ -193,7 +193,7 @@ class Server:
             self.limits = limits._replace(connections=limits.connections._replace(overrides=overrides))
 
     def admit(self, channel: Channel) -> bool:
-        """Count a new connection; False if there are too many already."""
+        """Count a new connection; return False if a limit is reached."""
         if self._stopping:
             return False
         host, listener = channel.connection.client_host, channel.connection.listener
@@ -210,7 +210,7 @@ class Server:
         return False
 
     def forget(self, channel: Channel) -> None:
-        """Note that a connection is gone."""
+        """Remove a closed connection."""
         if channel not in self.connections:
             return
         del self.connections[channel]
@@ -220,8 +220,8 @@ class Server:
 
 
 def why_not_bound(error: OSError) -> str:
-    """Return why a socket was not bound, in lower case: without the address, which asyncio writes before it."""
-    # Errors of name resolution have negative numbers of their own.
+    """Return why binding failed, in lower case and without the address that asyncio prepends."""
+    # Name resolution errors have negative numbers.
     text = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
     return text[:1].lower() + text[1:]
 

@@ -1,8 +1,8 @@
-"""What the settings ask of listening sockets, and of the accepted ones, which take over their options.
+"""Options of listening sockets from the settings; accepted sockets inherit them.
 
-Without `socket.*.buffer.bytes` the system sizes the buffers by what a connection needs, which serves large fetches
-better than Kafka's default of 100 KB; so does a longer queue than Kafka's of 50 when many clients come at once. What is
-set holds.
+Without `socket.*.buffer.bytes` the kernel sizes the buffers per connection, which serves large fetches better than
+Kafka's default of 100 KB. Likewise the default backlog is longer than Kafka's 50, for many clients that connect at
+once. Explicit settings are applied as they are.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ _BUFFERS = (("socket.send.buffer.bytes", socket.SO_SNDBUF), ("socket.receive.buf
 
 
 class SocketOptions(NamedTuple):
-    """The length of the queue of connections to accept, and (option, value) pairs."""
+    """The listen backlog, and (option, value) pairs."""
 
-    backlog: int = 4096  # the kernel takes less if it has to; where it overflows, a client waits a second to try again
+    backlog: int = 4096  # the kernel may cap it; on overflow a client retries after 1 s
     options: tuple[tuple[int, int], ...] = ()
 
     def apply(self, sockets: Iterable[socket.socket]) -> None:
-        """Set the options on listening sockets; the accepted ones take them over."""
+        """Set the options on listening sockets; accepted ones inherit them."""
         for listening in sockets:
             for option, value in self.options:
                 listening.setsockopt(socket.SOL_SOCKET, option, value)
 
 
 def socket_options(settings: StaticSettings) -> SocketOptions:
-    """Return what was set."""
+    """Return the options that the settings set explicitly."""
     asked = SocketOptions(
         options=tuple(
             (option, settings[name])

@@ -350,7 +350,7 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path: Path) -> None:
         (("--data-dir", "/proc/nowhere", "--topic", "t:0"), "--topic t:0: it has to be of the form"),
         (
             ("--listen", "0.0.0.0:0"),
-            "--listen 0.0.0.0:0: clients cannot connect to 0.0.0.0:0; say with --advertise HOST:PORT",
+            "--listen 0.0.0.0:0: clients cannot connect to 0.0.0.0:0; set the address of this broker with --advertise",
         ),
         (("--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"), "the data directory cannot be used: "),
     ],
@@ -454,7 +454,7 @@ def test_clients_cannot_use_up_the_descriptors_that_logs_need(place: tuple[str, 
         clients.close()
         status, _, log = stopped(process)
     assert status == 0
-    assert "the limit of open files allows, 100, is reached" in log
+    assert "the open file limit (100 connections) is reached" in log
 
 
 def test_the_log_can_be_json(place: tuple[str, str, str, str]) -> None:

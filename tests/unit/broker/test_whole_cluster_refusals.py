@@ -84,7 +84,7 @@ def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_kee
     assert cluster.produce(1, "t", b"one", led[1]) == ErrorCode.NONE
     cluster.until(lambda: set(cluster.partition(1, "t", led[3]).isr) == {3})
     assert set(cluster.partition(1, "t", led[1]).isr) == {1, 2, 3}
-    assert f"Cannot talk to broker 3 at nowhere:{PORT}" in said()
+    assert f"Cannot connect to broker 3 at nowhere:{PORT}" in said()
 
 
 def test_a_data_directory_of_another_node_is_not_taken(make: Callable[..., WholeCluster]) -> None:

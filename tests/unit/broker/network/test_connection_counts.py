@@ -22,7 +22,7 @@ def counts() -> ConnectionCounts:
         (PLENTY, None),
         (PLENTY._replace(max_connections=4), None),
         (PLENTY._replace(max_connections=3), "max.connections=3"),
-        (PLENTY._replace(max_descriptors=3), "the number of connections that the limit of open files allows, 3,"),
+        (PLENTY._replace(max_descriptors=3), "the open file limit (3 connections)"),
         (PLENTY._replace(of_listeners={"A": 3, "B": 1}), None),
         (PLENTY._replace(of_listeners={"A": 2}), "listener.name.a.max.connections=2"),
         (PLENTY._replace(max_connections_per_ip=3), None),

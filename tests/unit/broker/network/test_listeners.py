@@ -41,9 +41,9 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
         (["PLAINTEXT://localhost"], "not of the form"),
         (["PLAINTEXT://::1:9092"], r"with \[\] around an IPv6 host"),
         (["PLAINTEXT://localhost:65536"], "not between 0 and 65535"),
-        (["PLAINTEXT://a:1", "plaintext://b:2"], "the listener PLAINTEXT is named twice"),
-        (["EXTERNAL://a:1"], "gives the listener EXTERNAL no security protocol"),
-        (["SSL://a:1"], "the listener SSL asks for SSL; only PLAINTEXT is supported so far"),
+        (["PLAINTEXT://a:1", "plaintext://b:2"], "the listener PLAINTEXT is listed twice"),
+        (["EXTERNAL://a:1"], "the listener EXTERNAL has no security protocol"),
+        (["SSL://a:1"], "the listener SSL has the protocol SSL; only PLAINTEXT is supported"),
     ],
 )
 def test_a_bad_endpoint_is_explained(items: list[str], problem: str) -> None:

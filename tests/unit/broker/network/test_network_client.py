@@ -126,7 +126,7 @@ def test_without_a_common_version_both_ranges_are_named(talk: Callable[..., None
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (3, 5)
         peer = peer_of(served)
-        with pytest.raises(KafkaError, match=rf"Vote: this node speaks 0 to 2, 127.0.0.1:{served.port} speaks 3 to 5"):
+        with pytest.raises(KafkaError, match=rf"Vote: this node supports 0 to 2, 127.0.0.1:{served.port} supports 3 to 5"):
             await peer.call(vote())
         assert node.asked == []
         peer.close()
@@ -138,7 +138,7 @@ def test_a_request_may_name_the_oldest_version_that_will_do(talk: Callable[..., 
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (0, 1)
         peer = peer_of(served)
-        with pytest.raises(KafkaError, match=r"this node speaks 2 to 2, .* speaks 0 to 1"):
+        with pytest.raises(KafkaError, match=r"this node supports 2 to 2, .* supports 0 to 1"):
             await peer.call(vote(), min_version=2)
         assert await peer.call(vote(), min_version=1) == VoteResponse(topics=[])
         peer.close()
@@ -294,7 +294,7 @@ def test_a_response_that_nobody_waits_for_closes_the_connection(
         peer = peer_of(served, told=told)
         assert await peer.call(vote()) == answer
         await told.lost.wait()
-        assert "a response that nobody waits for" in warnings(caplog)[0]
+        assert "a response without a pending request" in warnings(caplog)[0]
         peer.close()
 
     talk(body)
@@ -425,7 +425,7 @@ def test_nobody_listening_loses_the_request(run: Run, caplog: pytest.LogCaptureF
         loop = asyncio.get_running_loop()
         peer = Peer(loop, ("127.0.0.1", unused_port), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None
-        assert f"Cannot talk to 127.0.0.1:{unused_port}: " in caplog.text
+        assert f"Cannot connect to 127.0.0.1:{unused_port}: " in caplog.text
         assert "[Errno" not in caplog.text
         assert warnings(caplog) == []
         peer.close()

@@ -90,7 +90,7 @@ def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_f
             network.run_until_complete(peer.call(vote()))
         for _ in range(5):
             network.run_until_complete(peer.call(vote()))
-        assert [f"Cannot talk to {peer}: " in warning for warning in warnings(caplog)] == [True]
+        assert [f"Cannot connect to {peer}: " in warning for warning in warnings(caplog)] == [True]
         network.down = False
         assert network.run_until_complete(peer.call(vote())) is not None
         network.lines[-1].protocol.connection_lost(None)
@@ -105,7 +105,7 @@ def test_a_connection_that_is_lost_is_logged_with_the_role_of_the_node_and_a_pla
     )
     assert network.run_until_complete(peer.call(vote())) is not None
     network.lines[-1].protocol.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
-    assert "Lost the connection to controller 2 at a:1: Connection reset by peer" in caplog.messages
+    assert "Connection to controller 2 at a:1 lost: Connection reset by peer" in caplog.messages
 
 
 def test_a_success_makes_the_back_off_short_again(network: Network) -> None:

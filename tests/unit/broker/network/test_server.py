@@ -152,7 +152,7 @@ def test_connections_are_refused_before_the_logs_want_descriptors(
             assert await (await served.connect()).closed()
 
     run(body())
-    assert "the limit of open files allows, 1, is reached" in caplog.text
+    assert "the open file limit (1 connections) is reached" in caplog.text
 
 
 def test_connections_of_one_host_are_limited(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
@@ -275,7 +275,7 @@ def test_stopping_does_not_wait_for_ever(run: Run, serving: Serving, caplog: pyt
             assert await client.closed()
 
     run(body())
-    assert "Closing 1 connection whose client did not take its responses" in caplog.text
+    assert "Closing 1 connection with responses not read in time" in caplog.text
 
 
 def test_refused_connections_are_told_of_once_in_a_while(
@@ -370,7 +370,7 @@ def test_a_large_request_has_to_come_in_time_where_memory_is_short(
             assert len(await other.receive()) == 1 << 19
 
     run(body())
-    assert "its request comes slowly, and queued.max.request.bytes is reached" in caplog.text
+    assert "its request arrives slowly, and queued.max.request.bytes is reached" in caplog.text
 
 
 def test_a_callback_of_a_closed_connection_that_fails_is_reported_and_the_connection_forgotten(
