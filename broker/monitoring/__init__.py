@@ -1,1 +1,1 @@
-"""What monitoring systems ask for: metrics in Prometheus' format, and probes. Imported only where asked for."""
+"""Monitoring: metrics in Prometheus' format, and health probes. Imported only if enabled."""

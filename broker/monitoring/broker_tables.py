@@ -1,8 +1,8 @@
-"""The metrics of Apache Kafka's brokers that this one has, named as the JMX exporter's rules for Kafka name them.
+"""Metrics of the broker, with the names of the JMX exporter's rules for Apache Kafka.
 
 Names follow from Kafka's MBeans: `kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=t` is
-`kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`. Not here is what has no counterpart in one event loop
-(queues between threads, the JVM). What is about ISRs, followers and elections is in `replication_tables`.
+`kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`. Metrics without a counterpart in one event loop (queues
+between threads, the JVM) are missing. ISRs, followers and elections are in `replication_tables`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _requests(broker: Broker) -> Iterator[tuple[str, Times]]:
 
 
 def _names(key: int) -> tuple[str, ...]:
-    """Return the names that Kafka counts an API under: fetches of consumers have one of their own too."""
+    """Return the names under which Kafka counts an API: Fetch is also counted as FetchConsumer."""
     return ("Fetch", "FetchConsumer") if key == ApiKey.FETCH else (APIS[ApiKey(key)].name,)
 
 
@@ -78,7 +78,7 @@ def _request_versions(broker: Broker) -> Iterator[tuple[str, int]]:
 
 
 def _request_errors(broker: Broker) -> Iterator[tuple[str, int]]:
-    """Yield how many responses of each API had no error, and the errors of the others."""
+    """Yield the number of responses without errors of each API, and the number of each error."""
     errors = broker.monitor.errors if broker.monitor else RequestErrors()
     for key, times in sorted(_times(broker).items()):
         yield labels(request=APIS[ApiKey(key)].name, error=ErrorCode.NONE.name), times.count - errors.failed[key]
@@ -87,7 +87,7 @@ def _request_errors(broker: Broker) -> Iterator[tuple[str, int]]:
 
 
 def _error_name(code: int) -> str:
-    """Return a code's name; as in Kafka, one that is unknown, of a newer controller, counts as UNKNOWN_SERVER_ERROR."""
+    """Return the name of an error code; as in Kafka, UNKNOWN_SERVER_ERROR for an unknown one of a newer controller."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -149,19 +149,21 @@ TABLES = (
         (
             _gauge(
                 "kafka_log_logcleanermanager_max_dirty_percent",
-                "The part of the filthiest compacted log that is dirty, 0 to 100, at the last look.",
+                "The largest dirty part of a compacted log, 0 to 100 %, at the last check.",
                 lambda it: it.max_dirty_percent,
             ),
             _gauge(
                 "kafka_log_logcleanermanager_uncleanable_partitions_count",
-                "Logs that are not compacted any more because a pass over them failed.",
+                "Logs that are no longer compacted because a pass over them failed.",
                 lambda it: it.uncleanable_count,
             ),
             _counter(
-                "barnabas_compaction_passes_total", "Passes over logs that came to their end.", attrgetter("passes")
+                "barnabas_compaction_passes_total", "Completed compaction passes over logs.", attrgetter("passes")
             ),
-            _counter("barnabas_compaction_read_bytes_total", "Bytes that compaction read.", attrgetter("bytes_read")),
-            _counter("barnabas_compaction_written_bytes_total", "Bytes that it wrote.", attrgetter("bytes_written")),
+            _counter("barnabas_compaction_read_bytes_total", "Bytes read by compaction.", attrgetter("bytes_read")),
+            _counter(
+                "barnabas_compaction_written_bytes_total", "Bytes written by compaction.", attrgetter("bytes_written")
+            ),
         ),
     ),
     Table(
@@ -174,29 +176,29 @@ TABLES = (
         (
             _gauge(
                 "kafka_server_kafkaserver_brokerstate",
-                "3 while it serves, 7 while it stops.",
+                "3 while the broker serves, 7 while it stops.",
                 lambda it: _STATES[it.phase],
             ),
             _gauge("kafka_server_replicamanager_partitioncount", "Replicas.", lambda it: len(it.replicas.partitions)),
             _gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", lambda it: len(_led(it))),
             _gauge(
                 "kafka_server_replicamanager_underreplicatedpartitions",
-                "Partitions led here that have replicas out of sync.",
+                "Partitions led here with replicas outside the ISR.",
                 lambda it: sum(len(led.isr) < len(led.replicas) for led in _led(it)),
             ),
             _gauge(
                 "kafka_server_replicamanager_underminisrpartitioncount",
-                "Partitions led here with fewer replicas in sync than min.insync.replicas.",
+                "Partitions led here with fewer replicas in the ISR than min.insync.replicas.",
                 lambda it: sum(len(led.isr) < led.min_isr for led in _led(it)),
             ),
             _gauge(
                 "kafka_server_replicamanager_atminisrpartitioncount",
-                "Partitions led here with just as many replicas in sync as min.insync.replicas.",
+                "Partitions led here with exactly min.insync.replicas replicas in the ISR.",
                 lambda it: sum(len(led.isr) == led.min_isr for led in _led(it)),
             ),
             _gauge(
                 "kafka_server_replicamanager_offlinereplicacount",
-                "Replicas placed here that are not served: their directory failed, or their log cannot be opened.",
+                "Replicas assigned here that are offline: their directory failed, or their log cannot be opened.",
                 lambda it: it.replicas.unserved_count,
             ),
             _gauge(
@@ -222,22 +224,22 @@ TABLES = (
             ),
             _gauge(
                 "kafka_controller_kafkacontroller_activebrokercount",
-                "Brokers that serve.",
+                "Brokers that are neither fenced nor in controlled shutdown.",
                 lambda it: sum(node.active for node in it.image.brokers.values()),
             ),
             _gauge(
                 "kafka_controller_kafkacontroller_fencedbrokercount",
-                "Brokers that are registered and do not serve.",
+                "Registered brokers that are fenced or in controlled shutdown.",
                 lambda it: sum(not node.active for node in it.image.brokers.values()),
             ),
             _gauge(
                 "kafka_server_brokermetadatametrics_last_applied_record_offset",
-                "The last record of the metadata log that this broker goes by.",
+                "Offset of the last applied record of the metadata log.",
                 lambda it: it.image.offset,
             ),
             _gauge(
                 "kafka_network_socketserver_networkprocessoravgidle_percent",
-                "The part of the time, 0 to 1, that the event loop did not work since somebody last asked.",
+                "Part of the time since the last scrape, 0 to 1, in which the process used no CPU.",
                 lambda it: it.monitor.idle_ratio() if it.monitor else None,
             ),
             _gauge(
@@ -247,7 +249,7 @@ TABLES = (
             ),
             _gauge(
                 "kafka_network_socketserver_memorypoolused",
-                "Bytes of requests that have come in part or have to wait.",
+                "Bytes of requests that are received in part or waiting.",
                 lambda it: it.server.request_memory.used_bytes,
             ),
             _gauge(
@@ -265,14 +267,20 @@ TABLES = (
                 "Data directories that failed.",
                 lambda it: sum(directory.failure is not None for directory in it.logs.directories),
             ),
-            _counter("barnabas_connections_accepted_total", "Connections.", lambda it: it.metrics.connections_accepted),
+            _counter(
+                "barnabas_connections_accepted_total",
+                "Accepted connections.",
+                lambda it: it.metrics.connections_accepted,
+            ),
             _counter(
                 "barnabas_connections_refused_total",
-                "Connections beyond a limit.",
+                "Connections refused by a limit.",
                 lambda it: it.metrics.connections_refused,
             ),
-            _counter("barnabas_received_bytes_total", "Bytes from clients.", lambda it: it.metrics.received_bytes),
-            _counter("barnabas_sent_bytes_total", "Bytes to clients.", lambda it: it.metrics.sent_bytes),
+            _counter(
+                "barnabas_received_bytes_total", "Bytes received from clients.", lambda it: it.metrics.received_bytes
+            ),
+            _counter("barnabas_sent_bytes_total", "Bytes sent to clients.", lambda it: it.metrics.sent_bytes),
             _counter(
                 "barnabas_handler_failures_total",
                 "Requests answered UNKNOWN_SERVER_ERROR, each with a traceback in the log.",
@@ -283,14 +291,14 @@ TABLES = (
     Table(
         _traffic,
         (
-            _per_topic("messagesin", "messages_in", "Records appended; without a topic, all of them."),
+            _per_topic("messagesin", "messages_in", "Records appended; without a topic, of all topics."),
             _per_topic("bytesin", "bytes_in", "Bytes appended."),
             _per_topic("bytesout", "bytes_out", "Bytes of records sent to consumers."),
-            _per_topic("bytesrejected", "bytes_rejected", "Bytes of batches that were too large."),
-            _per_topic("totalproducerequests", "produces", "Requests to append, one for each partition in them."),
-            _per_topic("totalfetchrequests", "fetches", "Requests to read, one for each partition that was looked at."),
-            _per_topic("failedproducerequests", "failed_produces", "Requests to append that failed by their content."),
-            _per_topic("failedfetchrequests", "failed_fetches", "Requests to read that failed on the broker's side."),
+            _per_topic("bytesrejected", "bytes_rejected", "Bytes of batches refused as too large."),
+            _per_topic("totalproducerequests", "produces", "Produce requests, counted per partition."),
+            _per_topic("totalfetchrequests", "fetches", "Fetch requests, counted per partition read."),
+            _per_topic("failedproducerequests", "failed_produces", "Produce requests refused for their batch."),
+            _per_topic("failedfetchrequests", "failed_fetches", "Fetch requests that failed in the broker."),
         ),
         ("topic",),
     ),
@@ -304,7 +312,7 @@ TABLES = (
         (
             _counter(
                 "kafka_network_requestmetrics_errors_total",
-                "Errors in responses, by API and code: of each partition one. NONE counts responses without any.",
+                "Errors in responses by API and code, one per partition; NONE counts responses without errors.",
                 _itself,
             ),
         ),
@@ -316,7 +324,7 @@ TABLES = (
             Column(
                 "kafka_network_requestmetrics_totaltimems",
                 SUMMARY,
-                "Milliseconds from a request to its answer, waiting for data included; of the last minute or two.",
+                "Milliseconds from request to response, waiting for data included; of the last 60 to 120 s.",
                 _itself,
             ),
         ),
@@ -326,12 +334,15 @@ TABLES = (
         _requests,
         (
             Column(
-                "kafka_network_requestmetrics_totaltimems_count", OF_SUMMARY, "Requests answered.", attrgetter("count")
+                "kafka_network_requestmetrics_totaltimems_count",
+                OF_SUMMARY,
+                "Requests with a response.",
+                attrgetter("count"),
             ),
             Column(
                 "kafka_network_requestmetrics_totaltimems_sum",
                 OF_SUMMARY,
-                "Milliseconds from requests to their answers.",
+                "Milliseconds from request to response, summed.",
                 lambda times: round(times.total_s * 1000, 3),
             ),
         ),
@@ -344,12 +355,12 @@ TABLES = (
     ),
     Table(
         _purgatories,
-        (_gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that wait.", _itself),),
+        (_gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Delayed operations.", _itself),),
         ("delayedOperation",),
     ),
     Table(
         _directories,
-        (_gauge("kafka_log_logmanager_logdirectoryoffline", "1 if it failed.", _itself),),
+        (_gauge("kafka_log_logmanager_logdirectoryoffline", "1 if the data directory failed.", _itself),),
         ("logDirectory",),
     ),
     Table(
@@ -357,7 +368,7 @@ TABLES = (
         (
             _gauge(
                 "kafka_server_raftmetrics_current_leader",
-                "Leader of the quorum, -1 if none is known.",
+                "Leader of the quorum, -1 if unknown.",
                 attrgetter("leader_id"),
             ),
             _gauge("kafka_server_raftmetrics_current_epoch", "The quorum's epoch.", attrgetter("epoch")),

@@ -1,10 +1,10 @@
-"""Plain counters of this process, kept where things happen and read by whoever reports them."""
+"""Plain counters of this process, incremented where events happen."""
 
 from __future__ import annotations
 
 
 class Metrics:
-    """What has happened since the start; every attribute only grows."""
+    """Counts since the start."""
 
     __slots__ = (
         "connections_accepted",

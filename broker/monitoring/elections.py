@@ -1,4 +1,4 @@
-"""Counts elections that may have lost records, for metrics (Kafka: `ControllerMetricsChanges`).
+"""Counts of unclean elections and of elections from the eligible leader replicas (Kafka: `ControllerMetricsChanges`).
 
 An election is clean if the new leader was in the ISR or among the eligible leader replicas (KIP-966) before.
 A controller counts the changes that it applies after its start, whichever controller decided them.
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class ElectionCounts:
-    """Elections since the start, by their kind."""
+    """Elections since the start, by kind."""
 
     def __init__(self) -> None:
         self.unclean = 0
         self.from_eligible = 0
 
     def apply(self, old: MetadataImage, _new: MetadataImage, records: Iterable[object]) -> None:
-        """Count the elections among `records`, which change `old`."""
+        """Count the elections among `records`, which change the image `old`."""
         for record in records:
             if not isinstance(record, PartitionChangeRecord) or record.leader < 0:
                 continue

@@ -1,8 +1,8 @@
 """Prometheus' text format, version 0.0.4: tables of metrics to lines.
 
-A table has rows, each an object with its labels, and columns, each a metric that reads its value off such an object.
-The format wants all samples of a metric together, so the rows are gone through once for each column. Lines, and the
-rows for them, are made one by one: whoever writes them decides when others get the loop.
+A table has rows, each an object with its labels, and columns, each a metric that is read from such an object. The
+format requires all samples of a metric together, so the rows are iterated once per column. Lines and rows are generated
+one by one: the caller decides when the event loop runs in between.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
 OF_SUMMARY = ""
-"""The type of the `_sum` and the `_count` that follow a summary: the format has them in one with it."""
+"""The type of a summary's `_sum` and `_count`, which follow it without a TYPE line of their own."""
 
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Column(NamedTuple):
-    """One metric: its name, type and help, and its value in a row; a row where that is None has no sample."""
+    """One metric: name, type, help, and its value in a row; a row where the value is None has no sample."""
 
     name: str
     type: str
@@ -32,7 +32,7 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Metrics of the same objects, which `rows` lists with their labels as text; `labels` are the names of those."""
+    """Metrics of the same objects: `rows` yields each with its labels as text; `labels` are the label names."""
 
     rows: Callable[[Broker], Iterable[tuple[str, Any]]]
     columns: tuple[Column, ...]
@@ -40,14 +40,14 @@ class Table(NamedTuple):
 
 
 def labels(**values: object) -> str:
-    """Return labels as they follow a metric's name."""
+    """Return labels in the format that follows a metric's name."""
     return "{" + ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in values.items()) + "}"
 
 
 def lines(tables: Iterable[Table], broker: Broker) -> Iterator[str]:
-    """Yield the lines of a page, each with its end."""
+    """Yield the lines of a page, each with its line end."""
     for rows, columns, _ in tables:
-        kept: list[tuple[str, Any]] = []  # of the first column's walk, for the others
+        kept: list[tuple[str, Any]] = []  # rows of the first column, reused for the others
         for name, metric_type, text, value in columns:
             if metric_type != OF_SUMMARY:
                 yield f"# HELP {name} {text}\n"

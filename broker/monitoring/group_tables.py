@@ -1,7 +1,7 @@
-"""The metrics of consumer groups: Apache Kafka's GroupMetadataManager, and kafka_exporter's offsets and lags.
+"""Metrics of consumer groups: Apache Kafka's GroupMetadataManager, and kafka_exporter's offsets and lags.
 
-Lag is the high watermark less what is committed, for partitions that this broker leads. Groups are those that it
-coordinates.
+Only groups that this broker coordinates have rows. Lag is the high watermark minus the committed offset, known only for
+partitions that this broker leads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Offset(NamedTuple):
-    """How far a group has come in a partition, or in all of a topic."""
+    """The committed offset and lag of a group in a partition, or their sums over a topic."""
 
     offset: int
     lag: int | None
@@ -118,15 +118,19 @@ TABLES = (
         _offsets,
         (
             _gauge("kafka_consumergroup_current_offset", "The committed offset.", lambda it: it.offset),
-            _gauge("kafka_consumergroup_lag", "Records between that and the end.", lambda it: it.lag),
+            _gauge("kafka_consumergroup_lag", "High watermark minus the committed offset.", lambda it: it.lag),
         ),
         ("consumergroup", "topic", "partition"),
     ),
     Table(
         _sums,
         (
-            _gauge("kafka_consumergroup_current_offset_sum", "Committed offsets of a topic.", lambda it: it.offset),
-            _gauge("kafka_consumergroup_lag_sum", "Lags of a topic.", lambda it: it.lag),
+            _gauge(
+                "kafka_consumergroup_current_offset_sum",
+                "Sum of the committed offsets of a topic.",
+                lambda it: it.offset,
+            ),
+            _gauge("kafka_consumergroup_lag_sum", "Sum of the lags of a topic.", lambda it: it.lag),
         ),
         ("consumergroup", "topic"),
     ),

@@ -1,4 +1,4 @@
-"""Whether the broker is alive, and whether it is ready: what it lacks to serve clients, in words."""
+"""Readiness: the reasons why the broker does not serve clients, as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ALIVE = "ok\n"
 
 
 def missing(broker: Broker) -> list[str]:
-    """Return what is missing for clients to be served; nothing is if it is ready."""
+    """Return the reasons why clients are not served; empty if the broker is ready."""
     if broker.phase != "serving":
         return [f"the broker is {broker.phase}"]
     found = []
@@ -26,7 +26,7 @@ def missing(broker: Broker) -> list[str]:
 
 
 def impaired(broker: Broker) -> list[str]:
-    """Return what a broker that may serve all the same does not serve: the data directories that failed."""
+    """Return the data directories that failed, while a ready broker serves the others."""
     return [
         f"the data directory {directory.path} failed: {reason(directory.failure)}"
         for directory in broker.logs.directories

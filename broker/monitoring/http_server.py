@@ -1,8 +1,8 @@
-"""As much of HTTP as a scraper and a probe need: GET and HEAD of a few paths, one request a connection.
+"""Minimal HTTP server for a scraper and probes: GET and HEAD of a few paths, one request per connection.
 
-A request is at most `REQUEST_BYTES` long and has `TIMEOUT_S` to come, a response as long to be taken between two pieces
-of it; more than `MAX_CONNECTIONS` at a time are closed. A response is made and sent in slices of `SLICE_S`, between
-which everybody else gets the event loop.
+A request is at most `REQUEST_BYTES` long and must arrive within `TIMEOUT_S`; the client must read each piece of the
+response within `TIMEOUT_S` too. Connections beyond `MAX_CONNECTIONS` are closed. A response is made and sent in slices
+of `SLICE_S`, between which the event loop runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _log = logging.getLogger("broker.monitoring")
 
 
 class Page(NamedTuple):
-    """A response; `lines` may be made while it is sent."""
+    """A response; `lines` may be generated while it is sent."""
 
     status: HTTPStatus
     lines: Iterable[str]
@@ -32,23 +32,23 @@ class Page(NamedTuple):
 
 
 class HttpServer:
-    """Serves pages."""
+    """Serves pages by path."""
 
     def __init__(self, pages: Mapping[str, Callable[[], Page]], clock: Callable[[], float]) -> None:
-        """`pages` are by path; `clock` gives seconds, finer than the loop's."""
+        """`pages` is by path; `clock` is in seconds, finer than the loop's."""
         self._pages = pages
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, and return the port; OSError if that is impossible."""
+        """Listen and return the port; OSError if that fails."""
         self._server = await asyncio.start_server(self._accept, host or None, port, limit=REQUEST_BYTES)
         listening: int = self._server.sockets[0].getsockname()[1]
         return listening
 
     async def stop(self) -> None:
-        """Listen no more, and break off what is being sent."""
+        """Stop listening, and cancel responses in progress."""
         self._server.close()
         for task in self._tasks:
             task.cancel()
@@ -67,7 +67,7 @@ class HttpServer:
         except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
             writer.transport.abort()
         except Exception:
-            _log.exception("A page could not be made")
+            _log.exception("Serving a page failed")
             writer.transport.abort()
         finally:
             self._tasks.discard(task)
@@ -103,7 +103,7 @@ class HttpServer:
         return page() if method in ("GET", "HEAD") else _error(HTTPStatus.METHOD_NOT_ALLOWED)
 
     def _slices(self, lines: Iterable[str]) -> Iterable[str]:
-        """Yield the lines joined, each piece after at most about `SLICE_S` of making them."""
+        """Yield the lines joined into pieces, each made in about `SLICE_S` or less."""
         begun, size, piece = self._clock(), 0, []
         for line in lines:
             piece.append(line)

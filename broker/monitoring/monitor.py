@@ -1,8 +1,8 @@
-"""The broker's side of monitoring: the pages it serves over HTTP, and what is measured only where they are asked for.
+"""Monitor: the HTTP pages of metrics and probes, and the state measured only while monitoring is enabled.
 
-/metrics    Prometheus' text format: everything in `TABLES`, and while the broker starts, the process only
-/healthz    200 for as long as the event loop turns
-/readyz     200 when clients are served, otherwise 503 and what is missing
+/metrics    Prometheus' text format: everything in `TABLES`; while the broker starts, the process metrics only
+/healthz    200 while the event loop runs
+/readyz     200 when clients are served, else 503 and the reasons
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHORTEST_S = 1.0
 
 
 class Monitor:
-    """What monitoring needs to remember, and its HTTP server."""
+    """The state of monitoring, and its HTTP server."""
 
     def __init__(self, broker: Broker, clock: Callable[[], float]) -> None:
         """`clock` gives seconds, finer than the loop's."""
@@ -55,19 +55,19 @@ class Monitor:
         self._idle = 1.0
 
     async def start(self, host: str, port: int) -> int:
-        """Listen, and return the port; OSError if that is impossible."""
+        """Listen and return the port; OSError if that fails."""
         return await self._http.start(host, port)
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         await self._http.stop()
 
     def timed(self, dispatch: Dispatch) -> Dispatch:
-        """Return `dispatch` with the time taken of what goes through it, and its errors counted."""
+        """Return `dispatch` wrapped to time requests and count errors."""
         return TimedDispatcher(dispatch, self.times, self.errors, self.clock)
 
     def idle_ratio(self) -> float:
-        """Return the part of the time since the last call, or of the last second, that the process did not work."""
+        """Return the idle part of the process's time, 0 to 1, measured at most once per second."""
         now = self.clock()
         if now - self._looked_at >= _SHORTEST_S:
             worked_s = _processor_s()

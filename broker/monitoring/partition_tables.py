@@ -1,7 +1,6 @@
-"""The metrics of partitions: those of Apache Kafka's logs and leaders, and those of kafka_exporter.
+"""Metrics of the partitions with a replica here: those of Apache Kafka's logs and leaders, and those of kafka_exporter.
 
-kafka_exporter is a process beside a cluster that asks it as a client does; who has its dashboards finds here what they
-ask for. Partitions are those that have a replica on this broker.
+kafka_exporter is a separate process that queries a cluster as a client; dashboards made for it work here without it.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ TABLES = (
         _partitions,
         (
             _gauge("kafka_log_log_size", "Bytes of all batches.", attrgetter("log.size_bytes")),
-            _gauge("kafka_log_log_logstartoffset", "The first offset.", attrgetter("log.log_start_offset")),
-            _gauge("kafka_log_log_logendoffset", "The offset after the last.", attrgetter("log.log_end_offset")),
+            _gauge("kafka_log_log_logstartoffset", "The log start offset.", attrgetter("log.log_start_offset")),
+            _gauge("kafka_log_log_logendoffset", "The log end offset.", attrgetter("log.log_end_offset")),
             _gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segments)),
         ),
         ("topic", "partition"),
@@ -61,20 +60,20 @@ TABLES = (
         _led,
         (
             _gauge("kafka_cluster_partition_replicascount", "Replicas.", lambda it: len(it.replicas)),
-            _gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in sync.", lambda it: len(it.isr)),
+            _gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in the ISR.", lambda it: len(it.isr)),
             _gauge(
                 "kafka_cluster_partition_underreplicated",
-                "1 if replicas are out of sync.",
+                "1 if replicas are outside the ISR.",
                 lambda it: int(len(it.isr) < len(it.replicas)),
             ),
             _gauge(
                 "kafka_cluster_partition_underminisr",
-                "1 if fewer replicas are in sync than min.insync.replicas.",
+                "1 if the ISR has fewer replicas than min.insync.replicas.",
                 lambda it: int(len(it.isr) < it.min_isr),
             ),
             _gauge(
                 "kafka_cluster_partition_atminisr",
-                "1 if exactly min.insync.replicas replicas are in sync.",
+                "1 if the ISR has exactly min.insync.replicas replicas.",
                 lambda it: int(len(it.isr) == it.min_isr),
             ),
             _gauge(
@@ -84,28 +83,31 @@ TABLES = (
             ),
             _gauge(
                 "kafka_topic_partition_current_offset",
-                "The offset after the last record that consumers may read.",
+                "The high watermark: the offset after the last record that consumers may read.",
                 attrgetter("high_watermark"),
             ),
-            _gauge("kafka_topic_partition_oldest_offset", "The first offset.", attrgetter("log.log_start_offset")),
-            _gauge("kafka_topic_partition_leader", "The id of the broker that leads.", attrgetter("leader")),
+            _gauge("kafka_topic_partition_oldest_offset", "The log start offset.", attrgetter("log.log_start_offset")),
+            _gauge("kafka_topic_partition_leader", "Broker id of the leader.", attrgetter("leader")),
             _gauge(
                 "kafka_topic_partition_leader_is_preferred",
-                "1 if the first replica leads.",
+                "1 if the preferred replica leads.",
                 lambda it: int(it.leader == it.replicas[0]),
             ),
             _gauge("kafka_topic_partition_replicas", "Replicas.", lambda it: len(it.replicas)),
-            _gauge("kafka_topic_partition_in_sync_replica", "Replicas in sync.", lambda it: len(it.isr)),
+            _gauge("kafka_topic_partition_in_sync_replica", "Replicas in the ISR.", lambda it: len(it.isr)),
             _gauge(
                 "kafka_topic_partition_under_replicated_partition",
-                "1 if replicas are out of sync.",
+                "1 if replicas are outside the ISR.",
                 lambda it: int(len(it.isr) < len(it.replicas)),
             ),
         ),
         ("topic", "partition"),
     ),
     Table(_topics, (_gauge("kafka_topic_partitions", "Partitions.", lambda it: len(it.partitions)),), ("topic",)),
-    Table(_cluster, (_gauge("kafka_brokers", "Brokers that serve.", lambda it: it),)),
+    Table(
+        _cluster,
+        (_gauge("kafka_brokers", "Brokers that are neither fenced nor in controlled shutdown.", lambda it: it),),
+    ),
     Table(
         _brokers, (_gauge("kafka_broker_info", "A broker and its address; always 1.", lambda _: 1),), ("id", "address")
     ),

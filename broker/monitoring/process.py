@@ -1,4 +1,4 @@
-"""What the operating system knows of this process, under the names that Prometheus' own clients use."""
+"""Metrics of this process from the operating system, with the names of Prometheus' client libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STARTED_FIELD, _VIRTUAL_FIELD, _RESIDENT_FIELD = 19, 20, 21  # of /proc/self/st
 
 
 class Process:
-    """One look at the process; what the system does not tell is None."""
+    """One sample of the process; unknown values are None."""
 
     def __init__(self, disk: Disk, now_s: float) -> None:
         used = resource.getrusage(resource.RUSAGE_SELF)
@@ -48,8 +48,8 @@ PROCESS = Table(
         Column("process_cpu_seconds_total", COUNTER, "Processor time, user and system.", lambda it: it.cpu_s),
         Column("process_resident_memory_bytes", GAUGE, "Resident memory.", lambda it: it.resident_bytes),
         Column("process_virtual_memory_bytes", GAUGE, "Virtual memory.", lambda it: it.virtual_bytes),
-        Column("process_start_time_seconds", GAUGE, "When the process began, since 1970.", lambda it: it.started_s),
+        Column("process_start_time_seconds", GAUGE, "Start time of the process since 1970.", lambda it: it.started_s),
         Column("process_open_fds", GAUGE, "Open files and sockets.", lambda it: it.open_files),
-        Column("process_max_fds", GAUGE, "The most files and sockets it may have open.", lambda it: it.max_files),
+        Column("process_max_fds", GAUGE, "Limit of open files and sockets.", lambda it: it.max_files),
     ),
 )

@@ -1,4 +1,4 @@
-"""The metrics of ISRs, followers and elections, named as the JMX exporter's rules for Kafka name them."""
+"""Metrics of ISRs, followers and elections, with the names of the JMX exporter's rules for Kafka."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _largest_lag(broker: Broker) -> Iterator[tuple[str, int]]:
 def _lags(broker: Broker) -> Iterator[tuple[str, int]]:
     if broker.settings.is_broker:
         for leader, partition, lag in broker.replication.lags():
-            client = f"ReplicaFetcherThread-0-{leader}"  # the name that Kafka gives the only fetcher of a leader
+            client = f"ReplicaFetcherThread-0-{leader}"  # Kafka's name of the only fetcher thread of a leader
             yield labels(clientId=client, topic=partition.topic, partition=partition.index), lag
 
 
@@ -54,11 +54,13 @@ TABLES = (
     Table(
         _isr_changes,
         (
-            _counter("kafka_server_replicamanager_isrshrinks_total", "ISRs led here that became smaller.", "shrinks"),
-            _counter("kafka_server_replicamanager_isrexpands_total", "ISRs led here that became larger.", "expands"),
+            _counter("kafka_server_replicamanager_isrshrinks_total", "ISR shrinks of partitions led here.", "shrinks"),
+            _counter(
+                "kafka_server_replicamanager_isrexpands_total", "ISR expansions of partitions led here.", "expands"
+            ),
             _counter(
                 "kafka_server_replicamanager_failedisrupdates_total",
-                "Changes of ISRs led here that the controller refused.",
+                "ISR changes of partitions led here that the controller refused.",
                 "failures",
             ),
         ),
@@ -69,12 +71,12 @@ TABLES = (
             _counter(
                 "kafka_controller_controllerstats_uncleanleaderelections_total",
                 "Leaders elected from outside the ISR and the eligible leader replicas, which may lose records; "
-                "on every controller.",
+                "counted on every controller.",
                 "unclean",
             ),
             _counter(
                 "kafka_controller_controllerstats_electionfromeligibleleaderreplicas_total",
-                "Leaders elected from the eligible leader replicas (KIP-966); on every controller.",
+                "Leaders elected from the eligible leader replicas (KIP-966); counted on every controller.",
                 "from_eligible",
             ),
         ),
@@ -84,7 +86,7 @@ TABLES = (
         (
             _counter(
                 "kafka_server_brokertopicmetrics_replicationbytesin_total",
-                "Bytes of records copied from leaders.",
+                "Bytes of records fetched from leaders.",
                 "replication_bytes_in",
             ),
             _counter(
@@ -99,7 +101,7 @@ TABLES = (
         (
             _gauge(
                 "kafka_server_replicafetchermanager_maxlag",
-                "The largest lag of a replica that follows, in records behind the leader's high watermark.",
+                "The largest lag of a follower here, in records behind the leader's high watermark.",
             ),
         ),
         ("clientId",),
@@ -109,7 +111,7 @@ TABLES = (
         (
             _gauge(
                 "kafka_server_fetcherlagmetrics_consumerlag",
-                "Lag of a replica that follows, in records behind the leader's high watermark.",
+                "Lag of a follower here, in records behind the leader's high watermark.",
             ),
         ),
         ("clientId", "topic", "partition"),

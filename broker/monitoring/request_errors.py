@@ -1,11 +1,12 @@
-"""Errors in responses by API and code, as Kafka's `RequestMetrics` counts them (`ErrorsPerSec`).
+"""Counts of response errors by API and code (Kafka: `RequestMetrics`, `ErrorsPerSec`).
 
-Every field `error_code` of a response counts, of each partition and group too (Kafka: `AbstractResponse.errorCounts`).
-Responses that are written straight in bytes (`protocol.plain_produce`, `protocol.plain_fetch`) have no error, and never
-come here. The code NONE is not counted entry by entry: it is the number of responses without any error.
+Every field `error_code` of a response is counted, those of partitions and groups too (Kafka:
+`AbstractResponse.errorCounts`). Responses encoded directly to bytes (`protocol.produce_fast_path`,
+`protocol.fetch_fast_path`) have no errors and are not passed here. NONE is not counted per field: it is the number of
+responses without any error.
 
-The dispatcher puts the errors of a response beside its parts (`FailedParts`); they count when the parts leave, in the
-same step as the request (`TimedDispatcher`). Were one counted before the other, NONE could decrease.
+The dispatcher attaches the errors of a response to its parts (`FailedParts`). They are counted when the parts are
+sent, in the same step as the request (`TimedDispatcher`): if either were counted first, NONE could decrease.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _Collect: TypeAlias = Callable[[Any, list[int]], None]
 
 
 class FailedParts(list["Part"]):
-    """The parts of a response with errors, and the codes of those."""
+    """The parts of a response with errors, and their codes."""
 
     __slots__ = ("codes",)
 
@@ -40,9 +41,9 @@ class RequestErrors:
 
     def __init__(self) -> None:
         self.codes: Counter[tuple[int, int]] = Counter()
-        """How many errors there were, by API key and code."""
+        """The number of errors by API key and code."""
         self.failed: Counter[int] = Counter()
-        """How many responses had any, by API key."""
+        """The number of responses with errors by API key."""
 
     def count(self, key: int, codes: list[int]) -> None:
         """Count the errors of one response to a request of the API `key`."""
@@ -67,7 +68,7 @@ _collectors: dict[type, _Collect | None] = {}
 
 
 def _collector(struct: type) -> _Collect | None:
-    """Return what appends the error codes in a struct to a list; None if it can have none."""
+    """Return a function that appends a struct's error codes to a list; None if it has no such field."""
     if struct not in _collectors:
         _collectors[struct] = _make_collector(struct)
     return _collectors[struct]
@@ -89,7 +90,7 @@ def _make_collector(struct: type) -> _Collect | None:
 
 
 def _collect_once(collect: _Collect, value: Kept, found: list[int]) -> None:
-    """Look through what is sent in many responses once: a topic of Metadata may have thousands of partitions."""
+    """Collect a struct that is sent in many responses once: a Metadata topic may have thousands of partitions."""
     try:
         codes = value.error_codes
     except AttributeError:

@@ -1,8 +1,7 @@
-"""How long requests take, from the frame to the answer: a dispatcher that looks at the clock, and what it finds.
+"""Request latency, from frame to response: a timing wrapper around a dispatcher, and its histograms.
 
-Quantiles are those of the last one to two minutes, as an operator wants them; counts and sums are since the start.
-A time is put into one of some buckets, each a quarter wider than the one before, and a quantile is the upper bound of
-the bucket it falls into: at most a quarter too long.
+Quantiles cover the last 60 to 120 s; counts and sums are since the start. Times are counted in buckets, each 25 % wider
+than the one before. A quantile is the upper bound of its bucket: at most 25 % too long.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ BOUNDS_S = tuple(_SMALLEST_S * _FACTOR**power for power in range(_BUCKETS))
 
 
 class Times:
-    """The times of one kind of request."""
+    """The times of one API."""
 
     __slots__ = ("_before", "_began", "_buckets", "count", "total_s", "versions")
 
@@ -37,27 +36,27 @@ class Times:
         self.count = 0
         self.total_s = 0.0
         self.versions = [0] * 256
-        """How many requests there were of each version."""
+        """The number of requests of each version."""
         self._buckets = [0] * (_BUCKETS + 1)
         self._before = [0] * (_BUCKETS + 1)
         self._began = now
 
     def add(self, seconds: float, now: float) -> None:
-        """Count one request, answered `now`."""
+        """Count one request that was answered at `now`."""
         self._turn(now)
         self.count += 1
         self.total_s += seconds
         self._buckets[bisect_left(BOUNDS_S, seconds)] += 1
 
     def quantiles(self, now: float, wanted: tuple[float, ...]) -> tuple[float, ...]:
-        """Return each of the `wanted` quantiles in seconds; NaN where there were no requests lately."""
+        """Return each of the `wanted` quantiles in seconds; NaN without requests in the window."""
         self._turn(now)
         counts = [new + old for new, old in zip(self._buckets, self._before, strict=True)]
         total = sum(counts)
         return tuple(_quantile(counts, total, part) for part in wanted)
 
     def _turn(self, now: float) -> None:
-        """Begin another window if this one is over, whether or not anybody has looked at it."""
+        """Rotate the windows if the current one is over."""
         age_s = now - self._began
         if age_s >= WINDOW_S:
             self._before = [0] * (_BUCKETS + 1) if age_s >= 2 * WINDOW_S else self._buckets
@@ -76,20 +75,20 @@ def _quantile(counts: list[int], total: int, part: float) -> float:
 
 
 class TimedDispatcher:
-    """Stands before a dispatcher, takes the time of what goes through, and counts the errors in it."""
+    """Wraps a dispatcher; times its requests and counts their errors."""
 
     def __init__(self, dispatch: Dispatch, times: dict[int, Times], errors: RequestErrors, clock: Clock) -> None:
-        """Keep times by API key; all listeners share them. `clock` gives seconds, finer than the loop's."""
+        """Keep times by API key, shared by all listeners. `clock` is in seconds, finer than the loop's."""
         self._dispatch = dispatch
         self._times = times
         self._errors = errors
         self._clock = clock
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
-        """Have a request handled."""
+        """Dispatch and time a request."""
         begun = self._clock()
         outcome = self._dispatch(frame, connection)
-        # What has come so far begins with its API key and version: two bytes each, of which the first are zero.
+        # A dispatched frame begins with API key and version, two bytes each; both are below 256.
         key = frame[1]
         times = self._times.get(key)
         if times is None:

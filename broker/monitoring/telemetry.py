@@ -1,21 +1,21 @@
-"""The client instances that push metrics, and how often each may (KIP-714).
+"""Client telemetry (KIP-714): the client instances that push metrics, and their limits (Kafka: `ClientMetricsManager`).
 
-Theory of operation. A client asks for its subscription, is given an instance id with it, and then pushes. Between two
-pushes the interval has to pass, except that the first after a new subscription may come at any time (clients spread
-theirs) and that a terminating client pushes once more, then never again. An instance is a new one, with all limits
-forgotten, when subscriptions have changed, when its connection is closed, and when nothing was heard of it for three
-intervals and at least a minute. The instances that are remembered are bounded; the least recently heard of goes first.
+Theory of operation. A client requests its subscription, which has an instance id, and then pushes. The push interval
+must pass between two pushes, with two exceptions: the first push under a new subscription may come at any time (clients
+spread theirs), and a terminating client pushes once more, then never again. An instance is replaced by a new one, with
+fresh limits, when subscriptions change, when its connection is closed, and after no request for three intervals and at
+least 60 s. The number of instances is bounded; the least recently active one is dropped first.
 
-    push                                             answer
+    push                                             error
     without an instance id                           INVALID_REQUEST
     after a terminating one                          INVALID_REQUEST
-    before its time                                  THROTTLING_QUOTA_EXCEEDED
-    under another subscription id                    UNKNOWN_SUBSCRIPTION_ID: ask again
-    of an unknown compression                        UNSUPPORTED_COMPRESSION_TYPE: ask again
+    before the interval has passed                   THROTTLING_QUOTA_EXCEEDED
+    with another subscription id                     UNKNOWN_SUBSCRIPTION_ID: the client requests it again
+    of an unknown compression type                   UNSUPPORTED_COMPRESSION_TYPE: the same
     larger than `telemetry.max.bytes`                TELEMETRY_TOO_LARGE
-    damaged, or larger than that when unpacked       INVALID_RECORD
+    damaged, or larger than that when decompressed   INVALID_RECORD
 
-Apache Kafka hands the metrics to a plug-in. Here they are counted, described in the log at level debug, and dropped.
+Apache Kafka passes the metrics to a plug-in. Here they are counted, logged at level debug, and dropped.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = logging.getLogger("broker.telemetry")
 
 
 class ClientInstance:
-    """One client, as far as its metrics are concerned; times are those of a clock that only goes forward."""
+    """One client instance; times are in ms of a monotonic clock."""
 
     __slots__ = ("_asked_ms", "_connection", "_pushed_ms", "heard_ms", "last_error", "subscribed", "terminating")
 
@@ -61,19 +61,19 @@ class ClientInstance:
         self.terminating = False
 
     def gone(self, now_ms: float) -> bool:
-        """Say whether the client has left, or is taken to have."""
+        """Return whether the instance has expired or its connection is closed."""
         expiry_ms = max(_MIN_EXPIRY_MS, _EXPIRY_INTERVALS * self.subscribed.interval_ms)
         return now_ms - self.heard_ms >= expiry_ms or (self._connection is not None and self._connection.closed)
 
     def may_ask(self, now_ms: float) -> bool:
-        """Say whether the client may be told its subscription, and count that it is."""
+        """Return whether the client may get its subscription now; if so, record it."""
         if now_ms - max(self._asked_ms, self._pushed_ms) < self.subscribed.interval_ms:
             return self.last_error in _ASK_AGAIN
         self._asked_ms = now_ms
         return True
 
     def may_push(self, now_ms: float) -> bool:
-        """Say whether the client may push, and count that it does."""
+        """Return whether the client may push now; if so, record it."""
         if self._asked_ms <= self._pushed_ms and now_ms - self._pushed_ms < self.subscribed.interval_ms:
             return False
         self._pushed_ms = now_ms
@@ -81,10 +81,10 @@ class ClientInstance:
 
 
 class Telemetry:
-    """All client instances; every count only grows."""
+    """All client instances; the counters only grow."""
 
     def __init__(self, random: Random, max_bytes: int, max_instances: int = MAX_INSTANCES) -> None:
-        """Take at most `max_bytes` from a push, packed or not, and remember at most `max_instances`."""
+        """Accept at most `max_bytes` per push, compressed or not; keep at most `max_instances`."""
         self.max_bytes = max_bytes
         self.instances: OrderedDict[bytes, ClientInstance] = OrderedDict()
         self.pushes = 0
@@ -101,7 +101,7 @@ class Telemetry:
     def ask(
         self, image: MetadataImage, context: RequestContext, client_instance_id: bytes, now_ms: float
     ) -> tuple[bytes, Subscribed]:
-        """Return an instance's id, a new one where it has none, and what it is subscribed to."""
+        """Return the instance id, a new one if it is zero, and its subscription; KafkaError if throttled."""
         if client_instance_id == ZERO_UUID:
             client_instance_id = self._random.randbytes(16)
         instance = self._instance(image, context, client_instance_id, now_ms)
@@ -111,7 +111,7 @@ class Telemetry:
         return client_instance_id, instance.subscribed
 
     def push(self, image: MetadataImage, context: RequestContext, request: PushTelemetryRequest, now_ms: float) -> None:
-        """Take metrics, or raise KafkaError."""
+        """Check and count a push, or raise KafkaError."""
         if request.client_instance_id in (ZERO_UUID, _ONE_UUID):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "an invalid client instance id")
         instance = self._instance(image, context, request.client_instance_id, now_ms)
@@ -137,9 +137,9 @@ class Telemetry:
             )
 
     def _check(self, instance: ClientInstance, request: PushTelemetryRequest, now_ms: float) -> int:
-        """Return the size of the metrics when unpacked."""
+        """Return the decompressed size of the metrics."""
         if instance.terminating:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client has said that it terminates")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client instance is terminating")
         if not (instance.may_push(now_ms) or request.terminating):
             raise self._too_early()
         if request.subscription_id != instance.subscribed.subscription_id:
@@ -160,7 +160,7 @@ class Telemetry:
     def _instance(
         self, image: MetadataImage, context: RequestContext, client_instance_id: bytes, now_ms: float
     ) -> ClientInstance:
-        """Return the instance of this id, a new one if it is not known any more."""
+        """Return the instance of this id, a new one if it is unknown or gone."""
         self._follow(image)
         instance = self.instances.get(client_instance_id)
         if instance is None or instance.gone(now_ms):
@@ -173,7 +173,7 @@ class Telemetry:
         return instance
 
     def _follow(self, image: MetadataImage) -> None:
-        """Take over the subscriptions of a newer image; if they changed, every client's limits begin anew."""
+        """Apply the subscriptions of a newer image; if they changed, drop all instances with their limits."""
         if image is self._image:
             return
         self._image = image
@@ -191,7 +191,7 @@ class Telemetry:
 
 
 def _attributes(client_instance_id: bytes, context: RequestContext) -> dict[str, str | None]:
-    """Return what a subscription may match of a client."""
+    """Return the client attributes that a subscription may match."""
     connection = context.connection
     name, version = (None, None) if connection is None else connection.client_software
     return {

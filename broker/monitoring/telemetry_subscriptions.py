@@ -1,12 +1,12 @@
-"""What operators ask of clients: subscriptions to metrics, as the configurations of CLIENT_METRICS resources say.
+"""Telemetry subscriptions of clients, from the configurations of CLIENT_METRICS resources (KIP-714). Pure.
 
-    metrics       prefixes of the metrics' names; `*` stands for all of them
-    interval.ms   how often a client pushes them
-    match         which clients are meant, as ATTRIBUTE=REGEX; all attributes that are named have to match
+    metrics       prefixes of metric names; `*` means all
+    interval.ms   the push interval
+    match         selects clients by ATTRIBUTE=REGEX; all of them must match
 
-A client is given the union of the subscriptions that match it, at the shortest of their intervals. Its subscription id
-is a checksum of that, so that a client that pushes under an older one is told to ask again. Pure; what the values may
-be is checked where they are set.
+A client gets the union of the subscriptions that match it, at their shortest interval. The subscription id is a
+checksum of that: a push with an outdated id is refused, and the client requests its subscription again. Values are
+checked when they are set.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Subscription(NamedTuple):
     match: Mapping[str, re.Pattern[str]]
 
     def matches(self, client: Mapping[str, str | None]) -> bool:
-        """Say whether a client of these attributes is meant."""
+        """Return whether a client with these attributes is selected."""
         for attribute, pattern in self.match.items():
             value = client.get(attribute)
             if value is None or not pattern.fullmatch(value):
@@ -45,7 +45,7 @@ class Subscription(NamedTuple):
 
 
 class Subscribed(NamedTuple):
-    """What one client is asked for."""
+    """The subscription of one client."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -53,7 +53,7 @@ class Subscribed(NamedTuple):
 
 
 def parse_subscriptions(configured: Mapping[str, Mapping[str, str]]) -> list[Subscription]:
-    """Return the subscriptions of these resources; one that cannot be understood is left out with a warning."""
+    """Return the subscriptions of these resources; log a warning for an invalid one and skip it."""
     found = []
     for name, texts in configured.items():
         try:
@@ -63,14 +63,14 @@ def parse_subscriptions(configured: Mapping[str, Mapping[str, str]]) -> list[Sub
             metrics = frozenset(values["metrics"])
             found.append(Subscription(metrics, values["interval.ms"], parse_match(values["match"])))
         except ConfigError as error:
-            _log.warning("The client metrics subscription %s is ignored: %s", name, error)
+            _log.warning("Ignoring the client metrics subscription %s: %s", name, error)
     return found
 
 
 def subscribe(
     subscriptions: Iterable[Subscription], client_instance_id: bytes, client: Mapping[str, str | None]
 ) -> Subscribed:
-    """Return what the subscriptions together ask of a client."""
+    """Return the union of the subscriptions that match a client."""
     metrics: set[str] = set()
     interval_ms = DEFAULT_INTERVAL_MS
     for subscription in subscriptions:

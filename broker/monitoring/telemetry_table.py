@@ -1,6 +1,6 @@
-"""The metrics of what clients push (KIP-714), after Kafka's MBean `kafka.server:type=client-metrics`.
+"""Metrics of client telemetry (KIP-714), after Kafka's MBean `kafka.server:type=client-metrics`.
 
-Kafka counts what its plug-in is handed; here that is what was taken, with its bytes.
+Kafka counts the exports to its plug-in; here they are the accepted pushes, and their bytes.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ def _counter(name: str, text: str, attribute: str) -> Column:
 TELEMETRY_TABLE = Table(
     _telemetry,
     (
-        Column(_PREFIX + "instance_count", GAUGE, "Clients that were heard of.", lambda it: len(it.instances)),
-        _counter("plugin_export_total", "Pushes of metrics that were taken.", "pushes"),
-        _counter("plugin_error_total", "Pushes that could not be unpacked.", "invalid"),
-        _counter("throttle_total", "Requests that came too early.", "throttled"),
-        _counter("unknown_subscription_request_total", "Pushes under an old subscription.", "unknown_subscriptions"),
+        Column(_PREFIX + "instance_count", GAUGE, "Client instances.", lambda it: len(it.instances)),
+        _counter("plugin_export_total", "Accepted pushes of metrics.", "pushes"),
+        _counter("plugin_error_total", "Pushes that could not be decompressed.", "invalid"),
+        _counter("throttle_total", "Requests before the push interval.", "throttled"),
+        _counter(
+            "unknown_subscription_request_total", "Pushes with an outdated subscription id.", "unknown_subscriptions"
+        ),
         Column("barnabas_client_metrics_bytes_total", COUNTER, "Bytes pushed.", attrgetter("pushed_bytes")),
     ),
 )

@@ -1,14 +1,14 @@
-"""What each topic's partitions on this broker were asked for, in plain counters: Kafka's BrokerTopicMetrics.
+"""Per-topic counters of this broker's partitions (Kafka: `BrokerTopicMetrics`).
 
-The hot path adds to the counters of its partition's topic; sums over all topics are made by whoever reads them. A
-topic that is deleted is listed no more, and stays in the sums.
+The hot path increments the counters of its partition's topic; sums over topics are computed when read. A deleted topic
+is no longer listed, but stays in the sums.
 """
 
 from __future__ import annotations
 
 
 class TopicTraffic:
-    """The counters of one topic; each only grows."""
+    """The counters of one topic; they only grow."""
 
     __slots__ = (
         "bytes_in",
@@ -36,7 +36,7 @@ class TopicTraffic:
         self.replication_bytes_out = 0
 
     def add(self, other: TopicTraffic) -> None:
-        """Count what `other` has counted too."""
+        """Add the counters of `other`."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -49,20 +49,20 @@ class Traffic:
         self._deleted = TopicTraffic()
 
     def of(self, topic: str) -> TopicTraffic:
-        """Return the counters of `topic`."""
+        """Return the counters of `topic`, which are created if needed."""
         found = self.topics.get(topic)
         if found is None:
             found = self.topics[topic] = TopicTraffic()
         return found
 
     def forget(self, topic: str) -> None:
-        """List `topic` no more."""
+        """Remove `topic`; its counts stay in the totals."""
         deleted = self.topics.pop(topic, None)
         if deleted is not None:
             self._deleted.add(deleted)
 
     def total(self) -> TopicTraffic:
-        """Return the sums over all topics there are and were."""
+        """Return the sums over all topics, deleted ones included."""
         total = TopicTraffic()
         total.add(self._deleted)
         for traffic in self.topics.values():

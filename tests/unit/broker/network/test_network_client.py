@@ -126,7 +126,9 @@ def test_without_a_common_version_both_ranges_are_named(talk: Callable[..., None
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (3, 5)
         peer = peer_of(served)
-        with pytest.raises(KafkaError, match=rf"Vote: this node supports 0 to 2, 127.0.0.1:{served.port} supports 3 to 5"):
+        with pytest.raises(
+            KafkaError, match=rf"Vote: this node supports 0 to 2, 127.0.0.1:{served.port} supports 3 to 5"
+        ):
             await peer.call(vote())
         assert node.asked == []
         peer.close()
