@@ -1,5 +1,5 @@
-"""`barnabas log`: what is in the files of a data directory, what is wrong with them, and what makes them right.
+"""The program behind `barnabas log`: dump, verify and repair the files of a data directory.
 
-The user's side (`barnabas/commands/log/`) reads the command line and starts this program with what it has read, as one
-JSON object; `storage/inspection/` does the work; here is what is printed.
+`barnabas/commands/log/` parses the command line and starts this program with the options as one JSON object;
+`storage/inspection/` does the work; this package prints the results.
 """

@@ -1,4 +1,4 @@
-"""`barnabas log dump`: print what is in files, in tables for people or as a JSON object a line."""
+"""`barnabas log dump`: print the contents of files, as tables or as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.inspection.rows import Row, Wanted, rows
 
 
 def dump(disk: Disk, request: Request) -> int:
-    """Print the files; return 1 if any of them could not be read wholly."""
+    """Print the files; return 1 if any of them is damaged."""
     start, end = request.offset_range
     status = 0
     found_in = [(path, target.kind) for target in targets(disk, request) for path in files_of(disk, target)]
@@ -45,12 +45,12 @@ def _print_json(path: str, found: Any) -> bool:
 
 
 def has_problem(row: Row) -> bool:
-    """Tell whether a row, or a record in it, is about damage."""
+    """Return whether a row, or a record in it, reports damage."""
     return "problem" in row or any("problem" in record for record in row.get("records", ()))
 
 
 def _is_beside(disk: Disk, path: str, start: int, end: int) -> bool:
-    """Tell whether a file has nothing to say of the offsets that are asked for: only segments and indexes do."""
+    """Return whether a file has no data of the requested offsets; only segments and indexes can have some."""
     directory, _, name = path.rpartition("/")
     if (start, end) == (0, FOREVER):
         return False

@@ -1,6 +1,6 @@
-"""The program: one request, as JSON on its command line; results on standard output, errors on standard error.
+"""The entry point: one request, as JSON on its command line; results on standard output, errors on standard error.
 
-The exit status is 0 if nothing is wrong, 1 if something is, 2 if it could not be looked at as asked.
+The exit status is 0 if nothing is wrong, 1 if something is, 2 if the request cannot be executed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CANNOT = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what is asked for; return the exit status."""
+    """Execute the request; return the exit status."""
     arguments = sys.argv[1:] if argv is None else argv
     request = Request(**json.loads(arguments[1]))
     try:
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except RequestError as error:
         return _fail(request, str(error))
-    except BrokenPipeError:  # the reader of our output (head, a pager) has seen enough
+    except BrokenPipeError:  # the reader of our output (head, a pager) has exited
         return _leave(0)
     except OSError as error:
         _fail(
@@ -47,6 +47,6 @@ def _fail(request: Request, problem: str) -> int:
 
 
 def _leave(status: int) -> int:
-    """End here: what is still to be printed would be tried again at the interpreter's end."""
+    """Exit at once: the interpreter would try to flush standard output again."""
     sys.stderr.flush()
     os._exit(status)

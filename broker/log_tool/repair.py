@@ -1,4 +1,4 @@
-"""`barnabas log repair`: say what would mend damaged files, and with `--execute` do it."""
+"""`barnabas log repair`: print the steps that repair damaged files, and with `--execute` execute them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from storage.inspection.repair import Step, clamp_offsets, left_alone, repair_lo
 
 
 def repair(disk: Disk, request: Request) -> int:
-    """Mend what can be; return 1 if something is left that cannot."""
+    """Print or execute the repairs; return 1 if damage is left."""
     wanted = list(targets(disk, request))
     if any(target.kind == "file" for target in wanted):
-        raise RequestError("files are mended with those beside them: name the directory of the log")
+        raise RequestError("a single file cannot be repaired: name the directory of the log")
     locks = []
     for data in sorted({target.path if target.kind == "data" else data_directory_of(target) for target in wanted}):
         lock = f"{data}/.lock"
         if is_locked(lock):
-            raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or mend a copy")
+            raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or repair a copy")
         if request.execute and (disk.exists(lock) or disk.exists(f"{data}/meta.properties")):
             try:
                 locks.append(disk.lock(lock))
             except AlreadyLocked:
-                raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or mend a copy") from None
+                raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or repair a copy") from None
     told = [_take(step, request) for target in wanted for step in _steps(disk, target)]
     left = [step for step in told if step["left"]]
     if request.json:
@@ -46,7 +46,7 @@ def repair(disk: Disk, request: Request) -> int:
     elif not told:
         sys.stdout.write("nothing is wrong\n")
     elif not request.execute and len(left) < len(told):
-        sys.stdout.write("nothing was written: --execute does it\n")
+        sys.stdout.write("nothing was written: repair with --execute\n")
     if request.execute:
         remaining = [finding for target in wanted for finding in check(disk, target)]
         for finding in remaining:
@@ -56,10 +56,10 @@ def repair(disk: Disk, request: Request) -> int:
 
 
 def _take(step: Step, request: Request) -> dict[str, object]:
-    """Say what a step is, and take it if that is asked for."""
+    """Print a step, execute it if requested, and return it for the JSON output."""
     is_left = step.do is None
     if not request.json:
-        mark = "left alone: " if is_left else "" if request.execute else "would be mended: "
+        mark = "left alone: " if is_left else "" if request.execute else "would be repaired: "
         sys.stdout.write(f"{mark}{shown(step.path)}: {step.what}\n")
         sys.stdout.flush()
     if step.do is not None and request.execute:
@@ -86,7 +86,7 @@ def _steps(disk: Disk, target: Target) -> Iterator[Step]:
             lost.add(check.key)
     yield from left_alone(list(check_topic_ids(disk, target.path)), ())
     amiss = [one for one in check_offsets(disk, target.path, ends) if one.path not in own]
-    # The end of a log that is not there, or cannot be read, may be found yet.
+    # Skip logs that are missing or unreadable: their end is unknown.
     yield from _of_offsets(disk, amiss, {key: end for key, end in ends.items() if key not in lost})
 
 

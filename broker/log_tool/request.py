@@ -1,4 +1,4 @@
-"""What was asked for, and which files and directories that means."""
+"""The parsed command line, and the files and directories that it selects."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FOREVER = 2**63 - 1
 
 
 class RequestError(Exception):
-    """It cannot be done as asked; the message says what would be right."""
+    """The request cannot be executed; the message says what is wrong."""
 
 
 class Request(NamedTuple):
-    """The command line, as the user's side has read it."""
+    """The command line, as `barnabas/commands/log/` parsed it."""
 
     command: str
     paths: list[str]
@@ -34,40 +34,40 @@ class Request(NamedTuple):
 
     @property
     def offset_range(self) -> tuple[int, int]:
-        """The offsets to be shown: the first, and that behind the last."""
+        """The selected offsets: the first, and the one after the last."""
         found = re.fullmatch(r"(\d*)(:?)(\d*)", self.offsets)
         if found is None or self.offsets == "":
-            raise RequestError(f"--offsets {self.offsets}: write FROM:TO, FROM:, :TO or a single offset")
+            raise RequestError(f"--offsets {self.offsets}: expected FROM:TO, FROM:, :TO or a single offset")
         start = int(found[1] or 0)
         end = start + 1 if not found[2] else int(found[3] or FOREVER)
         if end <= start:
-            raise RequestError(f"--offsets {self.offsets}: there are none from {start} to below {end}")
+            raise RequestError(f"--offsets {self.offsets}: empty range from {start} to {end}")
         return start, end
 
 
 class Target(NamedTuple):
-    """What a path means: a file, the directory of a log, or a data directory."""
+    """One selected path: a file, the directory of a log, or a data directory."""
 
     path: str
     kind: str
 
 
 def targets(disk: Disk, request: Request) -> Iterator[Target]:
-    """Yield what the request is about; RequestError for what is not there or is nothing of ours."""
+    """Yield the targets of a request; RequestError for a missing path or one that is not a broker's."""
     for path in request.paths:
         path = path.rstrip("/") or "/"
         if not disk.exists(path):
-            raise RequestError(f"{shown(path)}: there is no such file or directory")
+            raise RequestError(f"{shown(path)}: no such file or directory")
         if not disk.is_dir(path):
             kind_of = kinds.readable_as if request.command == "dump" else kinds.kind_of
             if kind_of(path.rpartition("/")[2]) is None:
                 raise RequestError(f"{shown(path)}: not a file of a Kafka log or data directory")
             if request.topic is not None:
-                raise RequestError(f"{shown(path)} is a file: --topic chooses in a data directory")
+                raise RequestError(f"{shown(path)} is a file: --topic selects logs in a data directory")
             yield Target(path, "file")
         elif _is_log(disk, path):
             if request.topic is not None:
-                raise RequestError(f"{shown(path)} is the directory of one log: --topic chooses in a data directory")
+                raise RequestError(f"{shown(path)} is a log directory: --topic selects logs in a data directory")
             yield Target(path, "log")
         else:
             yield from _in_data_directory(disk, path, request)
@@ -77,7 +77,7 @@ def _in_data_directory(disk: Disk, path: str, request: Request) -> Iterator[Targ
     logs = log_directories(disk, path)
     if not disk.exists(f"{path}/meta.properties") and not any(_has_log_files(disk, log) for log in logs):
         raise RequestError(
-            f"{shown(path)}: not a broker's data directory: it has neither a meta.properties nor the directory of a log"
+            f"{shown(path)}: not a broker's data directory: it has no meta.properties and no log directory"
         )
     if request.topic is None:
         yield Target(path, "data")
@@ -96,7 +96,7 @@ def _in_data_directory(disk: Disk, path: str, request: Request) -> Iterator[Targ
 
 
 def shown(path: str) -> str:
-    """Return a path as people know it: from the working directory on, if it is in there."""
+    """Return a path relative to the working directory if it lies below it, else unchanged."""
     here = os.getcwd() + "/"
     return path.removeprefix(here)
 
@@ -106,12 +106,12 @@ def _is_log(disk: Disk, path: str) -> bool:
 
 
 def _has_log_files(disk: Disk, path: str) -> bool:
-    """Return whether a directory has a file of a log; a name like `dbus-1` alone makes it none."""
+    """Return whether a directory has a log's file; a name like `dbus-1` alone does not make it a log."""
     return any(kinds.kind_of(name) is not None for name in disk.list_dir(path))
 
 
 def files_of(disk: Disk, target: Target) -> Iterator[str]:
-    """Yield the files of a target that a broker makes, those of its logs included."""
+    """Yield the broker's files of a target, those of its logs included."""
     if target.kind == "file":
         yield target.path
         return

@@ -1,4 +1,4 @@
-"""Rows for people: aligned columns; of a `.log` file a line a batch, and below it one for each record."""
+"""Rows as text: aligned columns; for a `.log` file one line per batch, followed by one per record."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
-# Of that many rows the widths of the columns are known before they are printed.
+# Column widths are computed for this many rows at a time.
 _ROWS_AT_ONCE = 1000
 _TIMES = ("timestamp", "max_timestamp")
 
 
 def print_rows(title: str, rows: Iterable[Mapping[str, Any]], *, is_log: bool) -> bool:
-    """Print what a file has; tell whether any of it is damaged."""
+    """Print the rows of a file; return whether any of them reports damage."""
     sys.stdout.write(f"{title}\n")
     rows = iter(rows)
     damaged = False
@@ -64,7 +64,7 @@ def _print_line(cells: Sequence[str], widths: Sequence[int], columns: Sequence[s
 
 
 def _batch_line(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a line says of a batch, or of bytes that are none."""
+    """Return the columns of a batch, or of bytes that are not a batch."""
     if "base_offset" not in row:
         return {"position": row.get("position"), "bytes": row.get("size"), "problem": row["problem"]}
     marks = {
@@ -104,7 +104,7 @@ def _quoted(value: Any) -> str:
 
 
 def cell(value: Any, name: str) -> str:
-    """Return a value as a table shows it; timestamps as a day and time of UTC."""
+    """Return the text of a value in a table; timestamps in UTC."""
     if value is None:
         return "-"
     if name in _TIMES and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""`barnabas log verify`: check files against their formats and against each other, and list what is wrong."""
+"""`barnabas log verify`: check files against their formats and against each other, and list the findings."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SMALL = (Kind.SNAPSHOT, Kind.META, Kind.CLEAN_STOP, Kind.OFFSETS)
 
 
 def verify(disk: Disk, request: Request) -> int:
-    """List what is wrong; return 1 if anything is."""
+    """Print the findings; return 1 if there are any."""
     found: list[Finding] = []
     for target in targets(disk, request):
         data = target.path if target.kind == "data" else data_directory_of(target)
         if is_locked(f"{data}/.lock"):
             sys.stderr.write(
-                f"barnabas log verify: {shown(data)} is in use: what is being written there may look damaged\n"
+                f"barnabas log verify: {shown(data)} is in use: files that are being written may look damaged\n"
             )
         for finding in check(disk, target):
             found.append(finding)
@@ -39,7 +39,7 @@ def verify(disk: Disk, request: Request) -> int:
 
 
 def check(disk: Disk, target: Target) -> Iterator[Finding]:
-    """Yield what is wrong with a target."""
+    """Yield the findings of a target."""
     if target.kind == "data":
         return check_directory(disk, target.path)
     if target.kind == "log":
@@ -47,12 +47,12 @@ def check(disk: Disk, target: Target) -> Iterator[Finding]:
     directory, _, name = target.path.rpartition("/")
     if kinds.kind_of(name) in _SMALL:
         return check_small_file(disk, target.path)
-    # A file of a log is checked with its neighbours.
+    # A log's file is checked together with the rest of the log.
     return (finding for finding in check_log(disk, directory or ".") if finding.path == target.path)
 
 
 def data_directory_of(target: Target) -> str:
-    """Return the data directory that a log's directory, or a file, is in."""
+    """Return the data directory that contains a log's directory or a file."""
     parent = target.path.rpartition("/")[0] or "."
     if target.kind == "file" and kinds.is_log_directory(parent.rpartition("/")[2]):
         parent = parent.rpartition("/")[0] or "."

@@ -14,7 +14,7 @@ from storage.disk import OsDisk
 from tests.all_files import write_all_files
 
 SEGMENT = f"t0-0/{18:020d}"
-NO_DATA_DIRECTORY = "not a broker's data directory: it has neither a meta.properties nor the directory of a log\n"
+NO_DATA_DIRECTORY = "not a broker's data directory: it has no meta.properties and no log directory\n"
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -95,7 +95,7 @@ def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "more", "problem"),
     [
-        ("nowhere", {}, "there is no such file or directory"),
+        ("nowhere", {}, "no such file or directory"),
         ("../data/.lock", {}, "not a file of a Kafka log or data directory"),
         ("..", {}, NO_DATA_DIRECTORY),
         ("../etc", {}, NO_DATA_DIRECTORY),
@@ -104,8 +104,8 @@ def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
         ("", {"topic": "t0", "partition": 3}, "has no log of t0-3"),
         ("t0-0", {"topic": "t0"}, "is the directory of one log"),
         (f"{SEGMENT}.log", {"topic": "t0"}, "is a file"),
-        ("", {"offsets": "x"}, "write FROM:TO"),
-        ("", {"offsets": "9:9"}, "there are none from 9 to below 9"),
+        ("", {"offsets": "x"}, "expected FROM:TO"),
+        ("", {"offsets": "9:9"}, "empty range from 9 to 9"),
     ],
 )
 def test_what_cannot_be_looked_at_is_told_in_one_line(run: Run, path: str, more: dict[str, Any], problem: str) -> None:
@@ -162,7 +162,7 @@ def test_repair_only_says_what_it_would_do(run: Run, folder: Path) -> None:
     status, out, _ = run("repair")
     assert status == 0
     assert "99 bytes at 116 without a batch: moved to" in out
-    assert out.endswith("nothing was written: --execute does it\n")
+    assert out.endswith("nothing was written: repair with --execute\n")
     assert tree(folder) == before
 
 
@@ -195,7 +195,7 @@ def test_a_directory_in_use_is_not_repaired(run: Run, folder: Path, execute: boo
     for path in ("", "t0-0"):
         status, out, err = run("repair", path, execute=execute)
         assert (status, out) == (2, "")
-        assert "data is in use by a broker: stop it first, or mend a copy" in err
+        assert "data is in use by a broker: stop it first, or repair a copy" in err
     lock.release()
     assert tree(folder) == before
 
@@ -236,7 +236,7 @@ def test_checkpoints_behind_the_end_of_a_log_are_taken_back_to_it(run: Run, fold
     status, out, _ = run("repair")
     assert status == 0
     for name in ("replication", "log-start"):
-        assert f"would be mended: data/{name}-offset-checkpoint: sets t0-0 to 21 instead of " in out
+        assert f"would be repaired: data/{name}-offset-checkpoint: gets for t0-0 21 instead of " in out
     status, _, err = run("repair", execute=True)
     assert (status, err) == (0, "")
     assert (folder / "log-start-offset-checkpoint").read_text() == "0\n1\nt0 0 21\n"
@@ -269,8 +269,8 @@ def test_what_cannot_be_read_is_a_finding_and_the_rest_is_checked(run: Run, fold
     status, out, _ = run("repair")
     assert status == 1
     assert f"left alone: data/{name}: file: " in out
-    assert "would be mended: data/__consumer_offsets-0/partition.metadata" in out
-    assert "would be mended: data/replication" not in out
+    assert "would be repaired: data/__consumer_offsets-0/partition.metadata" in out
+    assert "would be repaired: data/replication" not in out
 
 
 def test_what_a_segment_that_is_gone_has_left_is_found_and_put_aside(run: Run, folder: Path) -> None:
@@ -328,6 +328,6 @@ def test_a_topic_id_that_is_no_topic_s_is_found_and_left_alone(run: Run, folder:
 
 
 def test_paths_in_messages_are_from_the_working_directory_on(run: Run, folder: Path) -> None:
-    assert run("dump", "nowhere")[2] == "barnabas log dump: data/nowhere: there is no such file or directory\n"
+    assert run("dump", "nowhere")[2] == "barnabas log dump: data/nowhere: no such file or directory\n"
     damage(folder, "t0-0/partition.metadata", 0)
     assert str(folder) not in run("repair")[1]
