@@ -20,7 +20,7 @@ examples:
   echo hello | barnabas produce letters
   barnabas consume letters --exit
 
-`barnabas COMMAND --help` explains each, with examples; `barnabas --version` names the version.
+`barnabas COMMAND --help` explains each, with examples; `barnabas --version` prints the version.
 The commands find a broker by -b HOST:PORT,... or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
 """
 

@@ -126,7 +126,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
             did = what or f"what listens there did not answer as one within {options.timeout:g} s"
             failures.append(f"{address} ({did})")
         except (KafkaConfigurationError, AssertionError, ValueError) as error:
-            raise WrongCall(f"the client refuses its settings: {plain(str(error))}") from error
+            raise WrongCall(f"invalid client settings: {plain(str(error))}") from error
         else:
             if failures and not getattr(options, "unreachable_named", True):
                 options.unreachable_named = True
@@ -252,11 +252,11 @@ def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None
         connection.sendall(API_VERSIONS + b"\r\n\r\n")
         received = connection.recv(64)
     if received.startswith(b"\x15\x03"):  # the header of a TLS alert
-        return "it takes TLS only: -X security.protocol=SSL or SASL_SSL"
+        return "it requires TLS: -X security.protocol=SSL or SASL_SSL"
     if received.startswith((b"HTTP/", b"<!DOCTYPE", b"<html")):
-        return "an HTTP server, no Kafka broker"
+        return "an HTTP server, not a Kafka broker"
     if tls and received[4:8] == bytes(4):  # the correlation id of the request
-        return "it takes no TLS: leave out -X security.protocol"
+        return "it does not use TLS: leave out -X security.protocol"
     return None
 
 

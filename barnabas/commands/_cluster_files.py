@@ -107,7 +107,7 @@ def _refuse_running(directory: str, node_id: int) -> None:
         with open(os.path.join(directory, str(node_id), ".lock"), "r+", encoding="utf-8") as file:
             if not _lock(file.fileno()):
                 raise WrongCall(
-                    f"broker {node_id} of {directory} runs already, as process {file.read().strip()}: stop it first"
+                    f"broker {node_id} of {directory} runs already as process {file.read().strip()}: stop it first"
                 )
     except FileNotFoundError:
         pass
@@ -139,7 +139,7 @@ def identity(directory: str, brokers: int) -> str:
         found = _read(path)
         if found is None and os.listdir(directory):
             raise WrongCall(
-                f"{directory} is not empty, and holds no {IDENTITY}, which says what cluster is in it: choose another "
+                f"{directory} is not empty and has no {IDENTITY}, the file that identifies a cluster: choose another "
                 "directory with --data-dir DIR"
             )
     except OSError as error:
@@ -147,9 +147,7 @@ def identity(directory: str, brokers: int) -> str:
     if found is None:
         return _new_id()
     if not (found.keys() >= {"cluster.id", "brokers"} and found["brokers"].isdecimal()):
-        raise WrongCall(
-            f"{path} does not say cluster.id and brokers: put it back as it was, or choose another directory"
-        )
+        raise WrongCall(f"{path} lacks cluster.id or brokers: restore it, or choose another directory")
     if found["brokers"] != str(brokers):
         known = int(found["brokers"])
         raise WrongCall(

@@ -38,7 +38,7 @@ def unescape(text: str) -> bytes:
             return bytes([int(code, 8 if octal else 10) & 0xFF])
         if code.isalpha() and code not in _ESCAPED:
             raise argparse.ArgumentTypeError(
-                rf"\{code.decode()} means nothing; there are \n \r \t \xNN \0NN \NNN, and \\ for a backslash"
+                rf"\{code.decode()} is not an escape; use \n \r \t \xNN \0NN \NNN, and \\ for a backslash"
             )
         return _ESCAPED.get(code, code)
 
@@ -66,9 +66,7 @@ def compile_format(text: str, null: bytes = b"") -> Formatter:
             parts.append(_constant(b"%"))
         elif verb:
             if verb[1:] not in tokens:
-                raise argparse.ArgumentTypeError(
-                    f"{verb!r} means nothing in a format; there are %{' %'.join(tokens)} and %%"
-                )
+                raise argparse.ArgumentTypeError(f"{verb!r} is not a format verb; use %{' %'.join(tokens)} and %%")
             parts.append(tokens[verb[1:]])
     return lambda record: b"".join([part(record) for part in parts])
 

@@ -42,7 +42,7 @@ def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group 
                 continue
         elif group.get("error"):
             why = plain(group["error"])
-            found[name] = "its coordinator does not serve it now" if why in ("", "None") else why
+            found[name] = "its coordinator is not available" if why in ("", "None") else why
             continue
         members = sorted(group["members"], key=lambda one: (str(one["client_id"]), str(one["member_id"])))
         found[name] = Group(name, group["group_state"], group["protocol_data"] or None, members)
@@ -56,9 +56,7 @@ def list_groups(client: KafkaAdminClient, brokers: Sequence[int]) -> list[dict[s
     try:
         groups: list[dict[str, Any]] = client.list_groups(broker_ids=brokers)
     except UnknownError as error:
-        raise CommandError(
-            "a broker cannot load the groups of some partitions of __consumer_offsets; its log says which and why"
-        ) from error
+        raise CommandError("a broker cannot load some partitions of __consumer_offsets; see its log") from error
     return groups
 
 
@@ -67,7 +65,7 @@ def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str 
     offsets = [topic for topic in topics if topic["name"] == OFFSETS and not topic["error_code"]]
     lost = [*without_leader(offsets), *(name for number in away for name in led_by(offsets, number))]
     partitions = f"{amount_of(len(lost), 'partition')} of {OFFSETS}"
-    return f"the groups of {partitions} are not known: no coordinator of them answers" if lost else None
+    return f"the groups of {partitions} are unknown: no coordinator answers" if lost else None
 
 
 def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:

@@ -20,7 +20,7 @@ def add_target(parser: argparse.ArgumentParser, *, files: bool = True) -> None:
     kinds = "the directory of a partition, or a data directory"
     parser.add_argument("paths", nargs="+", metavar="PATH", help=f"a file, {kinds}" if files else kinds)
     parser.add_argument(
-        "-t", "--topic", dest="log_topic", metavar="TOPIC", help="of a data directory, the logs of this topic"
+        "-t", "--topic", dest="log_topic", metavar="TOPIC", help="in a data directory, only the logs of this topic"
     )
     parser.add_argument("-p", "--partition", type=number, help="with --topic, this partition")
 
@@ -28,7 +28,7 @@ def add_target(parser: argparse.ArgumentParser, *, files: bool = True) -> None:
 def hand_over(options: argparse.Namespace, **more: object) -> int:
     """Become the server's program with this request; does not return."""
     if options.partition is not None and options.log_topic is None:
-        raise WrongCall("--partition belongs to --topic")
+        raise WrongCall("--partition requires --topic")
     if not all(options.paths):
         raise WrongCall("a PATH is empty; for the working directory write .")
     request = {

@@ -177,20 +177,20 @@ def explain(error: Exception) -> str | None:
     if not isinstance(error, errors.KafkaError):
         return None
     if isinstance(error, errors.IncompatibleBrokerVersion):
-        return f"the broker does not serve what this needs ({plain(str(error))})"
+        return f"the broker does not support this request ({plain(str(error))})"
     if isinstance(error, errors.UnknownBrokerIdError):
         return f"there is no broker {plain(str(error))}"
     if isinstance(error, errors.UnknownError) and not error.args:
-        return "the broker could not do this; its log says why"
+        return "the broker failed to do this; see its log"
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
-        return f"the broker has stopped answering, or gives out an address that cannot be reached ({plain(str(error))})"
+        return f"the broker does not answer, or advertises an address that cannot be reached ({plain(str(error))})"
     text = plain(str(error))
     if isinstance(error, errors.BrokerResponseError) and " " not in text:  # the name of a topic, or nothing
         text = ": ".join(filter(None, (text, explain_code(error.errno))))
     if isinstance(error, errors.InvalidReplicationFactorError):
-        return f"{text} (are fewer brokers alive than default.replication.factor asks for?)"
+        return f"{text} (fewer live brokers than default.replication.factor?)"
     if isinstance(error, errors.RequestTimedOutError):
-        return f"{text}; `barnabas health` tells whether the controller answers"
+        return f"{text}; `barnabas health` shows whether the controller answers"
     return text
 
 

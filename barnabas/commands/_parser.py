@@ -31,7 +31,7 @@ COMMANDS = {
     "cluster": "show brokers, features, quorum and log directories",
     "config": "show and change settings of topics, brokers and groups",
     "log": "dump, verify and repair the files of a broker that is stopped",
-    "health": "say whether the cluster is well, or wait until it is",
+    "health": "check the health of the cluster, or wait until it is healthy",
     "completion": "print a script that completes commands in a shell",
 }
 

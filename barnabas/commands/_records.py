@@ -64,7 +64,7 @@ def from_json(line: bytes) -> NewRecord:
     if not isinstance(fields, dict):
         raise CommandError("a record is a JSON object")
     if "value" not in fields and "payload" not in fields:  # a slip must not become a tombstone
-        raise CommandError("it has no value; write null for a tombstone")
+        raise CommandError("it has no value; use null for a tombstone")
     return NewRecord(
         key=_decode(fields.get("key"), "key"),
         value=_decode(fields.get("value", fields.get("payload")), "value"),

@@ -168,7 +168,7 @@ class Sender:
             why = "; ".join(self._why.values()) or f"no broker returned a producer id ({why})"
         elif isinstance(first, MessageSizeTooLargeError):
             # A producer with idempotence fails the records behind with the same error.
-            behind = "; those after it in its partition are given up with it" if number > 1 else ""
+            behind = "; later records of its partition failed with it" if number > 1 else ""
             why = f"record {self._too_large[0]:,} is too large ({why}){behind}"
         return CommandError(f"{records} not acknowledged: {why}")
 

@@ -27,7 +27,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise WrongCall(f"{pattern!r} is no regular expression: {error}") from error
+        raise WrongCall(f"{pattern!r} is not a regular expression:  {error}") from error
 
 
 def choose(client: KafkaAdminClient, names: Sequence[str], internal: bool = True) -> list[dict[str, Any]]:

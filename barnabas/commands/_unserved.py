@@ -72,15 +72,17 @@ def why_uncoordinated(options: argparse.Namespace) -> str:
     with suppress(CommandError, KafkaError), admin(options, request_timeout_ms=QUORUM_MS) as client:
         why = lost_controller(client)
     because = f": {why}" if why else ""
-    return f"no broker coordinates group {options.group}{because} (without --group, what has a leader is printed)"
+    return (
+        f"no broker coordinates group {options.group}{because} (without --group, partitions with a leader can be read)"
+    )
 
 
 def _not_served(partitions: list[str]) -> Unserved | None:
     if not partitions:
         return None
     return Unserved(
-        f"KAFKA_STORAGE_ERROR: {some(partitions)} cannot be served, since the log directory has failed or is full; "
-        "`barnabas health` tells more"
+        f"KAFKA_STORAGE_ERROR: {some(partitions)} cannot be served: the log directory has failed or is full; "
+        "see `barnabas health`"
     )
 
 

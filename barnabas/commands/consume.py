@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GIVE_UP_S = 10.0
 """How long `--exit` waits for records up to the end where they cannot be read."""
 
-REBALANCING = "it rebalances until each member has rejoined, or the session of one that is gone has timed out"
+REBALANCING = "it rebalances until every member has rejoined or the session of a missing one has expired"
 
 EXAMPLES = r"""
   barnabas consume orders                              from the start, and whatever comes
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("-O", "--print-offset", action="store_true", help="print the offset before the key")
     how.add_argument("-Z", "--null", action="store_true", help="print NULL for null keys and values")
     how.add_argument("-u", "--unbuffered", action="store_true", help="write each record out at once")
-    how.add_argument("-q", "--quiet", action="store_true", help="show no progress, not on a terminal either")
+    how.add_argument("-q", "--quiet", action="store_true", help="show no progress, even on a terminal")
     add_broker_options(parser)
 
 
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     if options.group:
         _check_group(options, where)
     elif where.first.kind == "committed":
-        raise WrongCall("--offset stored: say of which --group")
+        raise WrongCall("--offset stored requires --group")
     with consumer(options, **_settings(options, where)) as client:
         silence = Silence(options, client, client._cluster)
         try:
@@ -164,18 +164,16 @@ def _check_settings(options: argparse.Namespace) -> None:
         if spelled == "group.id":
             raise WrongCall(f"-X {name}={value}: write the group as -g {value}")
         if spelled == "auto.offset.reset" and not options.group:
-            raise WrongCall(
-                f"-X {name}={value}: without --group, --offset says where to begin: write -o start or -o end"
-            )
+            raise WrongCall(f"-X {name}={value}: it has no effect without --group: use -o start or -o end")
 
 
 def _check_group(options: argparse.Namespace, where: _offsets.Range) -> None:
     if options.partition is not None:
-        raise WrongCall("--group chooses its partitions itself: leave out --partition")
+        raise WrongCall("--group assigns the partitions: leave out --partition")
     if where.stop or where.first.kind not in ("start", "end", "committed"):
         raise WrongCall(
-            "--group goes on where it stopped; --offset start or end says where it begins at first "
-            "(`barnabas group seek` moves it)"
+            "--group starts at its committed offsets; --offset start or end applies where there are none "
+            "(`barnabas group seek` changes them)"
         )
 
 

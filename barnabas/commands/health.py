@@ -71,11 +71,11 @@ class Finding(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
-    parser.add_argument("-w", "--watch", action="store_true", help="go on, and print whenever something changes")
+    parser.add_argument("-w", "--watch", action="store_true", help="keep checking, and print each change")
     parser.add_argument(
-        "-e", "--exit-when-healthy", action="store_true", help="wait until the cluster is well, then end with 0"
+        "-e", "--exit-when-healthy", action="store_true", help="wait until the cluster is healthy, then exit with 0"
     )
-    parser.add_argument("--give-up", type=seconds, metavar="SECONDS", help="wait no longer than this, end with 1")
+    parser.add_argument("--give-up", type=seconds, metavar="SECONDS", help="wait no longer than this, then exit with 1")
     parser.add_argument(
         "--interval", type=seconds, default=INTERVAL_S, metavar="SECONDS", help="between checks (default: %(default)s)"
     )
@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Check once, or until interrupted, healthy, or out of time."""
     if options.give_up is not None and not (options.exit_when_healthy or options.watch):
-        raise WrongCall("--give-up belongs to --exit-when-healthy or --watch: without them there is one check")
+        raise WrongCall("--give-up requires --exit-when-healthy or --watch")
     deadline = None if options.give_up is None else time.monotonic() + options.give_up
     last: list[Check] | None = None
     try:
@@ -157,7 +157,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
                 time.sleep(NEW_LEADER_S)
                 quorum = describe_quorum(client)
     except CommandError as error:
-        stale = ["not known: no controller answers, and the metadata may be out of date"]
+        stale = ["unknown: no controller answers, and the metadata may be out of date"]
         yield Finding("controller", [str(error)], known=False)
     else:
         leader = quorum["leader"]

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-z", "--compression", choices=CODECS, default="none", help="default: none")
     parser.add_argument("-a", "--acks", choices=("0", "1", "all", "-1"), default="all", help="default: all")
     parser.add_argument(
-        "-q", "--quiet", action="store_true", help="show no progress and no count at the end, not on a terminal either"
+        "-q", "--quiet", action="store_true", help="show no progress and no final count, even on a terminal"
     )
     add_broker_options(parser)
 
@@ -132,5 +132,5 @@ def _record(message: bytes, options: argparse.Namespace) -> NewRecord:
 
 def _named(topic: str | None) -> str:
     if topic is None:
-        raise CommandError("it names no topic, nor does the command line")
+        raise CommandError("no topic in the record or on the command line")
     return topic

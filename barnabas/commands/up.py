@@ -219,19 +219,17 @@ def _say_ended(command: str, broker: Broker, others: int) -> None:
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     said = f"broker {broker.node.node_id} (process {broker.process.pid}) {how}"
     if broker.ready and not others:
-        said += "; none of those that were started here is left"
+        said += "; no broker that was started here is left"
     elif broker.ready:
         again = shlex.join(["barnabas", "serve", "--config", broker.node.settings_file])
-        said += f"; the others go on. To start it again: {again}"
+        said += f"; the others keep running. To restart it: {again}"
     complain(command, said)
 
 
 def _brokers(text: str) -> int:
     number = positive(text)
     if number > MOST_BROKERS:
-        raise argparse.ArgumentTypeError(
-            f"{number} brokers, each of them a process, are too many: {MOST_BROKERS} at most"
-        )
+        raise argparse.ArgumentTypeError(f"{number} brokers are too many: {MOST_BROKERS} at most")
     return number
 
 
@@ -252,7 +250,7 @@ def _topic(text: str) -> tuple[str, int | None]:
     name, partitions = new_topic(text)
     if name in (".", "..") or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
         raise argparse.ArgumentTypeError(
-            f"{name!r} is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, ., _ and - make one"
+            f"{name!r} is not a valid topic name: 1 to 249 characters of a-z, A-Z, 0-9, ., _ and -"
         )
     return name, partitions
 
@@ -263,7 +261,7 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not key:
         raise argparse.ArgumentTypeError(f"{text!r}: write it as KEY=VALUE")
     if key in OURS:
-        raise argparse.ArgumentTypeError(f"{key} is not the same for all brokers, and is set for each")
+        raise argparse.ArgumentTypeError(f"{key} differs between brokers and cannot be set for all")
     return key, value.strip()
 
 

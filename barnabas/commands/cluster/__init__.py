@@ -3,8 +3,8 @@
 DEFAULT = "info"
 SUBCOMMANDS = {
     "info": "show brokers, controller, features and partitions (what `barnabas cluster` does; --watch goes on)",
-    "quorum": "show who votes on metadata, and how far each has got",
-    "log-dirs": "show how much lies in which directory",
+    "quorum": "show the voters of the metadata quorum, and their log ends",
+    "log-dirs": "show the log directories and their sizes",
 }
 EXAMPLES = """
   barnabas cluster                          brokers, controllers and partitions

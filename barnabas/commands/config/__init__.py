@@ -6,7 +6,7 @@ What they are of is written KIND/NAME: topic/orders, broker/1, group/readers, cl
 
 SUBCOMMANDS = {
     "get": "print the value of settings",
-    "list": "list settings with where they are set, or what has any",
+    "list": "list settings and their sources, or the resources that have any",
     "set": "set settings, or add to lists and take from them",
     "reset": "set settings back to their defaults",
 }

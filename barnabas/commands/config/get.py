@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("name", nargs="+", metavar="SETTING")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say where it is set, and what it does")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show where it is set, and its documentation")
     add_json(parser)
     add_broker_options(parser)
 

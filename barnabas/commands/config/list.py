@@ -24,7 +24,7 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("resource", nargs="?", type=resource, metavar="KIND/NAME")
-    parser.add_argument("-a", "--all", action="store_true", help="list those that have their defaults too")
+    parser.add_argument("-a", "--all", action="store_true", help="list defaults too")
     add_json(parser)
     add_broker_options(parser)
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("name", nargs="*", metavar="SETTING")
-    parser.add_argument("-a", "--all", action="store_true", help="everything that is set for it")
+    parser.add_argument("-a", "--all", action="store_true", help="all settings that are set for it")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only show what would be reset")
     add_json(parser)
     add_broker_options(parser)

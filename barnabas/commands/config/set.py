@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("change", nargs="+", type=_change, metavar="SETTING=VALUE")
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether it could be done")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_json(parser)
     add_broker_options(parser)
 

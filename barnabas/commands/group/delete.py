@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-t", "--topic", action="append", metavar="TOPIC", help="keep the group; delete its offsets of this topic"
     )
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
     add_json(parser)
     add_broker_options(parser)
 

@@ -138,7 +138,7 @@ def _commit(client: KafkaAdminClient, group: str, offsets: dict[TopicPartition, 
         group, {one: OffsetAndMetadata(offset, "", None) for one, offset in offsets.items()}
     )
     if UnknownMemberIdError in answer.values():
-        raise CommandError(f"{group} has become active meanwhile: stop its consumers first")
+        raise CommandError(f"{group} has become active: stop its consumers first")
     return {one: explain_code(failure.errno) for one, failure in answer.items() if failure.errno}
 
 

@@ -7,7 +7,7 @@ choose.
 SUBCOMMANDS = {
     "dump": "print batches, records, indexes, snapshots and checkpoints",
     "verify": "check everything against its format and the rest; list what is wrong",
-    "repair": "say what would mend it, or do that",
+    "repair": "print what would repair it, or repair it",
 }
 EXAMPLES = """
   barnabas log dump data/orders-0/00000000000000000000.log

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--decoder",
         choices=("auto", "raw", "offsets", "transactions", "metadata"),
         default="auto",
-        help="what keys and values are (default: what the topic says)",
+        help="how to decode keys and values (default: by the topic)",
     )
     add_json(parser)
 

@@ -15,7 +15,7 @@ from barnabas.commands._log import add_target, hand_over
 from barnabas.commands._output import add_json
 
 EXAMPLES = """
-  barnabas log repair barnabas-data                       only say what would be done
+  barnabas log repair barnabas-data                       only print what would be done
   barnabas log repair barnabas-data -t letters -p 0 --execute
 """
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_target(parser, files=False)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--dry-run", action="store_true", help="only say what would be done (the default)")
+    which.add_argument("--dry-run", action="store_true", help="only print what would be done (the default)")
     which.add_argument("--execute", action="store_true", help="do it")
     add_json(parser)
 

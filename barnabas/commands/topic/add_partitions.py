@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options, named as rpk's users know them."""
     parser.add_argument("topic", nargs="+", metavar="NAME")
     parser.add_argument("-n", "--num", type=partition_count, required=True, metavar="N", help="how many more")
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether it could be done")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_json(parser)
     add_broker_options(parser)
 

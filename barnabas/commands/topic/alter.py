@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reset", action="append", default=[], metavar="NAME", help="set a setting back to its default"
     )
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether it could be done")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_json(parser)
     add_broker_options(parser)
 

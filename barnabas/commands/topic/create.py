@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="a setting of the topics"
     )
     parser.add_argument("--if-not-exists", action="store_true", help="a topic that exists is no error")
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say whether they could be created")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_json(parser)
     add_broker_options(parser)
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", nargs="+", metavar="NAME|^PATTERN")
     parser.add_argument("--if-exists", action="store_true", help="a topic that does not exist is no error")
     parser.add_argument("--force", action="store_true", help="delete internal topics too")
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
     add_json(parser)
     add_broker_options(parser)
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.force:
             for topic in there:
                 if topic["is_internal"]:
-                    report.failed(topic["name"], "an internal topic, which groups need; --force deletes it")
+                    report.failed(topic["name"], "an internal topic, used by groups; --force deletes it")
             there = [topic for topic in there if not topic["is_internal"]]
         if options.dry_run:
             for topic in there:

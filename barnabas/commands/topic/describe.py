@@ -35,7 +35,7 @@ COLUMNS = ("partition", "leader", "epoch", "replicas", "in_sync", "start", "end"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="*", metavar="NAME|^PATTERN", help="default: every topic")
-    parser.add_argument("-a", "--all", action="store_true", help="show settings that have their defaults too")
+    parser.add_argument("-a", "--all", action="store_true", help="show default settings too")
     add_json(parser)
     add_broker_options(parser)
 

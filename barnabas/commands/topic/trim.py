@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the first record to keep",
     )
     parser.add_argument("-p", "--partition", type=number, action="append", help="default: every partition")
-    parser.add_argument("-d", "--dry-run", action="store_true", help="only say what would be deleted")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
     add_json(parser)
     add_broker_options(parser)
 

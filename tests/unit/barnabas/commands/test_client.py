@@ -82,9 +82,9 @@ def test_an_address_that_does_not_answer_is_named_once_however_often_a_command_c
 @pytest.mark.parametrize(
     ("received", "said"),
     [
-        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0", "it takes no TLS: leave out -X security.protocol"),
-        (b"\x15\x03\x03\0\2\2\x46", "it takes TLS only: -X security.protocol=SSL or SASL_SSL"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server, no Kafka broker"),
+        (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0", "it does not use TLS: leave out -X security.protocol"),
+        (b"\x15\x03\x03\0\2\2\x46", "it requires TLS: -X security.protocol=SSL or SASL_SSL"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server, not a Kafka broker"),
         (b"SSH-2.0-x\r\n", None),
         (b"", None),
     ],

@@ -43,7 +43,7 @@ def test_commands_options_and_choices(
 
 
 def test_an_option_is_offered_with_what_it_does(call: Command) -> None:
-    assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly say what would be deleted\n"
+    assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly print what would be deleted\n"
 
 
 def test_what_an_option_does_is_told_as_help_tells_it(call: Command) -> None:

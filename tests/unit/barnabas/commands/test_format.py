@@ -45,7 +45,7 @@ def test_null_is_shown_as_one_says() -> None:
 
 @pytest.mark.parametrize("text", ["%q", "%", "a%"])
 def test_a_verb_that_there_is_not_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="means nothing in a format"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a format verb"):
         compile_format(text)
 
 
@@ -53,7 +53,7 @@ def test_a_verb_that_there_is_not_is_refused(text: str) -> None:
 def test_a_letter_that_is_no_escape_is_refused_with_those_that_are(text: str, named: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError) as refused:
         compile_format(text)
-    assert str(refused.value) == rf"{named} means nothing; there are \n \r \t \xNN \0NN \NNN, and \\ for a backslash"
+    assert str(refused.value) == rf"{named} is not an escape; use \n \r \t \xNN \0NN \NNN, and \\ for a backslash"
 
 
 @pytest.mark.parametrize(

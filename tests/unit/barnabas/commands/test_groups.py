@@ -25,7 +25,7 @@ def offsets(*leaders: int) -> list[dict[str, Any]]:
 
 
 def test_groups_whose_coordinator_does_not_answer_are_missing_from_a_list() -> None:
-    why = f"the groups of 2 partitions of {OFFSETS} are not known: no coordinator of them answers"
+    why = f"the groups of 2 partitions of {OFFSETS} are unknown: no coordinator answers"
     assert not_listed(offsets(1, 2, -1), away=[2]) == why
     assert not_listed(offsets(1, 1), away=[2]) is None
     assert not_listed([{"name": OFFSETS, "error_code": 3, "partitions": []}], away=[]) is None

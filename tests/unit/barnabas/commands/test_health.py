@@ -66,16 +66,16 @@ def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_
         assert why in broker.log.read_text()
         said = call("health", *place)
         assert said.status == 1
-        assert "coordinator  no   a broker cannot load the groups of some partitions" in said.out
+        assert "coordinator  no   a broker cannot load some partitions" in said.out
         described = call("group", "describe", "g", *place)
         assert described.status == 1
         assert f"g: The groups of {why}" in described.err
         listed = call("group", "list", *place)
         assert (listed.status, listed.out) == (1, "")
-        assert "cannot load the groups" in listed.err
+        assert "cannot load some partitions" in listed.err
         read = call("consume", "t", "-g", "g", "-c", "1", *place)
         assert read.status == 1
-        assert "the broker could not do this; its log says why" in read.err
+        assert "the broker failed to do this; see its log" in read.err
 
 
 class Controllers:
@@ -139,7 +139,7 @@ def test_a_controller_that_never_started_and_one_that_was_killed_are_named(
         monkeypatch.setattr(health, "LOOK_MS", 2000)
         controllers.kill(2)
         said = until("controller +no +no controller answers: it takes more than half of the nodes 1,2,3")
-        assert (said.status, bool(re.search("leaders +no +not known: no controller answers", said.out))) == (1, True)
+        assert (said.status, bool(re.search("leaders +no +unknown: no controller answers", said.out))) == (1, True)
 
 
 def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(
@@ -178,7 +178,7 @@ def test_a_broker_that_was_killed_is_not_reachable_once_it_is_fenced(call: Comma
 def test_a_time_to_give_up_needs_something_to_wait_for(call: Command) -> None:
     said = call("health", "--give-up", "3")
     assert (said.status, said.out) == (2, "")
-    assert "--give-up belongs to --exit-when-healthy or --watch" in said.err
+    assert "--give-up requires --exit-when-healthy or --watch" in said.err
 
 
 def test_a_cluster_without_topics_is_said_to_have_none(tmp_path: Path, call: Command) -> None:

@@ -115,11 +115,11 @@ def test_an_error_of_the_client_is_told_without_its_class() -> None:
 
 
 def test_what_the_broker_does_not_serve_is_told_so() -> None:
-    assert (explain(errors.IncompatibleBrokerVersion("X")) or "").startswith("the broker does not serve what this")
+    assert (explain(errors.IncompatibleBrokerVersion("X")) or "").startswith("the broker does not support this")
 
 
 def test_a_failure_that_the_broker_says_nothing_of_is_looked_up_in_its_log() -> None:
-    assert explain(errors.UnknownError()) == "the broker could not do this; its log says why"
+    assert explain(errors.UnknownError()) == "the broker failed to do this; see its log"
     assert explain(errors.UnknownError("the disk is gone")) == "the disk is gone"
 
 

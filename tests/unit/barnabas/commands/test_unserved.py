@@ -172,4 +172,4 @@ def test_a_group_that_no_broker_coordinates_is_told_of_with_the_way_to_read_with
     said = call("consume", "t", "-e", "-g", "g", "-b", halved.alive)
     assert (said.status, said.out) == (1, "")
     assert "barnabas consume: no broker coordinates group g: no controller answers" in said.err
-    assert said.err.endswith(" (without --group, what has a leader is printed)\n")
+    assert said.err.endswith(" (without --group, partitions with a leader can be read)\n")

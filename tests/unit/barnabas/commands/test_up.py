@@ -161,7 +161,7 @@ def test_when_no_broker_is_left_it_ends_with_1(up: Callable[..., Up]) -> None:
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
     assert running.end() == 1
-    assert "was ended by SIGKILL; none of those that were started here is left\n" in running.said
+    assert "was ended by SIGKILL; no broker that was started here is left\n" in running.said
 
 
 def test_brokers_go_with_a_parent_that_is_killed(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_directory_with_something_else_in_it_is_refused(call: Command, tmp_pat
     (tmp_path / "meta.properties").touch()
     said = call("up", "--data-dir", str(tmp_path))
     assert said.status == 2
-    assert f"{tmp_path} is not empty, and holds no cluster.properties" in said.err
+    assert f"{tmp_path} is not empty and has no cluster.properties" in said.err
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_a_directory_with_something_else_in_it_is_refused(call: Command, tmp_pat
     [
         (["--brokers", "0"], "'0' is not a number of at least 1"),
         (["--brokers", "-1"], "'-1' is not a number of at least 1"),
-        (["--brokers", "65"], "65 brokers, each of them a process, are too many: 64 at most"),
+        (["--brokers", "65"], "65 brokers are too many: 64 at most"),
         (["--ready-fd", "999"], "'999' is not a descriptor that is open"),
         (["--ready-fd", "x"], "'x' is not a descriptor that is open"),
         (["--listen", "127.0.0.1"], "'127.0.0.1': write it as HOST:PORT"),
@@ -350,10 +350,10 @@ def test_a_directory_with_something_else_in_it_is_refused(call: Command, tmp_pat
         (["--listen", "192.0.2.1:9092"], "cannot listen on 192.0.2.1:9092: cannot assign requested address"),
         (["--listen", "no-such-host.invalid:1"], "cannot listen on no-such-host.invalid:1: "),
         (["-D", "num.partitions"], "'num.partitions': write it as KEY=VALUE"),
-        (["-D", "node.id=7"], "node.id is not the same for all brokers, and is set for each"),
+        (["-D", "node.id=7"], "node.id differs between brokers and cannot be set for all"),
         (["--topic", "t:0"], "'0' is not a number of at least 1"),
-        (["--topic", "a b"], "'a b' is no name of a topic: 1 to 249 of the characters a-z, A-Z, 0-9, ., _ and -"),
-        (["--topic", ".."], "'..' is no name of a topic"),
+        (["--topic", "a b"], "'a b' is not a valid topic name: 1 to 249 characters of a-z, A-Z, 0-9, ., _ and -"),
+        (["--topic", ".."], "'..' is not a valid topic name"),
         (["--ephemeral", "--data-dir", "x"], "--data-dir: not allowed with argument --ephemeral"),
         (["--data-dir", "/dev/null/x"], "/dev/null/x"),
     ],

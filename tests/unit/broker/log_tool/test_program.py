@@ -102,7 +102,7 @@ def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
         ("../etc", {"topic": "dbus"}, NO_DATA_DIRECTORY),
         ("", {"topic": "x"}, "has no log of x"),
         ("", {"topic": "t0", "partition": 3}, "has no log of t0-3"),
-        ("t0-0", {"topic": "t0"}, "is the directory of one log"),
+        ("t0-0", {"topic": "t0"}, "is a log directory"),
         (f"{SEGMENT}.log", {"topic": "t0"}, "is a file"),
         ("", {"offsets": "x"}, "expected FROM:TO"),
         ("", {"offsets": "9:9"}, "empty range from 9 to 9"),

@@ -105,7 +105,7 @@ def test_a_full_disk_is_told_in_one_line(place: Path) -> None:
 
 def test_a_partition_belongs_to_a_topic(call: Command) -> None:
     said = call("log", "dump", "data", "-p", "1")
-    assert (said.status, said.err) == (2, "barnabas log dump: --partition belongs to --topic\n")
+    assert (said.status, said.err) == (2, "barnabas log dump: --partition requires --topic\n")
 
 
 def test_a_repair_is_either_tried_or_done(call: Command) -> None:

@@ -20,7 +20,7 @@ def test_an_internal_topic_is_deleted_by_force_only(barnabas: Command, topic: st
     assert barnabas("produce", topic, stdin=b"a\n").status == 0
     assert barnabas("consume", topic, "-g", topic, "-c", "1").out == "a\n"
     name = "__consumer_offsets"
-    why = "an internal topic, which groups need; --force deletes it"
+    why = "an internal topic, used by groups; --force deletes it"
     assert barnabas("topic", "delete", name) == (1, "", f"barnabas topic delete: {name}: {why}\n")
     assert barnabas("topic", "delete", name, "--dry-run").status == 1
     assert barnabas("topic", "delete", name, "--dry-run", "--force").out.startswith(f"would delete {name}: ")

@@ -39,7 +39,7 @@ def test_programs_get_json(barnabas: Command, topic: str) -> None:
 def test_a_pattern_that_is_none_is_a_wrong_call(barnabas: Command) -> None:
     status, _, err = barnabas("topic", "list", "^(")
     assert status == 2
-    assert "is no regular expression" in err
+    assert "is not a regular expression" in err
 
 
 def test_a_topic_that_does_not_exist_is_named_without_a_table(barnabas: Command) -> None:
