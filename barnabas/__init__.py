@@ -1,3 +1,3 @@
-"""Barnabas: a Kafka broker in pure Python, for people who would rather not start a JVM."""
+"""Barnabas: a Kafka broker in pure Python."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
-"""The `barnabas` command: `serve` becomes the broker, `log` reads its files, every other command talks to one.
+"""The `barnabas` command: `serve` becomes the broker, `log` reads its files, the other commands are Kafka clients.
 
-`serve` replaces this process by the server's program without importing anything else, because start-up time is a
-feature. The other commands import kafka-python when they run, never for `--help`.
+`serve` replaces this process by the server's program without importing anything else, for a short start-up. The other
+commands import kafka-python when they run, never for `--help`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run one command and return its exit status."""
+    """Run a command and return its exit status."""
     try:
         try:
             return _run()
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
-    except KeyboardInterrupt:  # during the imports; later each command has its own way to end
+    except KeyboardInterrupt:  # during the imports; later the commands handle it
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader of our output is gone
+    except BrokenPipeError:  # the reader of our output has exited
         _forget_output()
         return 0
     except OSError as error:
@@ -51,12 +51,12 @@ def main() -> int:
 
 
 def _forget_output() -> None:
-    """Drop what is still to be written, which the interpreter would try again at its end."""
+    """Discard buffered output: the interpreter would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(text: str, *, error: bool = False) -> None:
-    """Write to standard output or error, which is None if the caller has closed it."""
+    """Write to standard output or error; do nothing if the caller has closed it."""
     stream = sys.stderr if error else sys.stdout
     if stream is not None:
         stream.write(text)
@@ -80,7 +80,7 @@ def _run() -> int:
         from barnabas.commands import run
 
         return run(arguments)
-    if command == "complete":  # what the scripts of `completion` call
+    if command == "complete":  # called by the scripts of `completion`
         from barnabas.commands._complete import complete
 
         return complete(arguments[1:])
@@ -93,7 +93,7 @@ def _run() -> int:
 
 
 def _serve(arguments: list[str]) -> int:
-    """Become the server's program; signals and standard streams stay as they are."""
+    """Replace this process by the server's program; signals and standard streams stay as they are."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         from barnabas.commands import open_closed_streams
 
@@ -103,7 +103,7 @@ def _serve(arguments: list[str]) -> int:
 
         from barnabas._ephemeral import make_directory
 
-        # Without a shell, the broker makes its directory itself, and deletes it unless it is killed.
+        # On OSError (no shell) the broker makes its directory itself, and deletes it unless it is killed.
         with suppress(OSError):
             path, keeping, _ = make_directory()
             os.set_inheritable(keeping, True)

@@ -1,8 +1,8 @@
-"""What the parser of `barnabas serve` and those of the other commands have in common.
+"""Argument parsing shared by `barnabas serve` and the other commands.
 
-The server imports this module, and may import no other of this package than this and `barnabas` itself: it is small,
-and imports nothing that a start does not need anyway. Nothing here can lie in the server's packages, which a user's
-process never imports.
+The server imports this module; besides it, the server may import only `barnabas` itself from this package. It is small,
+and imports nothing that start-up does not need anyway. It cannot be in the server's packages: a user's process never
+imports those.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that lists the values that an option may have where it gets another."""
+    """A parser that lists an option's valid values in the error about an invalid one."""
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:
@@ -21,7 +21,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the texts are written, with the options' values named once."""
+    """Help as wide as its texts, with each option's value named once."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=32, width=110)
@@ -34,9 +34,9 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 def unknown_arguments(parser: argparse.ArgumentParser, left: Sequence[str], elsewhere: Mapping[str, str] = {}) -> str:
-    """Return the complaint about arguments that the parser does not know; at least one is `left`.
+    """Return the error for arguments that the parser does not know; `left` has at least one.
 
-    `elsewhere` has options of other programs, each with what it is here.
+    `elsewhere` maps options of other programs to the options that replace them here.
     """
     options = [word.partition("=")[0] for word in left if word.startswith("-")]
     if not options:
@@ -46,13 +46,13 @@ def unknown_arguments(parser: argparse.ArgumentParser, left: Sequence[str], else
         return f"{complaint}; write {elsewhere[options[0]]}"
     if not options[0].startswith("--"):
         return complaint
-    # Hidden options can be written, but are not suggested.
+    # Hidden options are not suggested.
     shown = (action for action in parser._actions if action.help != argparse.SUPPRESS)
     return complaint + did_you_mean(options[0], [name for action in shown for name in action.option_strings])
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names what is written most like a word; nothing if nothing is."""
+    """Return "; did you mean X?" for the known word closest to `word`, or "" if none is close."""
     from difflib import get_close_matches  # only where something is wrong
 
     close = get_close_matches(word, list(known), n=1)

@@ -1,8 +1,7 @@
-"""A temporary data directory that is deleted when its last process has ended, in whatever way.
+"""A temporary data directory that is deleted when its last process has exited, even if it was killed.
 
-A process that is killed deletes nothing. So a shell waits for the end of a pipe, and deletes the directory then. All
-processes that use the directory hold the other end: the brokers of a `barnabas up` that is killed run until they have
-stopped in order.
+A killed process deletes nothing, so a shell waits for EOF on a pipe and then deletes the directory. Every process that
+uses the directory holds the write end: the brokers of a killed `barnabas up` keep it until they have stopped in order.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ DELETE_AT_END_OF_INPUT = 'read -r end; rm -rf -- "$0"'
 def make_directory() -> tuple[str, int, subprocess.Popen[bytes]]:
     """Return the path of a new directory, the descriptor that keeps it, and the process that will delete it.
 
-    OSError, and nothing is left behind, if it cannot be made or there is no shell.
+    OSError if the directory or the shell cannot be started; nothing is left behind.
     """
     path = mkdtemp(prefix="barnabas-")
     try:
         read, write = os.pipe()
         try:
-            watching = subprocess.Popen(  # noqa: S603 - a fixed script, and a path that was made here
+            watching = subprocess.Popen(  # noqa: S603 - a fixed script, and a path made here
                 [SHELL, "-c", DELETE_AT_END_OF_INPUT, path],
                 cwd="/",
                 stdin=read,
@@ -48,7 +47,7 @@ def make_directory() -> tuple[str, int, subprocess.Popen[bytes]]:
 
 @contextmanager
 def temporary_directory() -> Iterator[tuple[str, int]]:
-    """Yield the path of a new directory, and a descriptor: it is kept while any process holds that."""
+    """Yield the path of a new directory, and a descriptor: the directory exists while a process holds it."""
     path, keeping, watching = make_directory()
     with watching:
         try:

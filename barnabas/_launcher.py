@@ -1,8 +1,8 @@
-"""Run one of the server's programs with its own packages first on `sys.path`: LAUNCHER (serve | log | complete) ...
+"""Run a program of the server with its packages first on `sys.path`: LAUNCHER (serve | log | complete) ...
 
-Executed by path (never imported), so that nothing named `broker` or `storage` has to be importable in a user's
-environment, and a user's module of such a name never reaches the broker. In the wheel the server's packages lie in
-`_server/` beside this file; in a checkout they are the folders of the repository's root.
+Executed by path, never imported: a user's environment needs no importable `broker` or `storage`, and a user's module of
+such a name never reaches the broker. In the wheel the server's packages are in `_server/` beside this file; in a
+checkout they are the folders at the repository's root.
 """
 
 import os.path
@@ -11,12 +11,12 @@ import sys
 if __name__ == "__main__":
     import _signal  # type: ignore[import-not-found]  # built in; `signal` imports enum first
 
-    # A Ctrl-C during the imports ends the process as a signal does, not with a traceback. `barnabas serve` blocks it
-    # until here.
+    # Ctrl-C during the imports ends the process by the signal, without a traceback. `barnabas serve` blocks it until
+    # here.
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
-    # Where the caller has closed a standard stream, no file or socket may get its descriptor: libuv aborts over that.
+    # Reopen closed standard streams: libuv aborts if a file or socket gets descriptor 0, 1 or 2.
     for _name, _mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, _name) is None:
             setattr(sys, _name, open(os.devnull, _mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
@@ -28,7 +28,7 @@ _root = _installed if os.path.isdir(_installed) else os.path.dirname(_here)
 if sys.flags.safe_path:
     sys.path.insert(0, _root)
 else:
-    sys.path[0] = _root  # in place of this folder, whose modules belong to the user's side
+    sys.path[0] = _root  # replaces this folder, whose modules are not the server's
 
 if sys.argv[1:2] == ["log"]:
     from broker.log_tool.program import main
@@ -39,5 +39,5 @@ else:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["serve"]:
-        del sys.argv[1]  # the options of `serve` follow, whatever they are
+        del sys.argv[1]  # leaves the options of `serve`
     sys.exit(main())

@@ -1,1 +1,1 @@
-"""PySpark pipelines over the standard Kafka source; they know a broker only by its address."""
+"""PySpark pipelines over Spark's standard Kafka source; they use a broker only by its address."""

@@ -1,4 +1,4 @@
-"""The demo's oracle: the job's aggregation once more, in plain Python from the CSV files."""
+"""The demo's oracle: the job's aggregation computed in plain Python from the CSV files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Window = tuple[str, str, str]
 
 
 def expected(flights: Iterable[Row], planes: Iterable[Row]) -> dict[Window, list[int]]:
-    """Return what the job has to find: for each window the SUMS, in their order."""
+    """Return the expected result: the SUMS of each window, in order."""
     seats = {plane["tailnum"]: int(plane["seats"] or 0) for plane in planes}
     windows: dict[Window, list[int]] = {}
     for flight in flights:
@@ -40,7 +40,7 @@ def expected(flights: Iterable[Row], planes: Iterable[Row]) -> dict[Window, list
 
 
 def compare(parquet: DataFrame, topic: DataFrame) -> list[str]:
-    """Compare both outputs of the job with the oracle; returns complaints, none if all is well."""
+    """Return the differences of both outputs from the oracle; empty if they match."""
     wanted = expected(rows("flights"), rows("planes"))
     return [
         *_complaints("Parquet", wanted, _windows(parquet.toLocalIterator())),
@@ -49,7 +49,7 @@ def compare(parquet: DataFrame, topic: DataFrame) -> list[str]:
 
 
 def read_delays_topic(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Read `delays` as a table with the last record of each key, which at-least-once delivery asks of readers."""
+    """Return `delays` as a table with the last record of each key, as required by at-least-once delivery."""
     from pyspark.sql import functions as f
 
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "delays")

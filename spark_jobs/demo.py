@@ -1,8 +1,8 @@
-"""A year of flights through a broker and Spark: `make demo`, or `python -m spark_jobs.demo`.
+"""The demo: a year of flights through a broker and Spark. `make demo`, or `python -m spark_jobs.demo`.
 
-Starts a broker with its data under `demo-data/`, loads the reference tables, starts the streaming query, replays the
-year, and when the query has read everything prints a table and compares its results, row by row, with the same
-aggregation in plain Python. Started again it goes on where it stopped; `--reset` begins anew.
+It starts a broker with its data under `demo-data/`, loads the reference tables, starts the streaming query and replays
+the year. When the query has read everything, it prints a table and compares the results, row by row, with the same
+aggregation in plain Python. A restart continues where the last run stopped; `--reset` deletes its data first.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READY = "ready: "
-CLOSING_RECORDS = 3  # a batch closes windows by the watermark of the batch before it, so one may not be enough
+CLOSING_RECORDS = 3  # a batch closes windows by the previous batch's watermark, so one may not be enough
 
 
 def main() -> int:
     """Run the demo and return 0 if the sums match."""
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.demo", description=main.__doc__)
     parser.add_argument("--data", default="demo-data", metavar="DIR", help="default: %(default)s")
-    parser.add_argument("--reset", action="store_true", help="delete what an earlier run left, and begin anew")
+    parser.add_argument("--reset", action="store_true", help="delete the data of earlier runs first")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")
     options = parser.parse_args()
     if options.reset:
@@ -44,13 +44,13 @@ def main() -> int:
 
 @contextlib.contextmanager
 def running_broker(data_dir: str) -> Iterator[str]:
-    """Run `barnabas serve` on a free port for the length of a `with` block; yields its address."""
+    """Run `barnabas serve` on a free port during the block; yield its address."""
     command = [sys.executable, "-m", "barnabas", "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:  # noqa: S603 - our own program
         try:
             line = broker.stdout.readline() if broker.stdout else ""
             if not line.startswith(READY):
-                raise RuntimeError("the broker did not start; its message stands above")
+                raise RuntimeError("the broker did not start; see its message above")
             yield line.removeprefix(READY).strip()
         finally:
             broker.terminate()

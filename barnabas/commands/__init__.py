@@ -1,12 +1,12 @@
-"""The commands that are Kafka clients, one module each; those with subcommands are packages.
+"""The commands that are Kafka clients, one module each; commands with subcommands are packages.
 
-Results go to standard output, errors to standard error; the exit status is 0 only if everything that was asked for
-happened. 2 means a wrong call. A signal ends each command in good order, and what it means depends on the command:
+Results go to standard output, errors to standard error. The exit status is 0 only if everything requested was done, and
+2 for an invalid command line. A signal ends each command in order:
 
-    SIGINT, SIGTERM    130 and 143; 0 where a command has no other end, as `consume` without --exit, or --watch
-    SIGHUP             129, since what was printed last may not have arrived
+    SIGINT, SIGTERM    130 and 143; 0 if the command has no other end, as `consume` without --exit, or --watch
+    SIGHUP             129: the last output may not have arrived
 
-How a command line is read is `_parser.py`.
+`_parser.py` parses the command line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Signalled(KeyboardInterrupt):
-    """A signal on which a consumer commits and leaves its group as it does on Ctrl-C."""
+    """A signal on which a consumer commits and leaves its group, as on Ctrl-C."""
 
     number = signal.SIGINT
 
@@ -38,13 +38,13 @@ class Terminated(Signalled):
 
 
 class HungUp(Signalled):
-    """SIGHUP: the terminal is closed, so no output may arrive any more."""
+    """SIGHUP: the terminal is closed, output may be lost."""
 
     number = signal.SIGHUP
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command that these words begin with, and return its exit status."""
+    """Run the command that `words` starts with, and return its exit status."""
     found = find(words)
     if found.is_group and found.rest[:1] == ["help"]:
         found = find([words[0], *found.rest[1:], "--help"])
@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
         if isinstance(end, HungUp):
             _forget_closed_terminal()
         return 128 + (end.number if isinstance(end, Signalled) else signal.SIGINT)
-    except BrokenPipeError:  # the reader of our output (head, a pager) has seen enough
+    except BrokenPipeError:  # the reader of our output (head, a pager) has exited
         _forget_output()
         return 0
     except OSError as error:
@@ -89,12 +89,12 @@ def _fail(command: str, message: str, status: int) -> int:
 
 
 def _forget_output() -> None:
-    """Drop what is still to be written, which the interpreter would try again at its end."""
+    """Discard buffered output: the interpreter would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _forget_closed_terminal() -> None:
-    """Drop what a closed terminal does not take: the interpreter would fail on it at its end, with status 120."""
+    """Discard output to a closed terminal: the interpreter would fail on it at exit, with status 120."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -103,7 +103,7 @@ def _forget_closed_terminal() -> None:
 
 
 def open_closed_streams() -> None:
-    """Put /dev/null where the caller has closed a standard stream, so that no connection takes its place."""
+    """Open /dev/null for closed standard streams, so that no connection gets their descriptors."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
@@ -112,7 +112,7 @@ def open_closed_streams() -> None:
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
     before = {signal.SIGTERM: signal.signal(signal.SIGTERM, _terminate)}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup has it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, _hang_up)
     try:
         yield
@@ -126,6 +126,6 @@ def _terminate(_: int, __: FrameType | None) -> None:
 
 
 def _hang_up(number: int, _: FrameType | None) -> None:
-    # The kernel and the shell may each send one: the second must not interrupt the end in good order.
+    # The kernel and the shell may each send one: the second must not interrupt the shutdown.
     signal.signal(number, signal.SIG_IGN)
     raise HungUp

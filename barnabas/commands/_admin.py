@@ -1,7 +1,7 @@
-"""kafka-python's admin client, which asks another broker where one does not answer, and names those that do not.
+"""kafka-python's admin client with failover to another broker, and errors that name the unreachable ones.
 
-A broker that has died is listed in Metadata for some time, here as in Apache Kafka. kafka-python 3.0.12 asks any of
-those that are listed, and gives up with that one. Only what was never sent is sent to another.
+A dead broker stays in Metadata for some time, here as in Apache Kafka. kafka-python 3.0.12 picks any listed broker, and
+fails with it. Only a request that was never sent is sent to another broker.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ AWAY = (KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError)
 
 
 class Admin(KafkaAdminClient):  # type: ignore[misc]
-    """An admin client of a cluster of which some brokers may be away."""
+    """An admin client for a cluster in which brokers may be unreachable."""
 
     def __init__(self, **settings: Any) -> None:
-        """Connect, with settings as kafka-python has them."""
+        """Connect with kafka-python's settings."""
         super().__init__(**settings)
         self._reasons: dict[int | str, str] = {}
         self._send_to = self._manager.send
         self._manager.send = self._send
 
     def away(self) -> dict[int, str]:
-        """Return the brokers that are listed and do not answer, each with a sentence that says so."""
+        """Return the listed brokers that cannot be reached, each with its error message."""
         connecting = {number: self._manager.call_soon(self._connect, number) for number in self.listed()}
         found = {}
         for number, connected in connecting.items():
@@ -41,11 +41,11 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
         return found
 
     def listed(self) -> list[int]:
-        """Return the brokers that Metadata lists."""
+        """Return the brokers in Metadata."""
         return sorted(broker.node_id for broker in self._manager.cluster.brokers())
 
     def answering(self, away: Container[int] | None = None) -> list[int]:
-        """Return the brokers that answer; `away` are those that do not, where that has been looked up."""
+        """Return the reachable brokers; `away` are the others, if already known."""
         gone = self.away() if away is None else away
         return [number for number in self.listed() if number not in gone]
 
@@ -55,7 +55,7 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
         return await self._send_to(request, node_id=number, request_timeout_ms=request_timeout_ms)
 
     async def _any(self) -> int | str:
-        """Return a broker that answers; try each once."""
+        """Return a reachable broker; try each once."""
         failures: dict[int | str, str] = {}
         while True:
             number: int | str | None = self._manager.least_loaded_node()
@@ -74,13 +74,13 @@ class Admin(KafkaAdminClient):  # type: ignore[misc]
             await self._manager.get_connection(number, timeout_ms=self.config["bootstrap_timeout_ms"])
         except AWAY as error:
             broker = self._manager.cluster.broker_metadata(number)
-            if not isinstance(error, NodeNotReadyError):  # which says no more than that it failed a moment ago
+            if not isinstance(error, NodeNotReadyError):  # which means only that a recent attempt failed
                 self._reasons[number] = _reason(error)
             why = self._reasons.get(number, "no answer")
             raise CommandError(f"broker {number} cannot be reached at {broker.host}:{broker.port} ({why})") from error
 
     async def _refresh_controller_id(self, timeout_ms: float = 0) -> None:
-        """Name none, so that any broker is asked, for they hand on what is for the controller."""
+        """Set no controller, so that any broker is used: brokers forward requests for the controller."""
 
 
 def _reason(error: Exception) -> str:

@@ -1,20 +1,19 @@
-"""The brokers of `barnabas up` as processes: started, listened to, told to stop, one thing at a time.
+"""The broker processes of `barnabas up`: started, supervised and stopped by one select loop.
 
-    starting   until every broker is ready, and so lists all others in its metadata; one that ends before takes the
-               others with it
-    serving    a broker that ends is told of, and the others go on
-    stopping   all at the same time, so that nobody hands over partitions to those who are about to stop as well;
-               Ctrl-C kills them then
+    starting   until every broker is ready and has all others in its metadata; if one exits before that, the others are
+               stopped
+    serving    the exit of a broker is reported, the others keep running
+    stopping   all at the same time, so that no broker moves leadership to one that is about to stop too; Ctrl-C then
+               kills them
 
-A broker has the end of our pipe as its standard input, and stops when the other end is closed: by us, or by the system
-because this process is gone, however it went. It is in a process group of its own, for the terminal's Ctrl-C is for us
-to hand on.
+A broker's standard input is the read end of a pipe; it stops at EOF: when this process closes the write end, or has
+exited in whatever way. Each broker is in its own process group: this process handles the terminal's Ctrl-C for it.
 
 A broker's process gets two options of `barnabas serve` that its help does not show, because only a launcher uses them:
 
-    --socket=LISTENER=FD         descriptor FD, inherited, is a socket bound to the address of LISTENER; may be repeated
-    --start-group=TAG:BROKERS    print the ready line only when this broker's metadata has so many (BROKERS) brokers of
-                                 this start; TAG is the same 16 random hexadecimal digits for all of them
+    --socket=LISTENER=FD         descriptor FD, inherited, is a socket bound to the address of LISTENER; repeatable
+    --start-group=TAG:BROKERS    print the ready line only when this broker's metadata has BROKERS brokers of this
+                                 start; TAG is the same 16 random hexadecimal digits for all of them
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ STOPPING_S = 10.0
 HAD_TO_STOP = 1
 CANNOT_START = 2
 REFUSAL = "barnabas: "
-"""The begin of the line in which a broker's process says why it ends."""
+"""The prefix of the line with the reason why a broker's process exits."""
 FROM_ARGUMENTS = "-D "
-"""The begin of a refusal that concerns a setting which every broker gets on its command line."""
+"""The prefix of a reason that concerns a setting on every broker's command line."""
 
 Phase = Literal["starting", "serving", "stopping"]
 
 
 class Broker:
-    """One broker's process, which is its own from the moment that it is started with its sockets."""
+    """One broker's process; it owns its sockets once it is started."""
 
     def __init__(self, node: Node, arguments: Sequence[str], lifeline: int, inherited: Sequence[int]) -> None:
-        """Start it; `lifeline` is to be its standard input, `arguments` are further ones of `barnabas serve`.
+        """Start the process; `lifeline` becomes its standard input, `arguments` are added to `barnabas serve`.
 
-        The descriptors `inherited` are open in its process too.
+        The descriptors `inherited` are open in the process too.
         """
         sockets = {name: one.fileno() for name, one in node.sockets.items()}
         handed = [f"--socket={name}={descriptor}" for name, descriptor in sockets.items()]
@@ -74,18 +73,18 @@ class Broker:
             env=os.environ | {"BARNABAS_CONTAINER": ""},  # its settings are in the file
         )
         for one in node.sockets.values():
-            one.close()  # so that nothing is left at its ports once it is gone
+            one.close()  # frees its ports once the process has exited
         self.ready = False
-        self.explained = False  # why it ends has been printed without its number
+        self.explained = False  # the reason for its exit was reported by `on_refusal`
 
     @property
     def streams(self) -> list[IO[bytes]]:
-        """What it writes to: standard output, and its log."""
+        """Its standard output, and its log on standard error."""
         return [stream for stream in (self.process.stdout, self.process.stderr) if stream is not None]
 
 
 class Brokers:
-    """All of them. To be used in a `with` block, at whose end none of them is left."""
+    """All broker processes; a context manager at whose end none is left."""
 
     def __init__(
         self,
@@ -93,10 +92,10 @@ class Brokers:
         on_refusal: Callable[[str], None],
         inherited: Sequence[int] = (),
     ) -> None:
-        """`on_end` is called with each broker that ends before it is to, and with how many others are left.
+        """`on_end` is called with each broker that exits unexpectedly, and the number of brokers left.
 
-        `on_refusal` is called once with each reason for which brokers do not take the settings that all of them got.
-        For such a broker `on_end` is not called. The descriptors `inherited` stay open until the last one has ended.
+        `on_refusal` is called once per reason for which brokers refuse the common settings; `on_end` is not called for
+        them. The descriptors `inherited` stay open until the last broker has exited.
         """
         self._inherited = inherited
         self.phase: Phase = "starting"
@@ -115,7 +114,7 @@ class Brokers:
         self._selector.register(self._woken, selectors.EVENT_READ, self._signalled)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in stopping_signals():
-            self._handlers.append((number, signal.signal(number, lambda *_: None)))  # being woken is enough
+            self._handlers.append((number, signal.signal(number, lambda *_: None)))  # waking is enough
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +139,7 @@ class Brokers:
             self._selector.register(stream, selectors.EVENT_READ, partial(self._read, broker, stream, Lines(), take))
 
     def until_ready(self) -> bool:
-        """Wait until every broker serves; False if they are stopping instead."""
+        """Wait until every broker serves; return False if they are stopping instead."""
         while self.phase == "starting" and not all(broker.ready for broker in self.running.values()):
             self._turn()
         if self.phase == "starting":
@@ -154,13 +153,13 @@ class Brokers:
         return self.status
 
     def stop(self, status: int = 0) -> None:
-        """Have the brokers stop, and the exit status be this."""
+        """Stop the brokers; `until_ended` returns `status`."""
         if self.phase != "stopping":
             self.phase, self.status = "stopping", status
             os.close(self._held)
 
     def stop_at_end_of_input(self) -> None:
-        """Stop when standard input comes to its end; OSError if it is nothing that can be waited for."""
+        """Stop at EOF on standard input; OSError if it cannot be polled."""
         self._selector.register(0, selectors.EVENT_READ, self._read_input)
 
     def _read_input(self) -> None:
@@ -226,13 +225,13 @@ def stopping_signals() -> list[signal.Signals]:
 
 
 class Lines:
-    """Cuts lines out of what comes from a pipe."""
+    """Splits data from a pipe into lines."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def add(self, data: bytes) -> list[bytes]:
-        """Return the lines that are whole now; with no data, which is the end, what is left."""
+        """Return the complete lines; at EOF (no data), the rest."""
         *whole, self._rest = (self._rest + data).splitlines(keepends=True) or [b""]
         if self._rest.endswith(b"\n") or not data:
             whole, self._rest = [*whole, self._rest], b""

@@ -1,7 +1,7 @@
-"""Connections to a broker for the commands: kafka-python clients, made from the common options.
+"""Connections to brokers for the commands: kafka-python clients, made from the common options.
 
-kafka-python is imported when a command connects, never for `--help`. Where its API lacks something, `send` has it send
-the request itself. What `-X` may set, and by which names, is `_settings.py`.
+kafka-python is imported when a command connects, never for `--help`. `send` sends requests that its API lacks.
+`_settings.py` has the names and values of `-X`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ DEFAULT_PORT = 9092
 MAX_PORT = 65535
 DEFAULT_TIMEOUT_S = 2.0
 MAX_INT16, MAX_INT32, MAX_INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
-"""The largest numbers that requests have room for: of replicas, of partitions, of anything."""
+"""The largest values of the protocol's integers: replica counts, partitions and times, offsets."""
 MAX_DIGITS = len(str(MAX_INT64))
 MAX_SECONDS = MAX_INT32 // 1000  # requests have milliseconds
 # Size, API key 18 (ApiVersions), version 0, correlation id 0, no client id.
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 LOOK_MS = 5000
-"""How long a command that only looks at the cluster waits for a response: a lost majority is to be seen too."""
+"""Response timeout of commands that only describe the cluster: short, to report a lost majority soon."""
 
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
-    """Add what every command that talks to a broker has: where it is, and settings of the client."""
-    # Set by `connect` when it has named the addresses that do not answer: once, however many clients a command makes.
+    """Add the common options: the brokers' addresses, and client settings."""
+    # Set by `connect` once it has reported unreachable addresses: once per command, not per client.
     parser.set_defaults(unreachable_named=False)
     group = parser.add_argument_group("connection")
     group.add_argument(
@@ -77,17 +77,17 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def admin(options: argparse.Namespace, **own: Any) -> Iterator[Admin]:
-    """Connect an admin client for the length of a `with` block."""
+    """Connect an admin client; close it at the end of the block."""
     from barnabas.commands._admin import Admin
 
-    own.setdefault("reconnect_backoff_max_ms", 1000)  # who watches wants to see a broker come back
+    own.setdefault("reconnect_backoff_max_ms", 1000)  # so that --watch shows a recovered broker soon
     with closing(connect(Admin, options, **own)) as client:
         yield client
 
 
 @contextmanager
 def consumer(options: argparse.Namespace, **own: Any) -> Iterator[KafkaConsumer]:
-    """Connect a consumer for the length of a `with` block."""
+    """Connect a consumer; close it at the end of the block."""
     from kafka import KafkaConsumer
 
     with closing(connect(KafkaConsumer, options, **own)) as client:
@@ -95,14 +95,14 @@ def consumer(options: argparse.Namespace, **own: Any) -> Iterator[KafkaConsumer]
 
 
 def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
-    """Make a client of this kind at the first address that answers; say of each within the time-out why it does not.
+    """Return a client of this kind, connected to the first address that answers; CommandError if none does.
 
-    kafka-python would choose any of the addresses, and may run out of time with those that do not answer. `own` are
-    the command's settings, over which the user's `-X` goes.
+    kafka-python would choose any address, and may spend its timeout on unreachable ones. `own` are the command's
+    settings, which the user's `-X` overrides.
     """
     from kafka.errors import KafkaConfigurationError, KafkaTimeoutError, UnrecognizedBrokerVersion
 
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log is not what the user asked for
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log would mix with the output
     provide_zstd()
     from_file = read_settings(options.settings_file) if options.settings_file else []
     settings = Settings(from_file, options.settings)
@@ -139,13 +139,13 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
 
 
 def send(client: Any, request: Any, node: int | None = None) -> Any:
-    """Have a client send one request, and return the response: for what its API lacks."""
+    """Send one request through a client, and return the response: for requests that its API lacks."""
     return client._manager.run(lambda: client._manager.send(request, node_id=node))
 
 
 @contextmanager
 def closing(client: Any) -> Iterator[Any]:
-    """Close a client at the end of a block, whatever went wrong in it or goes wrong in closing."""
+    """Close a client at the end of the block; ignore Kafka errors in closing."""
     from kafka.errors import KafkaError
 
     try:
@@ -156,7 +156,7 @@ def closing(client: Any) -> Iterator[Any]:
 
 
 def pair(text: str) -> tuple[str, str]:
-    """Read the value of an option that is written as NAME=VALUE."""
+    """Parse NAME=VALUE."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise argparse.ArgumentTypeError(f"{text!r}: write it as NAME=VALUE")
@@ -164,7 +164,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def each_once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the values by their names; WrongCall if a name is given twice, for it would not be clear which holds."""
+    """Return the values by name; WrongCall if a name is repeated."""
     values = dict(pairs)
     for name in values:
         if sum(name == other for other, _ in pairs) > 1:
@@ -173,7 +173,7 @@ def each_once(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def positive(text: str, most: int = MAX_INT64) -> int:
-    """Read the value of an option that is a number of things, up to `most`."""
+    """Parse an integer from 1 to `most`."""
     if not (text.isascii() and text.isdecimal() and text.strip("0")):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     if len(text) > MAX_DIGITS or int(text) > most:
@@ -182,17 +182,17 @@ def positive(text: str, most: int = MAX_INT64) -> int:
 
 
 def partition_count(text: str) -> int:
-    """Read a number of partitions."""
+    """Parse a number of partitions."""
     return positive(text, MAX_INT32)
 
 
 def replica_count(text: str) -> int:
-    """Read a number of replicas."""
+    """Parse a number of replicas."""
     return positive(text, MAX_INT16)
 
 
 def number(text: str) -> int:
-    """Read the value of an option that is a whole number, as partitions have."""
+    """Parse an integer, such as a partition."""
     try:
         value = int(text)
     except ValueError:
@@ -203,7 +203,7 @@ def number(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Read the value of an option that is a time in seconds."""
+    """Parse a time in seconds."""
     try:
         value = float(text)
     except ValueError:
@@ -216,7 +216,7 @@ def seconds(text: str) -> float:
 
 
 def addresses(text: str) -> list[str]:
-    """Read addresses parted by commas; the port is Kafka's where none is given."""
+    """Parse comma-separated addresses; the default port is 9092."""
     return [_address(part.strip()) for part in text.split(",")]
 
 
@@ -232,7 +232,7 @@ def _address(text: str) -> str:
 
 
 def not_listening(address: str, timeout_s: float) -> str | None:
-    """Return why nothing can be reached at an address; kafka-python would try again until its time is over."""
+    """Return why an address cannot be connected to, else None; kafka-python would retry until its timeout."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
@@ -242,9 +242,9 @@ def not_listening(address: str, timeout_s: float) -> str | None:
 
 
 def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None:
-    """Return what kind of server answers a Kafka request at an address that is no broker's; None if it is unknown.
+    """Return what kind of server answered a Kafka request at an address without a broker; None if unknown.
 
-    With `tls`, a broker that answers without encryption is none either.
+    With `tls`, a broker that answers without encryption is reported too.
     """
     host, _, port = address.rpartition(":")
     received = b""
@@ -261,7 +261,7 @@ def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None
 
 
 def reason(error: OSError) -> str:
-    """Return why a connection was not made, in lower case."""
+    """Return why a connection failed, in lower case."""
     if isinstance(error, TimeoutError):
         return "timed out"
     return (error.strerror or str(error)).lower()

@@ -1,14 +1,14 @@
-"""The directory of a cluster that `barnabas up` runs, and the settings of each broker in it.
+"""The directory of a `barnabas up` cluster, and the settings of its brokers.
 
-    DIR/cluster.properties   the cluster's id, and how many brokers it has, which stay; the rest is written anew
-    DIR/N.properties         broker N's settings, for `barnabas serve --config` too
-    DIR/N/                   broker N's data, locked by N/.lock as long as it runs
+    DIR/cluster.properties   the cluster's id and number of brokers, which never change
+    DIR/N.properties         broker N's settings, for `barnabas serve --config` too; rewritten at each start
+    DIR/N/                   broker N's data, locked by N/.lock while it runs
 
-DIR itself is locked as long as `barnabas up` runs, and nothing is written before it is certain that this is the only
-one, and that no broker runs which was started by other means.
+DIR itself is locked while `barnabas up` runs. Nothing is written before it is certain that no other `barnabas up` uses
+DIR, and that none of its brokers runs, however it was started.
 
-The first brokers, at most three and an odd number, are controllers too. Where the others listen may change from one
-start to the next.
+The first brokers, an odd number of at most three, are controllers too. Their listeners' ports may change between
+starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_COPIES = 3
 CLIENTS = "PLAINTEXT"
 CONTROLLERS = "CONTROLLER"
 
-# What differs from broker to broker, or is the cluster's.
+# Settings that differ between brokers, or that identify the cluster.
 OURS = frozenset(
     {
         "advertised.listeners",
@@ -47,7 +47,7 @@ OURS = frozenset(
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """An address to listen on."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class Address(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One broker: where it is, and the sockets that it is to listen on, by its listeners' names."""
+    """One broker: its addresses, files, and bound sockets by listener name."""
 
     node_id: int
     address: Address
@@ -68,16 +68,16 @@ class Node(NamedTuple):
 
 
 def voter_count(brokers: int) -> int:
-    """Return how many of so many brokers vote: an odd number, for one more would need one more to agree."""
+    """Return how many of `brokers` vote: an odd number, as an even one tolerates no more failures."""
     most = min(brokers, MOST_VOTERS)
     return most - (most + 1) % 2
 
 
 @contextmanager
 def held(directory: str, brokers: int) -> Iterator[None]:
-    """Keep other clusters out of a directory, which is made for it, and gone again if nothing was put there.
+    """Lock the cluster's directory; create it, and remove it at the end if it is empty.
 
-    WrongCall if another `barnabas up` has it, or one of so many brokers runs there.
+    WrongCall if another `barnabas up` has locked it, or one of its brokers is running.
     """
     new = not os.path.isdir(directory)
     try:
@@ -130,9 +130,9 @@ def _unusable(directory: str, error: OSError) -> WrongCall:
 
 
 def identity(directory: str, brokers: int) -> str:
-    """Return the id of the cluster whose directory this is; a new one if that is empty.
+    """Return the cluster id of the directory, a new one if the directory is empty.
 
-    WrongCall if what is there is not the data of so many brokers.
+    WrongCall if the directory holds other files, or a cluster with another number of brokers.
     """
     path = os.path.join(directory, IDENTITY)
     try:
@@ -158,7 +158,7 @@ def identity(directory: str, brokers: int) -> str:
 
 
 def settings_of(node: Node, nodes: Sequence[Node], cluster_id: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a broker among these; the user's `own` go over what is only a default."""
+    """Return a broker's settings; the user's `own` override the defaults."""
     copies = min(len(nodes), MOST_COPIES)
     listeners = [f"{CLIENTS}://{node.address}"]
     if node.controller is not None:
@@ -180,18 +180,18 @@ def settings_of(node: Node, nodes: Sequence[Node], cluster_id: str, own: Mapping
 
 
 def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
-    """Make a directory that of this cluster; WrongCall if that is impossible."""
+    """Write the cluster's identity file; WrongCall if that fails."""
     _write(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
 
 
 def write_settings(node: Node, settings: Mapping[str, str]) -> None:
-    """Write the file of a broker's settings; WrongCall if that is impossible."""
+    """Write a broker's settings file; WrongCall if that fails."""
     _write(node.settings_file, settings)
 
 
 def _new_id() -> str:
     while (text := urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
-        pass  # it would look like an option
+        pass  # a leading "-" would look like an option
     return text
 
 
@@ -205,7 +205,7 @@ def _read(path: str) -> dict[str, str] | None:
 
 
 def _write(path: str, settings: Mapping[str, str]) -> None:
-    """Write a file of settings as a whole or not at all; WrongCall if that is impossible."""
+    """Write a settings file atomically and durably; WrongCall if that fails."""
     try:
         with open(f"{path}.tmp", "w", encoding="utf-8") as file:
             file.writelines(f"{name}={_escaped(value)}\n" for name, value in settings.items())

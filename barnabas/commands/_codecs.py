@@ -1,7 +1,7 @@
-"""zstd for kafka-python, from cramjam, which the broker uses too.
+"""zstd for kafka-python from cramjam, which the broker uses too.
 
-kafka-python takes zstd from the package zstandard, which takes 24 MB. `provide_zstd` gives it the two classes that it
-uses; where zstandard is installed, that is used.
+kafka-python's zstd needs the package zstandard, of 24 MB. `provide_zstd` replaces the two classes that it uses, unless
+zstandard is installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class ZstdCompressor:
     """The part of zstandard's class that kafka-python uses."""
 
     def compress(self, data: bytes) -> bytes:
-        """Return `data` as a frame."""
+        """Return `data` as a zstd frame."""
         from cramjam import zstd
 
         return bytes(zstd.compress(data))
@@ -25,14 +25,14 @@ class ZstdDecompressor:
     """The part of zstandard's class that kafka-python uses."""
 
     def stream_reader(self, source: BytesIO, read_across_frames: bool) -> AbstractContextManager[BytesIO]:  # noqa: ARG002
-        """Return a reader of what `source` holds, in all of its frames."""
+        """Return a reader of the decompressed frames in `source`."""
         from cramjam import zstd
 
         return nullcontext(BytesIO(bytes(zstd.decompress(source.read()))))
 
 
 def provide_zstd() -> None:
-    """Let kafka-python read and write zstd where zstandard is not installed."""
+    """Make kafka-python read and write zstd if zstandard is not installed."""
     import kafka.codec
 
     if kafka.codec.zstd is None:

@@ -1,8 +1,8 @@
-"""What may follow the words that have been typed: `barnabas complete WORD... TYPED`, called by the shells' scripts.
+"""Completion candidates: `barnabas complete WORD... TYPED`, called by the shell scripts of `completion`.
 
-It prints a candidate a line, after a tab what it is. The commands and options are those of the parsers themselves, so
-there is nothing else to keep in step. A broker is asked for topics and groups, and if it does not answer at once there
-are none: somebody is waiting for a key press.
+Print one candidate per line, followed by a tab and its description. Commands and options come from the parsers
+themselves. Topics and groups are queried from a broker with a timeout of `TIMEOUT_S`; if it fails there are none, as a
+user waits for the key press.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ Candidate = tuple[str, str]
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print what the last word may become."""
+    """Print the candidates for the last word."""
     *before, typed = words or [""]
     try:
         for text, about in candidates(before, typed):
             if text.startswith(typed):
                 sys.stdout.write(f"{text}\t{about}\n" if about else f"{text}\n")
-    except (Exception, SystemExit):  # whatever is wrong with half a line is not to be told in the middle of it
+    except (Exception, SystemExit):  # no error message in the middle of a half-typed line
         return 1
     return 0
 
 
 def candidates(before: Sequence[str], typed: str) -> Iterable[Candidate]:
-    """Return what may stand after the words before, not all of which begins with what is typed."""
+    """Return what may follow the words `before`; not all of it starts with `typed`."""
     if not before:
         return [("serve", "run a broker in the foreground"), *COMMANDS.items()]
     if before[0] == "serve":
@@ -44,7 +44,7 @@ def candidates(before: Sequence[str], typed: str) -> Iterable[Candidate]:
         return found.module.SUBCOMMANDS.items() if not found.rest else []
     parser = make_parser(found)
     offered: list[Candidate] = []
-    if len(before) == 1 and (group := find([before[0], "--help"])).is_group:  # one that has a default
+    if len(before) == 1 and (group := find([before[0], "--help"])).is_group:  # a group with a default subcommand
         offered += group.module.SUBCOMMANDS.items()
     options = {name: action for action in parser._actions for name in action.option_strings}
     previous = options.get(found.rest[-1]) if found.rest else None
@@ -64,7 +64,7 @@ def candidates(before: Sequence[str], typed: str) -> Iterable[Candidate]:
 def _positionals(
     parser: argparse.ArgumentParser, rest: Sequence[str], options: dict[str, argparse.Action]
 ) -> Iterator[argparse.Action]:
-    """Return the positional arguments that may still come."""
+    """Return the positional arguments that may still follow."""
     given = 0
     takes_value = False
     for word in rest:
@@ -81,7 +81,7 @@ def _positionals(
 
 
 def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate]:
-    """Return what an argument may be."""
+    """Return the possible values of an argument."""
     if action.choices:
         return [(str(choice), "") for choice in action.choices]
     if action.dest in ("change", "config", "define", "reset", "name"):
@@ -93,14 +93,14 @@ def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate
 
 
 def _serve(previous: str, typed: str) -> list[Candidate]:
-    """Return what may follow in `barnabas serve`, whose options are the server's."""
+    """Return the candidates for `barnabas serve`, whose options are the server's."""
     if typed.startswith("-D"):
         return [(f"-D{name}", about) for name, about in server_candidates("settings", "broker")]
     return server_candidates("options") if typed.startswith("-") else server_candidates("values", previous)
 
 
 def _kind_of_settings(action: argparse.Action, words: Sequence[str]) -> str:
-    """Return what the settings are of that an argument names."""
+    """Return the kind of resource whose settings an argument names."""
     if action.dest == "define":
         return "broker"
     kinds = (word.partition("/")[0] for word in words if "/" in word or word == "brokers")
@@ -108,7 +108,7 @@ def _kind_of_settings(action: argparse.Action, words: Sequence[str]) -> str:
 
 
 def server_candidates(*words: str) -> list[Candidate]:
-    """Return the candidates of the server's program, which knows the settings."""
+    """Return the candidates of the server's program, which has the settings' definitions."""
     launcher = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
     done = subprocess.run(  # noqa: S603 - our own program, no shell
         [sys.executable, launcher, "complete", *words], stdout=subprocess.PIPE, text=True, check=True, timeout=5
@@ -118,7 +118,7 @@ def server_candidates(*words: str) -> list[Candidate]:
 
 
 def _connection(words: Sequence[str]) -> argparse.Namespace:
-    """Return the options of the connection that are among the words."""
+    """Return the connection options among the words."""
     connection = argparse.ArgumentParser(add_help=False)
     from barnabas.commands._client import add_broker_options
 

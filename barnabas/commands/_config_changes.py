@@ -1,8 +1,8 @@
 """Old and new values of settings that a command changes.
 
-Where a resource sets no value, its default applies: for a topic or group the value of the brokers, for one broker the
-value of `brokers`, then that of its file, then Kafka's. DescribeConfigs lists these places as synonyms, except where
-the default is a setting in another unit: `log.retention.hours` for `retention.ms`, here and in Apache Kafka.
+A resource that sets no value has a default: a topic or group that of the brokers, one broker that of `brokers`, then
+that of its file, then Kafka's. DescribeConfigs lists these sources as synonyms, unless the default is a setting in
+another unit, as `log.retention.hours` for `retention.ms`, here and in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ OTHER_UNITS = {
     "log.roll.jitter.ms": ("log.roll.jitter.hours",),
     "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
 }
-"""The settings that apply, in this order, where a setting of brokers has no value."""
+"""The settings that apply, in this order, if a broker setting has no value."""
 BROKERS_NAMES = {
     "retention.ms": "log.retention.ms",
     "segment.ms": "log.roll.ms",
     "segment.jitter.ms": "log.roll.jitter.ms",
     "flush.ms": "log.flush.interval.ms",
 }
-"""The brokers' names of those settings of topics that default to them."""
+"""The broker settings that are the defaults of topic settings."""
 
 
 class Outcome(NamedTuple):
-    """The values of one setting before and after a change; None where there is none, or it is sensitive."""
+    """The values of one setting before and after a change; None if there is none or it is sensitive."""
 
     name: str
     before: str | None
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return "old -> new", with "(default)" after a reset; nothing if the value stays as it was."""
+        """Return "old -> new", with "(default)" after a reset; "" if the value is unchanged."""
         if self.to_default and not self.was_set:
             return NOT_SET
         if self.sensitive:
@@ -67,12 +67,12 @@ class Outcome(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Return what programs get."""
+        """Return the JSON object."""
         return {"name": self.name, "before": self.before, "after": self.after}
 
 
 def outcomes(client: Admin, of: str, changes: Sequence[Change], known: Mapping[str, Setting]) -> list[Outcome]:
-    """Return what each change does to a resource of which `known` are the settings."""
+    """Return the effect of each change on a resource with the settings `known`."""
     found: dict[str, Outcome] = {}
     for change in changes:
         setting = known.get(change.name)
@@ -81,7 +81,7 @@ def outcomes(client: Admin, of: str, changes: Sequence[Change], known: Mapping[s
             after = _default(client, of, setting) if setting else None
         else:
             after = _changed(change, before)
-        # Brokers call a setting that they do not know sensitive, and of no type.
+        # Brokers return an unknown setting as sensitive, with an unknown type.
         sensitive = setting is not None and setting.sensitive and setting.type != UNKNOWN_TYPE
         found[change.name] = Outcome(
             change.name,
@@ -100,12 +100,12 @@ def notes(found: Sequence[Outcome]) -> str:
 
 
 def is_set(of: str, setting: Setting) -> bool:
-    """Return whether the resource itself sets a value."""
+    """Return whether the resource itself sets the value."""
     return setting.source == of.partition("/")[0]
 
 
 def _value(client: Admin, of: str, setting: Setting) -> str | None:
-    """Return the value that applies now."""
+    """Return the value in effect."""
     of_one_broker = of == ALL_BROKERS and setting.source == "broker"
     if is_set(of, setting) or (setting.value is not None and not of_one_broker):
         return setting.value
@@ -113,7 +113,7 @@ def _value(client: Admin, of: str, setting: Setting) -> str | None:
 
 
 def _default(client: Admin, of: str, setting: Setting) -> str | None:
-    """Return the value that applies where the resource sets none."""
+    """Return the value in effect if the resource sets none."""
     if setting.sensitive:
         return None
     kind = of.partition("/")[0]
@@ -133,7 +133,7 @@ def _default(client: Admin, of: str, setting: Setting) -> str | None:
 
 
 def _in_unit_of(name: str, other: str, value: str | None) -> str | None:
-    """Return a value of the setting `other`; in ms if it is in hours or minutes and the setting `name` is in ms."""
+    """Return a value of the setting `other`; converted to ms if it is in hours or minutes and `name` is in ms."""
     unit_ms = UNITS_MS.get(other.rpartition(".")[2])
     if value is None or unit_ms is None or not name.endswith(".ms"):
         return value

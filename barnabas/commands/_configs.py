@@ -1,7 +1,7 @@
-"""Settings of topics, brokers and groups, as DescribeConfigs tells them and IncrementalAlterConfigs changes them.
+"""Settings of topics, brokers and groups: DescribeConfigs and IncrementalAlterConfigs.
 
-A resource is written KIND/NAME. `brokers` (without a name) is the cluster-wide default of all brokers. The requests
-are made here and sent by kafka-python: its own methods do not know that default, nor the documentation.
+A resource is written KIND/NAME. `brokers` (without a name) is the cluster-wide default of all brokers. The requests are
+made here and sent by kafka-python: its own methods support neither that default nor documentation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SOURCES = {
     7: "client-metrics",
     8: "group",
 }
-UNKNOWN_TYPE = "unknown"  # of a setting that the broker does not know
+UNKNOWN_TYPE = "unknown"  # the type of a setting that the broker does not know
 TYPES = (UNKNOWN_TYPE, "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
 OWN_SOURCES = (1, 2, 3, 4, 6, 7, 8)
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     type: str
     read_only: bool
     sensitive: bool
-    is_own: bool  # set somewhere for this resource, not inherited and not the default
+    is_own: bool  # set for this resource, neither inherited nor the default
     synonyms: list[dict[str, Any]]
     documentation: str | None
 
@@ -61,7 +61,7 @@ class Change(NamedTuple):
 
 
 def resource(text: str) -> str:
-    """Check what names a resource."""
+    """Return KIND/NAME or `brokers` if valid; ArgumentTypeError otherwise."""
     kind, slash, name = text.partition("/")
     if kind not in KINDS or (kind == "brokers") == bool(slash) or (slash and not name):
         listed = ", ".join(f"{kind}/NAME" for kind in KINDS if kind != "brokers")
@@ -74,7 +74,7 @@ def resource(text: str) -> str:
 def describe_configs(
     client: KafkaAdminClient, of: str, names: Sequence[str] | None = None, documentation: bool = False
 ) -> list[Setting]:
-    """Return the settings of a resource, in order of their names."""
+    """Return the settings of a resource, ordered by name."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
     kind, name, node = _address(of)
@@ -102,9 +102,9 @@ def topics_values(client: KafkaAdminClient, topics: Sequence[str], name: str) ->
 
 
 def known_settings(client: Admin, of: str) -> dict[str, Setting]:
-    """Return every setting of a resource that has a name there, by its name.
+    """Return every setting that the resource may have, by name.
 
-    Brokers describe of `brokers` only what is set; the other settings are those of a broker that answers.
+    DescribeConfigs of `brokers` returns only settings that are set; the others are those of a broker that answers.
     """
     described = {setting.name: setting for setting in describe_configs(client, of)}
     if of != ALL_BROKERS:
@@ -130,10 +130,10 @@ def describe_a_broker(client: Admin, names: Sequence[str] | None = None) -> list
 def alter_configs(
     client: Admin, of: str, changes: Sequence[Change], known: Mapping[str, Setting], dry_run: bool
 ) -> str | None:
-    """Change settings of a resource; return what went wrong, if anything.
+    """Change settings of a resource; return the error message, None if there is none.
 
-    A broker accepts the reset of a setting that it does not know. A mistyped name must be an error, so it is looked up
-    in `known`, the settings of the resource.
+    Brokers accept the reset of an unknown setting. A mistyped name must be an error, so it is looked up in `known`, the
+    settings of the resource.
     """
     from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
@@ -153,7 +153,7 @@ def alter_configs(
 
 
 def _address(of: str) -> tuple[int, str, int | None]:
-    """Return a resource's type, its name, and the broker to ask if that matters."""
+    """Return a resource's type, its name, and the broker that must get the request, if any."""
     kind, _, name = of.partition("/")
     return KINDS[kind], name, int(name) if kind in ("broker", "broker-logger") else None
 

@@ -7,8 +7,8 @@ r"""kcat's formats: `-f 'Topic %t [%p] at offset %o: key %k: %s\n'`, and the esc
 
     \n \r \t \\ \xNN \0NN (octal) \NNN (decimal) in between. %v is rpk's name for the value.
 
-A backslash before any other letter is an error, which kcat prints without the backslash; before a sign that is no
-letter, it stands for that sign, as in kcat. Everything is bytes: what a producer wrote comes out as it was.
+A backslash before any other letter is an error; kcat prints the letter. Before any other character it stands for that
+character, as in kcat. Formatting works on bytes: keys and values are printed as they were written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NULL = b"NULL"
 
 
 def unescape(text: str) -> bytes:
-    r"""Return the bytes that a text with \n, \t and \xNN stands for; ArgumentTypeError for \q, which is no escape."""
+    r"""Return the bytes of a text with escapes such as \n, \t and \xNN; ArgumentTypeError for an unknown escape."""
 
     def character(found: re.Match[bytes]) -> bytes:
         code = found[1]
@@ -42,20 +42,20 @@ def unescape(text: str) -> bytes:
             )
         return _ESCAPED.get(code, code)
 
-    # The command line is text only on its surface: bytes that are none come through as surrogates.
+    # Bytes of the command line that are not UTF-8 arrive as surrogates.
     return _ESCAPE.sub(character, text.encode("utf-8", "surrogateescape"))
 
 
 def check_escapes(text: str) -> str:
-    """Return a text as it is; ArgumentTypeError if it has an escape that there is not."""
+    """Return `text` unchanged; ArgumentTypeError if it has an unknown escape."""
     unescape(text)
     return text
 
 
 def compile_format(text: str, null: bytes = b"") -> Formatter:
-    """Return a function from a record to the bytes that the format makes of it.
+    """Return a function from a record to its formatted bytes.
 
-    `null` stands for keys and values that are null; kcat's `-Z` makes it NULL.
+    `null` replaces keys and values that are null; kcat's `-Z` makes it NULL.
     """
     tokens = _tokens(null)
     parts: list[Formatter] = []

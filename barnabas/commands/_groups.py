@@ -1,4 +1,4 @@
-"""Consumer groups as the commands see them: state, members, committed offsets, lag."""
+"""Consumer groups for the commands: state, members, committed offsets, lag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OFFSETS = "__consumer_offsets"
 
 
 class Group(NamedTuple):
-    """One group and those who are in it."""
+    """One group and its members."""
 
     name: str
     state: str
@@ -26,12 +26,12 @@ class Group(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """Whether anybody is in it."""
+        """Whether the group has members."""
         return self.state not in NOBODY
 
 
 def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group | str]:
-    """Describe groups in the order of their names; a group that there is not is a sentence that says so."""
+    """Return the groups in the order of `names`; an error message in place of one that cannot be described."""
     described = client.describe_groups(list(dict.fromkeys(names)))
     found: dict[str, Group | str] = {}
     for name in dict.fromkeys(names):
@@ -61,7 +61,7 @@ def list_groups(client: KafkaAdminClient, brokers: Sequence[int]) -> list[dict[s
 
 
 def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str | None:
-    """Return why groups are missing from `list_groups`: these topics, with brokers `away`; None if none are."""
+    """Return why groups are missing from `list_groups`, with the brokers `away`; None if none are."""
     offsets = [topic for topic in topics if topic["name"] == OFFSETS and not topic["error_code"]]
     lost = [*without_leader(offsets), *(name for number in away for name in led_by(offsets, number))]
     partitions = f"{amount_of(len(lost), 'partition')} of {OFFSETS}"
@@ -69,13 +69,13 @@ def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str 
 
 
 def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
-    """Return what a group has committed."""
+    """Return a group's committed offsets."""
     committed = client.list_group_offsets({group: None})[group]
     return {partition: entry.offset for partition, entry in sorted(committed.items()) if entry.offset >= 0}
 
 
 def lag_rows(client: KafkaAdminClient, group: Group) -> list[dict[str, Any]]:
-    """Return a row for each partition that a group reads or has read."""
+    """Return a row for each partition that the group is assigned or has committed."""
     committed = committed_offsets(client, group.name)
     owners = {partition: member for member in group.members for partition in assigned(member)}
     existing, gone = _existing(client, sorted({*committed, *owners}))
@@ -84,7 +84,7 @@ def lag_rows(client: KafkaAdminClient, group: Group) -> list[dict[str, Any]]:
     for partition in sorted({*committed, *owners}):
         offset, end = committed.get(partition), ends.get(partition)
         owner = owners.get(partition, {})
-        # Records that have been deleted since cannot be read any more: they are no lag.
+        # Deleted records cannot be read any more and do not count as lag.
         behind = None if offset is None or end is None else max(end - max(offset, starts[partition]), 0)
         rows.append(
             {
@@ -108,7 +108,7 @@ def assigned(member: dict[str, Any]) -> list[TopicPartition]:
     from kafka import TopicPartition
 
     assignment = member["member_assignment"]
-    if not isinstance(assignment, dict):  # a member that has no assignment yet, or not a consumer's
+    if not isinstance(assignment, dict):  # no assignment yet, or not a consumer's
         return []
     return [
         TopicPartition(entry["topic"], partition)
@@ -118,7 +118,7 @@ def assigned(member: dict[str, Any]) -> list[TopicPartition]:
 
 
 def refuse_active(group: Group) -> None:
-    """Raise a `CommandError` if anybody is in the group: it would go on committing its own offsets."""
+    """Raise `CommandError` if the group has members: they would go on committing their own offsets."""
     if group.is_active:
         raise CommandError(
             f"{group.name} is {group.state} with {amount_of(len(group.members), 'member')}: stop its consumers first"
@@ -128,7 +128,7 @@ def refuse_active(group: Group) -> None:
 def _existing(
     client: KafkaAdminClient, partitions: Sequence[TopicPartition]
 ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Part partitions into those that exist and those whose topic has been deleted."""
+    """Split partitions into existing ones and those of deleted topics."""
     if not partitions:
         return [], []
     there = {

@@ -1,4 +1,4 @@
-"""What `produce` reads: standard input or files, cut into messages at a delimiter, or each file as one message."""
+"""The input of `produce`: standard input or files, split into messages at a delimiter, or each file as one message."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ STANDARD_INPUT = "-"
 
 
 class Input:
-    """The messages of some files in their order, or of standard input if there are none.
+    """The messages of the files in order, or of standard input if there are none.
 
-    A delimiter at a file's end ends its last message, and does not begin another, empty one.
+    A delimiter at the end of a file ends its last message; it does not start an empty one.
     """
 
     def __init__(self, paths: Sequence[str], delimiter: bytes, whole: bool) -> None:
-        """Cut at `delimiter`, or not at all if `whole`."""
+        """Split at `delimiter`, or not at all if `whole`."""
         self.delimiter = delimiter
         self.number = 0
         self.name = "standard input"
@@ -33,7 +33,7 @@ class Input:
 
     @property
     def size_bytes(self) -> int | None:
-        """The size of everything, if it is known beforehand."""
+        """The total size, None if unknown."""
         try:
             found = [
                 os.fstat(sys.stdin.fileno()) if path == STANDARD_INPUT else os.stat(path)

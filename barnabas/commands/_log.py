@@ -1,7 +1,7 @@
-"""What the commands on files have in common: which files, and the server's program that reads them.
+"""Common parts of the `log` commands: which files, and starting the server's program that reads them.
 
-The files' formats are the server's, which is never imported here: `hand_over` replaces this process by the server's
-program, as `barnabas serve` does, and tells it what was asked for.
+The files' formats are in the server's packages, which are never imported here: `hand_over` replaces this process by the
+server's program, as `barnabas serve` does, and passes it the request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from barnabas.commands._output import WrongCall
 
 
 def add_target(parser: argparse.ArgumentParser, *, files: bool = True) -> None:
-    """Declare which files are meant."""
+    """Add the arguments that select files."""
     kinds = "the directory of a partition, or a data directory"
     parser.add_argument("paths", nargs="+", metavar="PATH", help=f"a file, {kinds}" if files else kinds)
     parser.add_argument(
@@ -26,7 +26,7 @@ def add_target(parser: argparse.ArgumentParser, *, files: bool = True) -> None:
 
 
 def hand_over(options: argparse.Namespace, **more: object) -> int:
-    """Become the server's program with this request; does not return."""
+    """Replace this process by the server's program with this request; does not return."""
     if options.partition is not None and options.log_topic is None:
         raise WrongCall("--partition requires --topic")
     if not all(options.paths):

@@ -1,7 +1,7 @@
-"""A member of a group whose rebalance lasts: how to keep kafka-python joining, and how to leave meanwhile.
+"""Workarounds for kafka-python while a group rebalances: keeping a member joining, and leaving meanwhile.
 
 Kafka answers the requests of a connection in order. JoinGroup is answered when every member has rejoined or its session
-has timed out, so a LeaveGroup behind it on the same connection waits for as long. `leave` sends it on another one.
+has expired, so a LeaveGroup behind it on the same connection waits as long. `leave` sends it on another connection.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ LEAVE_MS = 3000
 
 
 def is_joining(client: KafkaConsumer) -> bool:
-    """Return whether the member waits until the rebalance of its group ends."""
+    """Return whether the member waits for the end of a rebalance."""
     return bool(client._coordinator.rebalance_in_progress())
 
 
 def keep_joining(client: KafkaConsumer) -> None:
-    """Have a member of a group end the join that it may be in; to be called before each `poll`.
+    """Make a member complete a pending join; to be called before each `poll`.
 
-    kafka-python 3.0.12 looks at each poll whether there is a reason to join: the group rebalances, or the topics are
-    others than when it joined last. The second is over as soon as the request is out. If the poll ends before the
-    response is there, the next ones see no reason, and the member waits for ever, without heartbeats.
+    kafka-python 3.0.12 checks at each poll for a reason to join: the group rebalances, or the topics differ from those
+    of the last join. The second is cleared as soon as the request is sent. If the poll ends before the response
+    arrives, later polls see no reason, and the member waits forever, without heartbeats.
     """
     if is_joining(client):
         client._coordinator.request_rejoin()
 
 
 def leave(client: KafkaConsumer, options: argparse.Namespace) -> None:
-    """Commit, leave the group and close, within `LEAVE_MS` also where the group rebalances or its coordinator is gone.
+    """Commit, leave the group and close, within `LEAVE_MS` even if the group rebalances or has no coordinator.
 
-    A member commits before it joins, so that one that is joining has nothing to commit.
+    A member commits before it joins, so a joining one has nothing to commit.
     """
     joining = is_joining(client)
     if joining:

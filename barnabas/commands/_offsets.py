@@ -1,15 +1,14 @@
-"""Where to read from, and up to where, as users write it: kcat's and rpk's offsets, ranges and times.
+"""Parsing of offsets, ranges and times, as kcat and rpk write them.
 
-    start beginning earliest   the first record there is        N        offset N
-    end latest                 behind the last one              -N       the N last ones
-    stored committed           where the group has got to       +N       N after the start
-    @TIME  s@TIME              the first record of that time    A:B      from A, up to and without B
-    @T1:T2                     between two times                :B       from the start, up to B
-    e@TIME                     up to that time                  @:T2     from the start, up to that time
+    start beginning earliest   the first record                 N        offset N
+    end latest                 after the last record            -N       the last N records
+    stored committed           the group's committed offset     +N       N after the start
+    @TIME  s@TIME              the first record of that time    A:B      from A up to B, exclusive
+    @T1:T2                     between two times                :B       from the start up to B
+    e@TIME                     up to that time                  @:T2     from the start up to that time
 
-A time is a date or a date with a time as ISO 8601 writes them (UTC unless they say otherwise), milliseconds or seconds
-since 1970, or so long ago: -90s, -15m, -1h30m, -7d. As T2, a time without a sign (24h) counts from T1, and `end` is
-the end that the partition has now.
+A time is an ISO 8601 date, with or without a time (UTC by default), milliseconds or seconds since 1970, or an age:
+-90s, -15m, -1h30m, -7d. As T2, a span without a sign (24h) counts from T1, and `end` is the partition's current end.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _ISO = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
 _SPAN = r"-?(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+"
 _TIMES = re.compile(rf"(?P<first>{_ISO}|{_SPAN}|\d+|now)?(?P<colon>:(?P<second>{_ISO}|{_SPAN}|\d+|now|end)?)?")
-# A number of more digits than any date in seconds has counts milliseconds.
+# A number with more digits than this is in milliseconds, not in seconds.
 MAX_DIGITS_OF_SECONDS = 11
 WRITE_TIME = "write a time as @-1h, @2026-01-02, @2026-01-02T03:04:05Z"
 WRITE_POINT = "write start, end, stored, N, -N, +N or @TIME"
@@ -50,21 +49,21 @@ WRITE = "write start, end, stored, N, -N, +N, @TIME, or a range of them as 100:2
 
 
 class Point(NamedTuple):
-    """A place in every partition: of `kind` start, end, committed, offset, after_start, before_end, shift or time."""
+    """A position in every partition; `kind`: start, end, committed, offset, after_start, before_end, shift or time."""
 
     kind: str
     value: int = 0
 
 
 class Range(NamedTuple):
-    """From where to read, and up to where (exclusive)."""
+    """The range to read; `stop` is exclusive."""
 
     first: Point = Point("start")
     stop: Point | None = None
 
 
 def parse_point(text: str, now_ms: int | None = None, write: str = WRITE_POINT) -> Point:
-    """Read one place: for an option that takes no range, and is written as `write` says."""
+    """Parse one position, for an option that takes no range; `write` is its syntax for the error message."""
     try:
         found = parse_range(text, now_ms)
     except argparse.ArgumentTypeError as error:
@@ -79,7 +78,7 @@ def parse_point(text: str, now_ms: int | None = None, write: str = WRITE_POINT) 
 
 
 def parse_range(text: str, now_ms: int | None = None) -> Range:
-    """Read what `-o` may be."""
+    """Parse the value of `-o`."""
     found = _parse_range(text, int(time.time() * 1000) if now_ms is None else now_ms)
     first, stop = found
     if stop and stop.kind == first.kind and (stop.value - first.value) * (-1 if stop.kind == "before_end" else 1) < 0:
@@ -109,10 +108,10 @@ def resolve(
     ends: Offsets,
     committed: Offsets | None = None,
 ) -> dict[TopicPartition, int]:
-    """Return the offset that a point means in each partition, never before its start.
+    """Return the offset of a point in each partition, at least the partition's start.
 
-    `at_time` returns the first offset of a time in some partitions, their ends where there is none. A partition that
-    nothing is committed for counts as read up to its start.
+    `at_time` returns the first offset of a time in some partitions, or their ends. A partition without a committed
+    offset counts as committed at its start.
     """
     partitions = list(starts)
     if point.kind == "time":
@@ -157,7 +156,7 @@ def _parse_times(text: str, now_ms: int) -> Range:
 
 
 def _time(word: str, now_ms: int, whole: str) -> int:
-    """Return a time in milliseconds since 1970, which is the earliest that there is."""
+    """Return a time in ms since 1970, at least 0."""
     return min(max(_any_time(word, now_ms, whole), 0), MAX_INT64)
 
 
@@ -181,7 +180,7 @@ def _span_ms(text: str) -> int:
 
 
 def _in_int64(digits: str, otherwise: str) -> int:
-    """Return a number of any length; ArgumentTypeError `otherwise` above MAX_INT64."""
+    """Return a number of any length; ArgumentTypeError with the message `otherwise` above MAX_INT64."""
     digits = digits.lstrip("0") or "0"
     if len(digits) > MAX_DIGITS or int(digits) > MAX_INT64:
         raise argparse.ArgumentTypeError(otherwise)

@@ -1,7 +1,7 @@
-"""What every command says, and how: tables for people, JSON for programs, errors as sentences.
+"""Output of the commands: tables or JSON for results, one-line messages for errors.
 
-Results go to standard output, errors to standard error. A command makes plain data of what it has found, rows of it
-as dicts; `show` prints them as an aligned table or, with `--json`, as they are.
+Results go to standard output, errors to standard error. A command returns plain data, rows as dicts; `show` prints them
+as an aligned table or, with `--json`, unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-# kafka-python puts this before what the broker says: "[Error 37] InvalidPartitionsError: ".
+# kafka-python's prefix of a broker's error message: "[Error 37] InvalidPartitionsError: ".
 _PREFIX = re.compile(
     r"(?:Could not execute transactional request for unknown reasons: "
     r"|(?:\[Error -?\d+\] [A-Za-z]+|[A-Za-z]+Error)(?:: |$))+"
@@ -28,21 +28,21 @@ Row = Mapping[str, Any]
 
 
 class CommandError(Exception):
-    """Something that the user can mend; the message says what was wrong and what would be right."""
+    """An error to report to the user; the message has the problem and, if possible, the remedy."""
 
     status = 1
 
 
-class WrongCall(CommandError):  # noqa: N818 - not what happened, but what was asked for
-    """The command line contradicts itself."""
+class WrongCall(CommandError):  # noqa: N818 - about the command line
+    """An invalid command line."""
 
     status = 2
 
 
 class Report:
-    """What became of each thing that a command was to do something with; `end` gives the exit status.
+    """The result of each item that a command processes; `end` returns the exit status.
 
-    People read a line for each as it happens. Programs (`--json`) get one array at the end.
+    Text output is one line per item as it happens, `--json` one array at the end.
     """
 
     def __init__(self, options: argparse.Namespace) -> None:
@@ -52,26 +52,26 @@ class Report:
         self._failed = False
 
     def done(self, did: str, name: str, note: str = "", **facts: Any) -> None:
-        """Say what was done to a thing; `facts` are told to programs."""
+        """Report a success; `facts` are added to the JSON."""
         self._all.append({"name": name, "result": did, **facts})
         if not self._json:
             sys.stdout.write(f"{did} {name}{f': {note}' if note else ''}\n")
 
     def failed(self, name: str, why: str) -> None:
-        """Say why a thing was not done."""
+        """Report a failure."""
         self._failed = True
         self._all.append({"name": name, "error": why})
         complain(self._command, f"{name}: {why}")
 
     def end(self) -> int:
-        """Return the exit status: 1 if anything failed."""
+        """Print the JSON if requested; return the exit status, 1 if anything failed."""
         if self._json:
             show_json(self._all)
         return 1 if self._failed else 0
 
 
 def complain(command: str, what: str) -> None:
-    """Say what went wrong, on a line behind the results so far."""
+    """Print an error message after the results so far."""
     sys.stdout.flush()
     sys.stderr.write(f"barnabas {command}: {what}\n")
 
@@ -87,7 +87,7 @@ def show(
     rows: Sequence[Row],
     wrong: Callable[[Row], bool] = lambda _: False,
 ) -> None:
-    """Print rows: a table of these columns, with those that are `wrong` in red, or JSON of everything in them."""
+    """Print rows: a table of `columns`, with rows that are `wrong` in red, or JSON of all fields."""
     if options.json:
         show_json(list(rows))
     else:
@@ -103,7 +103,7 @@ def show_json(data: Any) -> None:
 def print_table(
     columns: Sequence[str], rows: Sequence[Row], indent: str = "", wrong: Callable[[Row], bool] = lambda _: False
 ) -> None:
-    """Print rows in aligned columns under an upper-case header, as `kubectl` and `rpk` do; numbers to the right.
+    """Print rows in aligned columns under an upper-case header, as `kubectl` and `rpk` do; numbers are right-aligned.
 
     On a terminal, rows that are `wrong` are red.
     """
@@ -121,7 +121,7 @@ def print_table(
 
 
 def print_facts(facts: Mapping[str, Any], indent: str = "", wrong: Container[str] = ()) -> None:
-    """Print named values below each other, the values aligned; on a terminal, those that are `wrong` in red."""
+    """Print one name and value per line, values aligned; on a terminal, those that are `wrong` in red."""
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
         text = f"{indent}{name.upper().replace('_', '-').ljust(width)}  {_cell_of(name, value)}".rstrip()
@@ -135,7 +135,7 @@ def red(text: str) -> str:
 
 
 def _cell_of(column: str, value: Any) -> str:
-    """Return a value as a table shows it in a column: sizes with a unit, and "none" where nobody leads."""
+    """Return a column's value as text: sizes with a unit, and "none" for no leader."""
     if column == "leader" and value == NO_LEADER:
         return "none"
     if column.endswith("bytes") and isinstance(value, int):
@@ -144,7 +144,7 @@ def _cell_of(column: str, value: Any) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Return a size with a unit, to three digits: "512 B", "1.5 KiB", "20 GiB"."""
+    """Return a size with a unit and three significant digits: "512 B", "1.5 KiB", "20 GiB"."""
     size, unit = float(size_bytes), 0
     while size >= 999.5 and unit < len(UNITS) - 1:
         size /= 1024
@@ -153,7 +153,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def cell(value: Any) -> str:
-    """Return a value as a table shows it."""
+    """Return a value as text for a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -164,14 +164,14 @@ def cell(value: Any) -> str:
 
 
 def _all_numbers(values: Sequence[Any]) -> bool:
-    """Say whether there is nothing but numbers, missing ones aside."""
+    """Return whether all values are integers, missing ones aside."""
     return any(value is not None for value in values) and all(
         value is None or (isinstance(value, int) and not isinstance(value, bool)) for value in values
     )
 
 
 def explain(error: Exception) -> str | None:
-    """Say in one line what a Kafka client error means; None for an error that is not the client's."""
+    """Return a one-line message for a Kafka client error; None for any other error."""
     from kafka import errors
 
     if not isinstance(error, errors.KafkaError):
@@ -185,7 +185,7 @@ def explain(error: Exception) -> str | None:
     if isinstance(error, errors.KafkaConnectionError | errors.KafkaTimeoutError | errors.NodeNotReadyError):
         return f"the broker does not answer, or advertises an address that cannot be reached ({plain(str(error))})"
     text = plain(str(error))
-    if isinstance(error, errors.BrokerResponseError) and " " not in text:  # the name of a topic, or nothing
+    if isinstance(error, errors.BrokerResponseError) and " " not in text:  # a topic's name, or empty
         text = ": ".join(filter(None, (text, explain_code(error.errno))))
     if isinstance(error, errors.InvalidReplicationFactorError):
         return f"{text} (fewer live brokers than default.replication.factor?)"
@@ -195,12 +195,12 @@ def explain(error: Exception) -> str | None:
 
 
 def plain(text: str) -> str:
-    """Return an error's text without the client's names for it."""
+    """Return an error's text without the client's class names."""
     return " ".join(_PREFIX.sub("", text, count=1).split())
 
 
 def explain_code(code: int, message: str | None = None) -> str:
-    """Say what a broker's error code means: in the broker's own words, if it has any."""
+    """Return the message of a broker's error code: the broker's own if it has one."""
     from kafka.errors import UnknownTopicOrPartitionError, for_code
 
     kind = for_code(code)
@@ -210,11 +210,11 @@ def explain_code(code: int, message: str | None = None) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Return the first few of these names, and how many more there are."""
+    """Return the first `SHOWN` names, and the number of the others."""
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + rest
 
 
 def amount_of(number: int, what: str, plural: str = "") -> str:
-    """Return "1 record" or "2,000 records", for people; log lines have the plain digits of `protocol.plural`."""
+    """Return "1 record" or "2,000 records"; log lines have plain digits (`protocol.plural`)."""
     return f"{number:,} {what if number == 1 else plural or what + 's'}"

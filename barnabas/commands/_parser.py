@@ -1,8 +1,8 @@
-"""The command line: which commands there are, and how each one's arguments are read.
+"""The command line: the commands, and parsing of their arguments.
 
-A command is a module that offers `add_arguments(parser)` and `run(options) -> int`; its docstring is its help, and
-`EXAMPLES`, if it has any, is shown below. A package is a command with subcommands: `SUBCOMMANDS` names them in their
-order, `DEFAULT`, if it has one, is meant where none is given. Only the module of the command that runs is imported.
+A command is a module with `add_arguments(parser)` and `run(options) -> int`; its docstring is its help, followed by
+`EXAMPLES` if it has any. A package is a command with subcommands: `SUBCOMMANDS` lists them in order, `DEFAULT`, if set,
+is used if none is named. Only the module of the command that runs is imported.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ COMMANDS = {
 
 
 ALIASES = {"ls": "list", "rm": "delete"}
-"""Other names of subcommands, as shells have them."""
+"""Short names of subcommands."""
 
 
 class Found(NamedTuple):
-    """The module of a command, the words that name it, and the words left for its parser."""
+    """A command's module, the words that name it, and the words left for its parser."""
 
     module: ModuleType
     command: str
@@ -49,12 +49,12 @@ class Found(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Whether a subcommand has to follow."""
+        """Whether a subcommand must follow."""
         return hasattr(self.module, "SUBCOMMANDS")
 
 
 def find(words: Sequence[str]) -> Found:
-    """Find the command that these words begin with; `words[0]` is one of `COMMANDS`."""
+    """Return the command that these words start with; `words[0]` is one of `COMMANDS`."""
     name, *rest = words
     found = Found(_module(name), name, rest)
     if not found.is_group:
@@ -71,7 +71,7 @@ def find(words: Sequence[str]) -> Found:
 
 
 def make_parser(found: Found) -> argparse.ArgumentParser:
-    """Make the parser of a command."""
+    """Return the parser of a command."""
     module = found.module
     parser = _Parser(
         prog=f"barnabas {found.command}",
@@ -93,7 +93,7 @@ def make_parser(found: Found) -> argparse.ArgumentParser:
 
 
 def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Namespace:
-    """Read a command's arguments; end with 2 over what it does not take, and name what may have been meant."""
+    """Return a command's parsed arguments; exit with status 2 and a suggestion if one is unknown."""
     options, left = parser.parse_known_intermixed_args(words)
     if left:
         parser.error(unknown_arguments(parser, left))
@@ -101,7 +101,7 @@ def parse(parser: argparse.ArgumentParser, words: Sequence[str]) -> argparse.Nam
 
 
 def unknown_command(program: str, word: str, known: Sequence[str]) -> str:
-    """Return the complaint about a word that stands where a command has to."""
+    """Return the error message for a word in the place of a command."""
     if word == "-v":
         return f"{program}: there is no option -v; did you mean --version?\n"
     if word.startswith("-"):
@@ -127,13 +127,13 @@ def _in_usage(argument: argparse.Action) -> str:
 class _Parser(Parser):
     """A parser whose help fails on a full disk.
 
-    -1:end may be a value, as argparse allows -1 to be.
+    It accepts values such as -1:end, as argparse accepts -1.
     """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._negative_number_matcher = re.compile(r"-\d")  # no option begins so
+        self._negative_number_matcher = re.compile(r"-\d")  # no option starts so
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
         if message:
-            (file or sys.stderr).write(message)  # argparse ignores errors, and so reports success
+            (file or sys.stderr).write(message)  # argparse ignores write errors and reports success

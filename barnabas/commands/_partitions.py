@@ -1,4 +1,4 @@
-"""Partitions that are not as they should be, in topics as they are described."""
+"""Filters for partitions with problems, in topics as returned by `describe_topics`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Topics = Iterable[Mapping[str, Any]]
 
 
 def without_leader(topics: Topics) -> list[str]:
-    """Return the partitions that nobody leads: they can neither be written nor read."""
+    """Return the partitions without a leader: they can be neither written nor read."""
     return [name for name, partition in _named(topics) if partition["leader_id"] < 0 or partition["error_code"] == 5]
 
 
@@ -19,12 +19,12 @@ def led_by(topics: Topics, broker: int) -> list[str]:
 
 
 def under_replicated(topics: Topics) -> list[str]:
-    """Return the partitions of which a replica is not in sync."""
+    """Return the partitions with a replica outside the ISR."""
     return [name for name, partition in _named(topics) if len(partition["isr_nodes"]) < len(partition["replica_nodes"])]
 
 
 def under_min_isr(topics: Topics, least: Mapping[str, int]) -> list[str]:
-    """Return the partitions with fewer replicas in sync than `least` says of their topic: writes with acks=all fail."""
+    """Return the partitions whose ISR is smaller than `least` of their topic: writes with acks=all fail."""
     return [
         _name(topic["name"], partition)
         for topic in topics
@@ -34,7 +34,7 @@ def under_min_isr(topics: Topics, least: Mapping[str, int]) -> list[str]:
 
 
 def without_log(topics: Topics, described: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the partitions of which a broker that says what is in its log directories does not serve its replica."""
+    """Return the partitions of which a broker that described its log directories does not serve its replica."""
     served = {
         broker["broker"]: {
             _name(topic["name"], partition)

@@ -1,6 +1,6 @@
-"""How far a long command has got, for someone who watches it on a terminal; for nobody else.
+"""Progress of a long command, shown only on a terminal.
 
-The line is drawn on standard error, where results never are, at most ten times a second, and is gone at the end.
+The line is drawn on standard error at most ten times a second, and erased at the end.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from barnabas.commands._output import amount_of, complain
 WIDTH = 24
 INTERVAL_S = 0.1
 WAITING_S = 2.0
-"""How long a command may be silent on a terminal."""
+"""After how long a waiting command reports that on a terminal."""
 
 
 class Progress:
-    """A bar, or a count where it is not known how much there is to do."""
+    """A bar, or a count if the total is unknown."""
 
     def __init__(self, total: int | None, what: str, hidden: bool = False) -> None:
-        """Count up to `total` of `what` (a singular); draw nothing if `hidden`, or if standard error is no terminal."""
+        """Count up to `total` of `what` (singular); draw nothing if `hidden` or standard error is not a terminal."""
         self._total = total
         self._what = what
         self._shown = not hidden and sys.stderr.isatty()
@@ -32,7 +32,7 @@ class Progress:
         self._began = self._drawn = time.monotonic()
 
     def advance(self, by: int) -> None:
-        """So much more is done."""
+        """Add `by` to the progress."""
         self._done += by
         if self._shown and time.monotonic() - self._drawn >= INTERVAL_S:
             self._drawn = time.monotonic()
@@ -40,7 +40,7 @@ class Progress:
             sys.stderr.flush()
 
     def line(self) -> str:
-        """Return what is shown."""
+        """Return the progress as text."""
         rate = self._done / max(time.monotonic() - self._began, 0.001)
         counted = f"{amount_of(self._done, self._what)}, {rate:,.0f}/s"
         if not self._total:
@@ -59,7 +59,7 @@ class Progress:
 
 @contextmanager
 def waiting(command: str, what: str) -> Iterator[None]:
-    """Write to a terminal that the block waits for `what`, if it lasts longer than `WAITING_S`."""
+    """Print to a terminal that the command waits for `what` if the block takes longer than `WAITING_S`."""
     timer = threading.Timer(WAITING_S, complain, (command, f"waiting for {what}"))
     timer.daemon = True
     if sys.stderr.isatty():

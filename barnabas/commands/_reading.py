@@ -1,7 +1,7 @@
-"""What `consume` reads, and when it is through: ranges of partitions, or a group's share.
+"""The readers of `consume`: ranges of partitions, or a group member's share.
 
-A batch is handed out in a `with` block. If the block does not end well (an interrupt, a reader that has gone), the
-position goes back to the batch's begin, so that a group never commits what may not have been printed.
+A batch is handed out in a `with` block. If the block fails (an interrupt, a closed output), the position is reset to
+the start of the batch, so that a group never commits records that may not have been printed.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ if TYPE_CHECKING:
 
 POLL_MS = 500
 OFFSETS_MS = 10_000
-"""How long partitions are tried whose leaders do not answer."""
+"""How long partitions without an answering leader are retried."""
 LEADER_MS = 1000
-"""How long one leader is waited for, while the records of others wait."""
+"""How long to wait for one leader, while the records of others wait."""
 AGAIN_S = 2.0
 MAX_RECORDS = 5000
 
 
 class Reading(Protocol):
-    """Records to be read, batch by batch, until `done`."""
+    """Records to read, batch by batch, until `done`."""
 
     @property
     def done(self) -> bool:
-        """Whether everything that was asked for has been handed out."""
+        """Whether everything requested has been handed out."""
 
     def expected(self, count: int | None) -> int | None:
-        """Return how many records there will be, if that is known; `count` is the most that are wanted."""
+        """Return the number of records to come, at most `count`; None if unknown."""
 
     def batch(self, most: int | None) -> AbstractContextManager[list[Any]]:
-        """Hand out the next records, at most so many; none if there are none for a while."""
+        """Hand out the next records, at most `most`; none if there are none for a while."""
 
     @property
     def unread(self) -> set[TopicPartition]:
         """Return the partitions whose leader has not answered."""
 
     def give_up(self) -> None:
-        """Wait no longer for those."""
+        """Stop waiting for the `unread` partitions."""
 
     @property
     def joining_s(self) -> float:
-        """Return for how long the group has rebalanced; 0 if it does not."""
+        """Return for how long the group has been rebalancing; 0 if it is not."""
 
     @property
     def uncoordinated(self) -> bool:
-        """Return whether no broker is known to coordinate the group."""
+        """Return whether the group's coordinator is unknown."""
 
 
 class RangeReading:
     """Partitions from an offset on, each up to its own end if it has one.
 
-    A partition is begun when its leader answers; those whose leader does not are tried again beside the others.
+    A partition is started when its leader answers; the others are retried meanwhile.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class RangeReading:
         where: Range,
         until_end: bool,
     ) -> None:
-        """Assign the partitions that can be read, and go to where they begin."""
+        """Assign the partitions that can be read, and seek to their start."""
         self.unread: set[TopicPartition] = set(_partitions(client, topics, partitions))
         self._client = client
         self._where = where
@@ -95,15 +95,15 @@ class RangeReading:
 
     @property
     def done(self) -> bool:
-        """Whether every partition has been read up to its end; never, if one has no end.
+        """Whether every partition has been read up to its end; never if one has no end.
 
-        `unread` has those whose leader did not answer for `OFFSETS_MS`.
+        Partitions in `unread` are given up after `OFFSETS_MS`.
         """
         ends = self._until_end or self._where.stop is not None
         return not self._open and (not self.unread or (ends and time.monotonic() >= self._deadline_s))
 
     def expected(self, count: int | None) -> int | None:
-        """Return the number of offsets between the beginnings and the ends."""
+        """Return the number of offsets between starts and ends, at most `count`."""
         if self.unread or len(self._stops) < len(self._first):
             return count
         total = sum(max(stop - self._first[one], 0) for one, stop in self._stops.items())
@@ -111,7 +111,7 @@ class RangeReading:
 
     @contextmanager
     def batch(self, most: int | None) -> Iterator[list[Any]]:
-        """Hand out the next records before the ends, and stop reading partitions that have reached theirs."""
+        """Hand out the next records before the ends; pause partitions that have reached theirs."""
         if self.unread and time.monotonic() >= self._again_s:
             _refresh(self._client)
             self._begin()
@@ -132,11 +132,11 @@ class RangeReading:
             self._client.pause(*through)
 
     def give_up(self) -> None:
-        """Try the partitions that are not read no longer."""
+        """Stop retrying the `unread` partitions."""
         self._deadline_s = 0.0
 
     def _begin(self) -> None:
-        """Assign the partitions whose leaders answer now, beside those that are assigned already."""
+        """Assign the partitions whose leaders answer now, in addition to those already assigned."""
         begun: dict[TopicPartition, int] = {}
         for led in _by_leader(self._client, self.unread):
             with contextlib.suppress(*_unanswered()):
@@ -167,7 +167,7 @@ class RangeReading:
 
 
 class GroupReading:
-    """The partitions that a group assigns, from what it has committed on."""
+    """The partitions that the group assigns, from their committed offsets on."""
 
     def __init__(self, client: KafkaConsumer, topics: Sequence[str], until_end: bool) -> None:
         """Join the group."""
@@ -188,7 +188,7 @@ class GroupReading:
 
     @property
     def done(self) -> bool:
-        """Whether every partition that is assigned has been read up to the end that it had then."""
+        """Whether every assigned partition has been read up to the end that it had when it was assigned."""
         assigned = self._client.assignment()
         if not (self._until_end and assigned):
             return False
@@ -201,8 +201,8 @@ class GroupReading:
             self._deadline_s = None
         elif self._deadline_s is None:
             self._deadline_s = now_s + OFFSETS_MS / 1000
-        # Without a time-out, kafka-python waits until all assigned partitions have a position: up to 120 s if one has
-        # no leader. `poll` looks the positions up.
+        # Without a timeout, kafka-python waits until all assigned partitions have a position: up to 120 s if one has
+        # no leader. `poll` fetches the positions.
         positions = {one: self._client.position(one, timeout_ms=0) for one in assigned - self.unread}
         if any(position is None or position < self._ends[one] for one, position in positions.items()):
             return False
@@ -212,26 +212,26 @@ class GroupReading:
         return True
 
     def give_up(self) -> None:
-        """Wait no longer for the ends that are not known."""
+        """Stop waiting for the unknown ends."""
         self._deadline_s = 0.0
 
     @property
     def joining_s(self) -> float:
-        """Return for how long the group has rebalanced; 0 if it does not."""
+        """Return for how long the group has been rebalancing; 0 if it is not."""
         return 0.0 if self._joining_since_s is None else time.monotonic() - self._joining_since_s
 
     @property
     def uncoordinated(self) -> bool:
-        """Return whether no broker is known to coordinate the group."""
+        """Return whether the group's coordinator is unknown."""
         return bool(self._client._coordinator.coordinator_unknown())
 
     def expected(self, count: int | None) -> int | None:
-        """Return the count: what others of the group read is not known."""
+        """Return `count`: the share of the other members is unknown."""
         return count
 
     @contextmanager
     def batch(self, most: int | None) -> Iterator[list[Any]]:
-        """Hand out the next records; only once the block has ended well do they count as read."""
+        """Hand out the next records; they count as read only if the block succeeds."""
         keep_joining(self._client)
         polled = self._client.poll(timeout_ms=POLL_MS, max_records=min(most or MAX_RECORDS, MAX_RECORDS))
         if not is_joining(self._client):
@@ -252,14 +252,14 @@ def _clamped(offsets: dict[TopicPartition, int], ends: dict[TopicPartition, int]
 
 
 def _unanswered() -> tuple[type[Exception], ...]:
-    """Return what is raised where a partition has no leader, or its leader does not answer."""
+    """Return the exceptions raised for a partition without a leader, or whose leader does not answer."""
     from kafka.errors import KafkaError
 
-    return (KafkaError, KeyError)  # kafka-python 3.0.12 leaves out a partition without leader, and then misses it
+    return (KafkaError, KeyError)  # kafka-python 3.0.12 raises KeyError for a partition without a leader
 
 
 def _topics(client: KafkaConsumer) -> set[str]:
-    """Return the topics that there are; kafka-python asks one broker, which may be one that has died."""
+    """Return the existing topics; retry, as kafka-python sends the request to one broker, which may be dead."""
     from kafka.errors import KafkaConnectionError, KafkaTimeoutError, NodeNotReadyError
 
     deadline_s = time.monotonic() + OFFSETS_MS / 1000
@@ -273,13 +273,13 @@ def _topics(client: KafkaConsumer) -> set[str]:
 
 
 def _refresh(client: KafkaConsumer) -> None:
-    """Look again which brokers lead which partitions, if any broker answers."""
+    """Update the metadata, if a broker answers."""
     with contextlib.suppress(*_unanswered()):
         client.topics()
 
 
 def _by_leader(client: KafkaConsumer, partitions: Iterable[TopicPartition]) -> list[list[TopicPartition]]:
-    """Return those partitions that have a leader, leader by leader."""
+    """Return the partitions that have a leader, grouped by leader."""
     led: dict[int, list[TopicPartition]] = {}
     for one in sorted(partitions):
         leader = client._cluster.leader_for_partition(one)
@@ -293,7 +293,7 @@ def _ask(ask: Callable[..., Any], partitions: list[TopicPartition]) -> dict[Topi
 
 
 def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[int] | None) -> list[TopicPartition]:
-    """Return the partitions that were asked for, all of which exist."""
+    """Return the requested partitions; CommandError if one does not exist."""
     from kafka import TopicPartition
 
     known = _topics(client)

@@ -3,10 +3,9 @@
     {"topic": "t", "partition": 0, "offset": 7, "timestamp": 1700000000000, "timestamp_type": "create",
      "key": null, "value": "text", "headers": [{"key": "name", "value": {"base64": "/w=="}}]}
 
-Keys, values and header values are null, a string where they are UTF-8, or `{"base64": ...}` where they are not.
-`produce` also reads what kcat -J prints (`payload`, `ts`, headers in one flat list) and what rpk does; a record without
-`timestamp` gets the time of its sending, one without `partition` goes where its key says. One without a value is
-refused.
+Keys, values and header values are null, a string if they are UTF-8, else `{"base64": ...}`. `produce` also reads the
+JSON of kcat -J (`payload`, `ts`, headers in one flat list) and of rpk. A record without `timestamp` gets the time of
+sending, one without `partition` is partitioned by key. A record without a value is refused.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ NO_TIMESTAMP = -1
 
 
 class NewRecord(NamedTuple):
-    """A record to be produced; what is None is for the producer to choose, but for key and value."""
+    """A record to produce; None lets the producer choose, except for key and value."""
 
     key: bytes | None
     value: bytes | None
@@ -36,7 +35,7 @@ class NewRecord(NamedTuple):
 
 
 def to_json(record: Any, meta_only: bool = False) -> bytes:
-    """Return a consumed record as a line of JSON; with `meta_only`, its value's size in place of its value."""
+    """Return a consumed record as a line of JSON; with `meta_only`, with the value's size in place of the value."""
     fields: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -54,7 +53,7 @@ def to_json(record: Any, meta_only: bool = False) -> bytes:
 
 
 def from_json(line: bytes) -> NewRecord:
-    """Return the record that a line of JSON describes."""
+    """Return the record of a line of JSON."""
     try:
         fields = json.loads(line)
     except json.JSONDecodeError as error:
@@ -63,7 +62,7 @@ def from_json(line: bytes) -> NewRecord:
         raise CommandError("invalid JSON: it is not in UTF-8") from error
     if not isinstance(fields, dict):
         raise CommandError("a record is a JSON object")
-    if "value" not in fields and "payload" not in fields:  # a slip must not become a tombstone
+    if "value" not in fields and "payload" not in fields:  # a typo must not become a tombstone
         raise CommandError("it has no value; use null for a tombstone")
     return NewRecord(
         key=_decode(fields.get("key"), "key"),

@@ -1,8 +1,8 @@
-"""Sending records with kafka-python, and hearing of each whether it was acknowledged.
+"""Sending records with kafka-python, tracking the acknowledgement of each.
 
 kafka-python's `send` refuses two things that Kafka allows: a record without key and value, and a header without a
-value. Both get past its checks, and it encodes both well: its serializers are handed a record, and put its headers and
-its value in place. What is on its way is bounded, however fast the input is.
+value. To pass its checks, the serializers get a whole record, and set its headers and value themselves; it encodes both
+correctly. The records in flight are bounded, however fast the input is.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ MAX_PENDING_BYTES = 32 << 20
 MAX_PENDING = 10_000
 CLOSE_S = 2.0
 AGAIN_S = 30.0
-"""How often it is said that a partition still refuses records, or has no leader."""
+"""How often a lasting error of a partition, or its missing leader, is reported again."""
 NO_PRODUCER_ID = "Could not execute transactional request"
-"""What kafka-python 3.0.12 says where it gets no producer id, without any transaction."""
-# The broker says what is too large for it.
+"""The message of kafka-python 3.0.12 if it gets no producer id, even without a transaction."""
+# No limit here: the broker refuses what is too large.
 MAX_REQUEST_BYTES = 2**31 - 1
 
 
 class _UncountedHeaders(list[tuple[str, bytes | None]]):
-    """Headers whose lengths kafka-python does not add up for its receipt, where the length of a null would fail."""
+    """Headers whose size kafka-python does not compute for its receipt: that fails for a null value."""
 
     def __bool__(self) -> bool:
         return False
 
 
 class Sender:
-    """Sends records, counts the ones that are not acknowledged, and says on standard error why records wait."""
+    """Sends records, counts those not acknowledged, and reports on standard error why records wait."""
 
     def __init__(self, producer: KafkaProducer, options: argparse.Namespace) -> None:
-        """Send through this producer, which `sending` has made for these options."""
+        """Send through `producer`, which `sending` made with `options`."""
         self.deliveries = Deliveries()
-        self.handed = 0  # records that were to be sent, also where no partition was found for them yet
+        self.handed = 0  # records passed to `send`, including those without a partition yet
         self._producer = producer
         self._options = options
         self._silence = Silence(options, producer, producer._metadata)
@@ -60,7 +60,7 @@ class Sender:
         self._pending: deque[tuple[Any, int]] = deque()
         self._pending_bytes = 0
         self._failures: list[Exception] = []
-        self._too_large: list[int] = []  # which records, counted from 1
+        self._too_large: list[int] = []  # record numbers, from 1
         self._sending_to: str | None = None
         self._sending_s = 0.0
         self._said: dict[str, tuple[str | None, float]] = {}
@@ -68,7 +68,7 @@ class Sender:
         self._unserved: Unserved | None = None
 
     def send(self, record: NewRecord) -> None:
-        """Send a record; wait if too much is on its way already. `Unserved` if that waits for what cannot be served."""
+        """Send a record; wait if too much is in flight. Raise `Unserved` if it can never be acknowledged."""
         from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
         self._end_if_in_vain()
@@ -83,7 +83,7 @@ class Sender:
                 partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
-        except (ValueError, TypeError) as error:  # what kafka-python says of a name or a partition that cannot be
+        except (ValueError, TypeError) as error:  # an invalid topic name or partition
             self.handed -= 1
             raise CommandError(str(error)) from error
         except MessageSizeTooLargeError as error:
@@ -105,7 +105,7 @@ class Sender:
             self._wait_for_oldest()
 
     def finish(self) -> None:
-        """Wait until everything is acknowledged; raise a `CommandError` if anything was refused, or is `Unserved`."""
+        """Wait until everything is acknowledged; raise `CommandError` for failed records, or `Unserved`."""
         from kafka.errors import KafkaTimeoutError
 
         try:
@@ -116,7 +116,7 @@ class Sender:
             raise self._refused()
 
     def check(self) -> None:
-        """Say why records wait, if they have for a while: for a thread beside the one that sends."""
+        """Report why records wait, once they have for a while; runs in a separate thread."""
         waits = bool(self.deliveries.waiting) or self._sending_to is not None
         self._silence.check(waits)
         if self._silence.silent:
@@ -138,7 +138,7 @@ class Sender:
             self._ask(topic, None)
 
     def refuse(self, batch: Any, error: Exception) -> None:
-        """Note what a broker returned for a batch."""
+        """Record an error that a broker returned for a batch."""
         from kafka.errors import BrokerResponseError
 
         if isinstance(error, BrokerResponseError):
@@ -156,18 +156,18 @@ class Sender:
         self._failures.append(error)
 
     def _refused(self) -> CommandError:
-        """Return how many records were not acknowledged, and why, partition by partition."""
+        """Return the error: how many records were not acknowledged, and why, per partition."""
         from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
 
         first, number = self._failures[0], len(self._failures)
         records = f"{amount_of(number, 'record')} {'was' if number == 1 else 'were'}"
         why = explain(first) or str(first)
-        if isinstance(first, KafkaTimeoutError):  # kafka-python's own, at the end of all retries
+        if isinstance(first, KafkaTimeoutError):  # kafka-python's own, after all retries
             why = self.deliveries.refused() or "; ".join(self._why.values()) or "no response within delivery.timeout.ms"
-        elif NO_PRODUCER_ID in str(first):  # of InitProducerId, for which a broker may need the controller
+        elif NO_PRODUCER_ID in str(first):  # from InitProducerId, for which a broker may need the controller
             why = "; ".join(self._why.values()) or f"no broker returned a producer id ({why})"
         elif isinstance(first, MessageSizeTooLargeError):
-            # A producer with idempotence fails the records behind with the same error.
+            # An idempotent producer fails the following records with the same error.
             behind = "; later records of its partition failed with it" if number > 1 else ""
             why = f"record {self._too_large[0]:,} is too large ({why}){behind}"
         return CommandError(f"{records} not acknowledged: {why}")
@@ -180,12 +180,12 @@ class Sender:
             self._wait(oldest.get, lambda: bool(oldest.is_done))
         except KafkaError as error:
             if not oldest.is_done:
-                raise self._stuck() from error  # any other is counted already
+                raise self._stuck() from error  # other errors are counted already
         self._pending.popleft()
         self._pending_bytes -= size
 
     def _wait(self, wait: Callable[..., object], is_done: Callable[[], bool]) -> None:
-        """Wait for acknowledgements, for as long as they can come; `is_done` tells whether `wait` itself timed out."""
+        """Wait for acknowledgements as long as they can arrive; `is_done` returns whether `wait` itself timed out."""
         from kafka.errors import KafkaTimeoutError, UnknownError
 
         deadline_s = time.monotonic() + self._patience_s
@@ -197,32 +197,32 @@ class Sender:
                 if is_done() or time.monotonic() >= deadline_s:
                     raise
             except UnknownError:
-                # kafka-python 3.0.12: `flush` waits for a batch that was too large, and split into others.
+                # kafka-python 3.0.12: `flush` waits for a batch that was too large and was split.
                 if is_done() or time.monotonic() >= deadline_s:
                     raise
             else:
                 return
 
     def _end_if_in_vain(self) -> None:
-        """Raise `Unserved` where nothing can be acknowledged, or a record has waited for `delivery.timeout.ms`."""
+        """Raise `Unserved` if nothing can be acknowledged, or a record has waited for `delivery.timeout.ms`."""
         from kafka.errors import IllegalStateError, KafkaTimeoutError
 
         if self._unserved is not None:
             raise self._unserved
         if any(isinstance(failure, KafkaTimeoutError) for failure in self._failures):
-            # Each batch that waits would be retried for as long again.
+            # Each waiting batch would be retried for as long again.
             _give_up_batches(self._producer)
             given_up = sum(isinstance(failure, IllegalStateError) for failure in self._failures)
             early = f"; {given_up:,} of them given up before delivery.timeout.ms" if given_up else ""
             raise Unserved(f"{self._refused()}{early}")
 
     def _stuck(self) -> Unserved:
-        """Return the end of records that kafka-python neither sends nor gives up: 3.0.12 may, after others failed."""
+        """Return the error for records that kafka-python 3.0.12 neither sends nor fails, after others failed."""
         waiting = sum(not sent.is_done for sent, _ in self._pending)
         return Unserved(f"{amount_of(waiting, 'record')} not acknowledged after {self._patience_s:g} s")
 
     def _is_news(self, name: str, error: str | None) -> bool:
-        """Return whether an error, or that there is none, is to be said of a partition or topic now."""
+        """Return whether an error of a partition or topic (None: no error) is to be reported now."""
         said, said_s = self._said.get(name, ("", 0.0))
         if said == error and time.monotonic() - said_s < AGAIN_S:
             return False
@@ -230,7 +230,7 @@ class Sender:
         return True
 
     def _ask(self, topic: str, partitions: set[int] | None, silently: bool = False) -> None:
-        """Ask the cluster why records wait; complain of it unless `silently`."""
+        """Query the cluster for the reason why records wait; report it unless `silently`."""
         try:
             why = why_quiet(self._options, [topic], partitions)
         except Unserved as error:
@@ -247,9 +247,9 @@ class Sender:
 
 @contextmanager
 def sending(options: argparse.Namespace) -> Iterator[Sender]:
-    """Send for the length of a `with` block; whatever is not acknowledged two seconds after its end is given up.
+    """Yield a `Sender`; records not acknowledged 2 s after the end of the block are given up.
 
-    kafka-python's `close` tries again for two minutes and more, whatever it is told. An interrupt says how many records
+    kafka-python's `close` retries for two minutes and more, whatever its timeout. An interrupt reports how many records
     were not acknowledged.
     """
     from kafka.errors import KafkaTimeoutError
@@ -293,10 +293,10 @@ def _give_up_batches(producer: KafkaProducer) -> None:
 
 
 def abort_once(accumulator: Any) -> None:
-    """Have each batch that is not complete aborted once, though two threads abort them: this one, and the producer's.
+    """Make aborting incomplete batches safe against concurrent aborts by this thread and the producer's.
 
-    kafka-python 3.0.12 raises IllegalStateError, in whichever thread is later, where the other one aborts or completes
-    a batch at that moment: the next try passes it.
+    kafka-python 3.0.12 raises IllegalStateError in the later thread if the other one aborts or completes a batch at
+    that moment; a retry succeeds.
     """
     from kafka.errors import IllegalStateError
 
@@ -314,7 +314,7 @@ def abort_once(accumulator: Any) -> None:
 
 
 def keep_errors(sender: Any, keep: Callable[[Any, Exception], None]) -> None:
-    """Have `keep` called with each batch that is refused and the error, also where it is retried."""
+    """Call `keep` with each refused batch and its error, also if the batch is retried."""
     dispatch_error = sender._dispatch_error
 
     def dispatch(batch: Any, exception: Exception, partition_response: Any) -> None:
@@ -325,7 +325,7 @@ def keep_errors(sender: Any, keep: Callable[[Any, Exception], None]) -> None:
 
 
 def _make_producer(options: argparse.Namespace) -> KafkaProducer:
-    """Connect a producer of `NewRecord` values, as `--compression`, `--acks` and the common options say."""
+    """Return a producer of `NewRecord` values with the options' compression, acks and connection."""
     from kafka import KafkaProducer
     from kafka.serializer import Serializer
 
@@ -354,10 +354,10 @@ def _make_producer(options: argparse.Namespace) -> KafkaProducer:
 
 
 def ask_again(manager: Any) -> None:
-    """Have a producer that has lost its producer id ask for another.
+    """Make a producer that has lost its producer id request another.
 
-    kafka-python 3.0.12 forgets the id once it has given up a batch that had been sent, but takes its state for one that
-    needs none, and sends nothing ever after.
+    kafka-python 3.0.12 drops the id after it has given up a batch that was sent, but then behaves as if it needed none,
+    and never sends anything again.
     """
     from kafka.producer.transaction_manager import TransactionState
 
@@ -372,9 +372,9 @@ def ask_again(manager: Any) -> None:
 
 
 def ask_once(metadata: Any) -> None:
-    """Have metadata that has been asked for not be asked for again before it is there.
+    """Suppress metadata requests while one is pending.
 
-    kafka-python 3.0.12 does so without pause, on a whole core, while a record waits for a partition to have a leader.
+    kafka-python 3.0.12 sends them in a busy loop, on a whole core, while a record waits for a partition's leader.
     """
     request_update = metadata.request_update
 

@@ -1,9 +1,9 @@
-"""Settings of the client that users give with `-X NAME=VALUE`, as kcat takes them.
+"""Client settings from `-X NAME=VALUE`, as in kcat.
 
-kafka-python has its own names for what librdkafka and Java call by others. A name is taken in any of the three
-spellings (`security.protocol`, `security_protocol`), and a value becomes what the setting's default is: a number, true
-or false, or text. One setting may be meant for a command's consumer and not for its admin client, so a name is
-refused only if no client knows it.
+kafka-python's names differ from those of librdkafka and Java. A name is accepted in any of the spellings
+(`security.protocol`, `security_protocol`), and a value is converted to the type of the setting's default: number,
+boolean or text. A setting may be for a command's consumer and not for its admin client, so a name is refused only if
+no kind of client has it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from barnabas._arguments import did_you_mean
 from barnabas.commands._output import CommandError, WrongCall
 
-# What librdkafka or Java call otherwise than kafka-python.
+# Names of librdkafka or Java, and those of kafka-python.
 ALIASES = {
     "compression_codec": "compression_type",
     "fetch_message_max_bytes": "max_partition_fetch_bytes",
@@ -40,18 +40,18 @@ ALIASES = {
 }
 ACKS = {"all": "all", "-1": "all", "0": 0, "1": 1}
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-# kafka-python takes any other name for PLAINTEXT.
+# kafka-python treats any other name as PLAINTEXT.
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 OFFSET_RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"}
 
-# The brokers' addresses, which belong to -b: a command tries them one after the other and reports each that fails.
+# Addresses are given by -b: a command tries them one after the other and reports each that fails.
 ADDRESSES = ("bootstrap_servers", "metadata_broker_list")
 
 Setting = tuple[str, str]
 
 
 def parse_setting(text: str) -> Setting:
-    """Read NAME=VALUE; kcat's prefix `topic.` is understood, and means nothing here."""
+    """Parse NAME=VALUE; kcat's prefix `topic.` is accepted and ignored."""
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
         raise argparse.ArgumentTypeError(f"{text!r}: write it as NAME=VALUE")
@@ -59,7 +59,7 @@ def parse_setting(text: str) -> Setting:
 
 
 def read_settings(path: str) -> list[Setting]:
-    """Read a file of settings, one a line; `#` begins a comment."""
+    """Read a file of settings, one per line; `#` starts a comment line."""
     try:
         with open(path, encoding="utf-8") as stream:
             lines = [line.strip() for line in stream]
@@ -72,7 +72,7 @@ def read_settings(path: str) -> list[Setting]:
 
 
 class Settings:
-    """The user's settings, later ones over earlier ones, under kafka-python's names."""
+    """The user's settings under kafka-python's names; later ones override earlier ones."""
 
     def __init__(self, *sources: Iterable[Setting]) -> None:
         self._given: dict[str, Setting] = {}
@@ -86,16 +86,16 @@ class Settings:
 
     @property
     def proxied(self) -> bool:
-        """Whether the brokers are reached through a proxy, so that their addresses say little here."""
+        """Whether brokers are reached through a proxy: then their addresses cannot be probed."""
         return "proxy_url" in self._given or "socks5_proxy" in self._given
 
     @property
     def tls(self) -> bool:
-        """Whether connections are to be encrypted."""
+        """Whether connections are encrypted."""
         return self._given.get("security_protocol", ("", ""))[1].upper().endswith("SSL")
 
     def of(self, kind: Any) -> dict[str, Any]:
-        """Return those that this kind of client has; refuse what no kind has."""
+        """Return the settings that this kind of client has; WrongCall for one that no kind has."""
         from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
         known = {}
@@ -116,7 +116,7 @@ def _spellings(known: Iterable[str]) -> list[str]:
 
 
 def _value(name: str, given: str, text: str, default: Any) -> Any:
-    """Return the value of kafka-python's setting `name`, in the type of its default; the user wrote `given`."""
+    """Return the value of kafka-python's setting `name` in the type of its default; `given` is the user's name."""
     if default == -1 and text in ACKS:
         return ACKS[text]
     if isinstance(default, bool):

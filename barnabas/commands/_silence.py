@@ -1,8 +1,7 @@
-"""Say on standard error that no broker answers a client, and that one answers again.
+"""Report on standard error when no broker answers a client, and when one answers again.
 
-kafka-python reconnects without a word, for minutes. A thread beside the command watches whether anything is received;
-when nothing is for `SILENT_S`, it sends each known broker a request of its own, for an idle client receives nothing
-either (a member of a group that waits for the others).
+kafka-python reconnects silently, for minutes. A thread watches whether anything is received; after `SILENT_S` without
+data it probes each known broker, as an idle client receives nothing either (a group member that waits for others).
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from barnabas.commands._client import API_VERSIONS, reason
 from barnabas.commands._output import complain, some
 
 SILENT_S = 1.0
-"""How long nothing is received before the brokers are probed."""
+"""After how long without received data the brokers are probed."""
 
 PROBE_S = 0.7
 TURN_S = 0.2
 
 
 class Silence:
-    """Whether a client has received anything lately; what is said of that."""
+    """Tracks whether a client has received data lately, and reports it."""
 
     def __init__(self, options: argparse.Namespace, client: Any, cluster: Any) -> None:
-        """Watch a client of these options; `cluster` is its metadata."""
+        """Watch a client made with `options`; `cluster` is its metadata."""
         self.silent = False
         self._options = options
         self._cluster = cluster
@@ -40,11 +39,11 @@ class Silence:
         self._heard_s = time.monotonic()
 
     def heard(self) -> None:
-        """Record that something was received."""
+        """Record that data was received."""
         self._heard_s = time.monotonic()
 
     def check(self, waits: bool) -> None:
-        """Complain if the client waits for a response and no broker answers, and once more when one does."""
+        """Report if the client waits for a response and no broker answers, and when one answers again."""
         now_s = time.monotonic()
         if now_s - self._heard_s < SILENT_S:
             if self.silent:
@@ -86,7 +85,7 @@ class Silence:
 
 @contextmanager
 def listening(silence: Silence) -> Iterator[None]:
-    """Have `silence` notified of whatever this process receives from brokers within the block."""
+    """Within the block, call `silence.heard` for all data that this process receives from brokers."""
     from kafka.net.connection import KafkaConnection
 
     data_received = KafkaConnection.data_received

@@ -1,4 +1,4 @@
-"""Topics as the commands see them: chosen by name or by pattern, with the offsets of their partitions."""
+"""Topics for the commands: selected by name or pattern, with the offsets of their partitions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NO_MATCH = "no topic matches"
 
 
 def is_pattern(name: str) -> bool:
-    """Say whether a name is a regular expression: no topic's name can begin so."""
+    """Return whether a name is a regular expression: topic names cannot start with "^"."""
     return name.startswith("^")
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern that the user gave."""
+    """Return the compiled pattern; WrongCall if it is invalid."""
     try:
         return re.compile(pattern)
     except re.error as error:
@@ -31,9 +31,9 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def choose(client: KafkaAdminClient, names: Sequence[str], internal: bool = True) -> list[dict[str, Any]]:
-    """Describe the topics of these names, and those that match the patterns among them; all of them if there are none.
+    """Return the descriptions of topics by name and pattern; of all topics if `names` is empty.
 
-    A topic that does not exist has an `error_code`. Patterns leave out internal topics, all of them do where
+    A topic that does not exist has an `error_code`. Patterns exclude internal topics; so does an empty `names` if
     `internal` is false.
     """
     patterns = [compiled(name) for name in names if is_pattern(name)]
@@ -51,13 +51,13 @@ def choose(client: KafkaAdminClient, names: Sequence[str], internal: bool = True
 
 
 def unmatched(names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the patterns among `names` that none of these topics matches."""
+    """Return the patterns among `names` that match none of these topics."""
     found = [str(topic["name"]) for topic in topics]
     return [name for name in names if is_pattern(name) and not any(map(compiled(name).match, found))]
 
 
 def partitions_of(topics: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
-    """Return every partition of described topics, in order."""
+    """Return every partition of the described topics, in order."""
     from kafka import TopicPartition
 
     return [
@@ -68,7 +68,7 @@ def partitions_of(topics: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
 
 
 def start_offsets(client: KafkaAdminClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the offset of the first record of each partition."""
+    """Return the log start offset of each partition."""
     from kafka.admin import OffsetSpec
 
     return _offsets(client, partitions, OffsetSpec.EARLIEST)
@@ -84,7 +84,7 @@ def end_offsets(client: KafkaAdminClient, partitions: Iterable[TopicPartition]) 
 def offsets_at(
     client: KafkaAdminClient, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int]:
-    """Return the offset of the first record of this time or later; the partition's end where there is none."""
+    """Return the offset of the first record at or after a time; the partition's end if there is none."""
     partitions = list(partitions)
     found = _offsets(client, partitions, timestamp_ms)
     ends = end_offsets(client, [partition for partition, offset in found.items() if offset < 0])
@@ -92,7 +92,7 @@ def offsets_at(
 
 
 def uuid_text(uuid: Any) -> str:
-    """Return the id of a topic or a directory as Kafka writes it."""
+    """Return a topic or directory id in Kafka's text format."""
     return base64.urlsafe_b64encode(UUID(str(uuid)).bytes).decode().rstrip("=")
 
 

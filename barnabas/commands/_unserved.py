@@ -1,7 +1,7 @@
-"""Why records neither come nor go: partitions that nobody leads, or whose log directory has failed; a controller lost.
+"""Diagnosis of waiting records: partitions without a leader or with a failed log directory, and a lost controller.
 
-kafka-python takes all of that for something that passes, and tries again without saying so. So whoever has waited for a
-while asks here. Only a failed directory does not pass.
+kafka-python treats all of these as transient, and retries silently. A command that has waited for `STALLED_S` calls
+this module for the reason. Only a failed directory is permanent.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
 
 STALLED_S = 2.0
-"""How long no record is received or acknowledged before the cluster is asked why."""
+"""After how long without a received or acknowledged record the cluster is queried for the reason."""
 
 SLOW_S = 0.5
 QUORUM_MS = 1500
-"""How long a controller has to answer a request for nothing but who leads."""
+"""Timeout of a request for the quorum's leader."""
 
 
-class Unserved(CommandError):  # noqa: N818 - a state of affairs, not a malfunction
-    """Some partitions cannot be served: to wait for them is in vain."""
+class Unserved(CommandError):  # noqa: N818 - a state of the cluster
+    """Some partitions cannot be served; waiting for them is useless."""
 
 
 def why_quiet(
     options: argparse.Namespace, topics: Collection[str], partitions: Collection[int] | None = None
 ) -> str | None:
-    """Say why these partitions of these topics, or of patterns of them, are not served now, if that can be told.
+    """Return why partitions of these topics (or patterns) are not served now; None if that is unknown.
 
-    Raise `Unserved` if it will not pass.
+    Raise `Unserved` if the reason is permanent.
     """
     from kafka.errors import KafkaError
 
@@ -65,7 +65,7 @@ def why_quiet(
 
 
 def why_uncoordinated(options: argparse.Namespace) -> str:
-    """Return why no broker coordinates the group of a consumer, which cannot read before one does."""
+    """Return why the consumer's group has no coordinator, which it needs to read."""
     from kafka.errors import KafkaError
 
     why: str | None = None
@@ -92,7 +92,7 @@ def _leaderless(partitions: list[str]) -> str | None:
 
 @contextmanager
 def controller_awaited(options: argparse.Namespace) -> Iterator[None]:
-    """Complain within 5 s if no controller answers while the block waits for one."""
+    """Report within 5 s if no controller answers while the block waits for one."""
 
     def check() -> None:
         if ended.wait(SLOW_S):

@@ -1,4 +1,4 @@
-"""Doing a thing again and again (`--watch`), on a terminal always at the top of the screen."""
+"""Repeating a command's output (`--watch`), on a terminal always at the top of the screen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_watch(parser: argparse.ArgumentParser, interval_s: float = 2.0) -> None:
 
 
 def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
-    """Run `once`, again and again if `--watch` is given; an interrupt is how that ends, and an error is only told."""
+    """Run `once`; with `--watch`, repeatedly until interrupted, reporting errors without ending."""
     if options.watch is None:
         return once()
     status = 0
@@ -56,13 +56,13 @@ def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
 
 
 def sleep_while_read(duration_s: float) -> None:
-    """Sleep; raise BrokenPipeError as soon as standard output is a pipe that has no reader any more."""
+    """Sleep; raise BrokenPipeError as soon as standard output is a pipe whose reader has exited."""
     mode = os.fstat(STANDARD_OUTPUT).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         time.sleep(duration_s)
         return
     poll = select.poll()
-    poll.register(STANDARD_OUTPUT, 0)  # errors and the end of the reader are always reported
+    poll.register(STANDARD_OUTPUT, 0)  # POLLERR and POLLHUP are always reported
     if poll.poll(duration_s * 1000):
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 

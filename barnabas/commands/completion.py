@@ -1,7 +1,7 @@
 """Print a script that completes commands, options, topics and groups in a shell.
 
-The script asks `barnabas complete` at each key press, so it never grows stale. Names of topics and groups are asked of
-the broker that $BARNABAS_BROKERS or -b says.
+The script calls `barnabas complete` at each key press, so it never becomes stale. Names of topics and groups come from
+the broker at $BARNABAS_BROKERS or -b.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ EXAMPLES = """
   barnabas completion fish > ~/.config/fish/completions/barnabas.fish
 """
 
-# Each hands the words up to the cursor to `barnabas complete`, the one that is being typed last; where that finds
-# nothing, the shell completes file names.
+# Each passes the words up to the cursor to `barnabas complete`, the typed one last; if that prints nothing, the shell
+# completes file names.
 SCRIPTS = {
     "bash": """\
 _barnabas() {

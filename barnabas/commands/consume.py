@@ -1,10 +1,10 @@
-r"""Print a topic's records, one a line, until interrupted or until what was asked for is there.
+r"""Print a topic's records, one per line, until interrupted or until everything requested is printed.
 
-Without --group, partitions are read from --offset on; with it they are shared with the group's other members, and
-what has been printed is committed.
+Without --group, partitions are read from --offset on. With it they are shared with the group's other members, and the
+offsets of printed records are committed.
 
-Ctrl-C or SIGTERM is how it ends, with status 0, where nothing else ends it: neither --exit, --count nor an --offset
-with an end. Otherwise the status is 130 or 143; after SIGHUP, it is always 129.
+Ctrl-C or SIGTERM ends it with status 0 if it has no other end: neither --exit, --count nor an --offset with an end.
+Otherwise the status is 130 or 143; after SIGHUP, it is always 129.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
 
 GIVE_UP_S = 10.0
-"""How long `--exit` waits for records up to the end where they cannot be read."""
+"""How long `--exit` waits for records up to the end that cannot be read."""
 
 REBALANCING = "it rebalances until every member has rejoined or the session of a missing one has expired"
 
 EXAMPLES = r"""
-  barnabas consume orders                              from the start, and whatever comes
-  barnabas consume orders -e                           up to the end that it has now
+  barnabas consume orders                              from the start, and new records
+  barnabas consume orders -e                           up to the current end
   barnabas consume orders -o -10 -e                    the last 10 of each partition
   barnabas consume orders -o @-1h:end                  the last hour
   barnabas consume orders -p 0 -o 100:200              offsets 100 to 199 of partition 0
-  barnabas consume orders -f '%t %p %o %k %v\n'        as kcat formats (see below)
+  barnabas consume orders -f '%t %p %o %k %v\n'        in kcat's format (see below)
   barnabas consume orders -g readers                   as a member of a group
   barnabas consume '^orders-.*' --json -e > records    to be read back by `barnabas produce --json`
 
 offsets:
   start end stored N -N +N     where to begin; -N is before the end, +N after the start
   100:200 :end 100:            from, and up to (exclusive)
-  @-1h @2026-01-02 @1767312000 from a time: so long ago, a date (UTC), seconds or milliseconds since 1970
+  @-1h @2026-01-02 @1767312000 from a time: an age, a date (UTC), seconds or milliseconds since 1970
   @-2d:-1d @2026-01-02:24h     from a time up to another
 
 formats:
   %t topic  %p partition  %o offset  %T timestamp in ms  %h headers
   %k key    %s %v value   %K %S their lengths (-1: null)  %R length of the value, 32 bits  %% percent sign
-  \n \r \t \xNN in between; no line end is added
+  \n \r \t \xNN escapes; no line end is added
 """
 
 
@@ -71,26 +71,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-p", "--partition", type=_numbers, action="extend", metavar="N[,...]", help="default: every partition"
     )
     parser.add_argument("-g", "-G", "--group", help="share the partitions with this group, and commit")
-    parser.add_argument("-n", "-c", "--count", "--num", type=positive, metavar="N", help="stop after so many records")
-    parser.add_argument("-e", "--exit", action="store_true", help="stop at the end that the topic has now")
+    parser.add_argument("-n", "-c", "--count", "--num", type=positive, metavar="N", help="stop after N records")
+    parser.add_argument("-e", "--exit", action="store_true", help="stop at the current end of the topic")
     how = parser.add_argument_group("output")
-    how.add_argument("-f", "--format", metavar="FORMAT", help="print records so")
-    how.add_argument("-J", "--json", action="store_true", help="print a JSON object a line")
+    how.add_argument("-f", "--format", metavar="FORMAT", help="format of a record")
+    how.add_argument("-J", "--json", action="store_true", help="print one JSON object per line")
     how.add_argument("--meta-only", action="store_true", help="print JSON with the value's size in place of the value")
     escaped = _format.check_escapes
     how.add_argument("-K", "--key-delimiter", type=escaped, metavar="TEXT", help="print KEY TEXT VALUE")
     how.add_argument(
-        "-D", "--delimiter", type=escaped, metavar="TEXT", default="\\n", help="print this after each (default: \\n)"
+        "-D", "--delimiter", type=escaped, metavar="TEXT", default="\\n", help="TEXT after each record (default: \\n)"
     )
     how.add_argument("-O", "--print-offset", action="store_true", help="print the offset before the key")
     how.add_argument("-Z", "--null", action="store_true", help="print NULL for null keys and values")
-    how.add_argument("-u", "--unbuffered", action="store_true", help="write each record out at once")
+    how.add_argument("-u", "--unbuffered", action="store_true", help="flush after each record")
     how.add_argument("-q", "--quiet", action="store_true", help="show no progress, even on a terminal")
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print records until the count, the end, or an interrupt."""
+    """Print records until the count, the end, or an interrupt; return the exit status."""
     from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 
     write = _formatter(options)
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
                 leave(client, options)
             if options.exit or options.count or where.stop or isinstance(end, HungUp):
                 raise
-            return 0  # this is how it ends
+            return 0  # its only end
         except (KafkaConnectionError, KafkaTimeoutError) as error:
             if why := why_quiet(options, options.topic, options.partition):
                 raise CommandError(why) from error
@@ -144,7 +144,7 @@ def _settings(options: argparse.Namespace, where: _offsets.Range) -> dict[str, A
 
 
 def _where(options: argparse.Namespace) -> _offsets.Range:
-    """Return what all `-o` say together: kcat gives the start and the end of a time in two."""
+    """Return the range of all `-o` options: kcat gives the start and the end of a time range in two."""
     given: list[_offsets.Range] = options.offset or [_offsets.Range()]
     stops = [one.stop for one in given if one.stop]
     firsts = [one.first for one in given if one.first.kind != "start"]
@@ -154,7 +154,7 @@ def _where(options: argparse.Namespace) -> _offsets.Range:
 
 
 def _check_settings(options: argparse.Namespace) -> None:
-    """Refuse what an option says, or would say, and this command would not look at."""
+    """Raise WrongCall for settings that this command would ignore."""
     if options.group == "":
         raise WrongCall("--group: the name of a group has at least one character")
     if "" in options.topic:
@@ -178,7 +178,7 @@ def _check_group(options: argparse.Namespace, where: _offsets.Range) -> None:
 
 
 def _formatter(options: argparse.Namespace) -> _format.Formatter:
-    """Return what makes bytes of a record."""
+    """Return the function that formats a record."""
     if options.format is not None and (options.json or options.meta_only):
         raise WrongCall("--format and JSON: choose one of them")
     if options.json or options.meta_only:
@@ -226,7 +226,7 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                     if reading.uncoordinated:
                         why = why_uncoordinated(options)
                     else:
-                        why = why_quiet(options, options.topic, options.partition) or ""  # once is enough
+                        why = why_quiet(options, options.topic, options.partition) or ""  # query once
                 except Unserved as error:
                     if not (options.exit and reading.unread):
                         raise

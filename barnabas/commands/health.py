@@ -1,12 +1,12 @@
-"""Say whether the cluster is well: every check that fails is named, and the exit status is 1.
+"""Check the health of the cluster: print every check; the exit status is 1 if any fails.
 
-Checked are: every broker answers; a controller does, and every voter follows it; none of the brokers is fenced; every
-partition has a leader; all replicas are in sync; no log directory has failed or is full, and every replica has its log
-in one; every broker coordinates groups. Nothing is written or created.
+The checks: every broker answers; a controller answers, and every voter follows it; no broker is fenced; every partition
+has a leader; all replicas are in sync; no log directory has failed or is full, and every replica has its log in one;
+every broker coordinates groups. Nothing is written or created.
 
-With --json each check has its name, `ok`, `detail` (a sentence), `problems`, `known` (false where the metadata may be
-out of date, for no controller answers), `nodes` (the ids of the brokers or controllers with a problem) and `facts`
-(numbers of brokers, partitions, topics and groups, the id of the controller).
+With --json each check has its name, `ok`, `detail` (a sentence), `problems`, `known` (false if the metadata may be out
+of date, as no controller answers), `nodes` (the ids of the brokers or controllers with a problem) and `facts` (numbers
+of brokers, partitions, topics and groups, the id of the controller).
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ EXAMPLES = """
 """
 INTERVAL_S = 1.0
 SENTENCES = ("reachable", "controller", "coordinator")
-"""The checks of which each problem is a sentence; those of the others are names."""
+"""The checks whose problems are sentences; those of the others are names."""
 ROOM_BYTES = 2 << 20
-"""With less, a broker refuses topics, and records that do not fit."""
+"""A broker with less free space refuses new topics, and records that do not fit."""
 NEW_LEADER_S = 1.0
-"""How long voters have to fetch from a leader that was elected just now."""
+"""How long voters may take to fetch from a newly elected leader."""
 
 Check = dict[str, Any]
 
 
 class Finding(NamedTuple):
-    """The outcome of a check: what is wrong, what to print if nothing is, and both as values for programs."""
+    """The result of a check: the problems, the text if there are none, and values for JSON."""
 
     name: str
     problems: list[str]
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check once, or until interrupted, healthy, or out of time."""
+    """Check once, or until interrupted, healthy, or out of time; return the exit status."""
     if options.give_up is not None and not (options.exit_when_healthy or options.watch):
         raise WrongCall("--give-up requires --exit-when-healthy or --watch")
     deadline = None if options.give_up is None else time.monotonic() + options.give_up
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def examine(options: argparse.Namespace) -> list[Check]:
-    """Return every check with its outcome; those that need a broker are left out if none answers."""
+    """Return every check with its result; those that need a broker are omitted if none answers."""
     try:
         with admin(options, request_timeout_ms=LOOK_MS) as client:
             return [_check(found) for found in _checks(client, options)]
@@ -125,7 +125,7 @@ def examine(options: argparse.Namespace) -> list[Check]:
 
 
 def _check(found: Finding) -> Check:
-    """Return a check: `problems` has all that was found, `detail` a few of them, for people."""
+    """Return a check: `problems` has all problems, `detail` the first few."""
     detail = "; ".join(found.problems) if found.name in SENTENCES else some(found.problems)
     return {
         "check": found.name,
@@ -139,12 +139,12 @@ def _check(found: Finding) -> Check:
 
 
 def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
-    """Yield the outcome of each check."""
+    """Yield the result of each check."""
     cluster = client.describe_cluster()
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
     fenced = [number for number, broker in brokers.items() if broker.get("is_fenced")]
     away = client.away()
-    # Metadata lists no broker that is fenced, so `away` has none of them.
+    # Fenced brokers are not in Metadata, so `away` has none of them.
     unreachable = {number: _why_fenced(brokers[number], options.timeout) for number in fenced} | away
     fine = f"cluster {cluster['cluster_id']}, {amount_of(len(brokers), 'broker')}"
     yield Finding("reachable", list(unreachable.values()), fine, list(unreachable), {"brokers": len(brokers)})
@@ -190,7 +190,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _why_fenced(broker: Mapping[str, Any], timeout_s: float) -> str:
-    """Return why a fenced broker is not reachable, as far as that can be found out."""
+    """Return why a fenced broker is not reachable, as far as known."""
     address = f"{broker['host']}:{broker['port']}"
     if why := not_listening(address, timeout_s):
         return f"broker {broker['broker_id']} cannot be reached at {address} ({why})"
@@ -198,11 +198,11 @@ def _why_fenced(broker: Mapping[str, Any], timeout_s: float) -> str:
 
 
 def _wrong_directories(described: Iterable[Mapping[str, Any]]) -> list[tuple[int, str]]:
-    """Return the log directories that have failed, and those without room, each with its broker."""
+    """Return the failed and the full log directories, each with its broker."""
     wrong = []
     for broker in described:
         for one in broker["log_dirs"]:
-            room = one.get("usable_bytes", -1)  # -1: the broker does not say
+            room = one.get("usable_bytes", -1)  # -1: unknown
             if one["error_code"]:
                 wrong.append((broker["broker"], one["log_dir"]))
             elif 0 <= room < ROOM_BYTES:

@@ -1,7 +1,7 @@
 r"""Write records to a topic: each line of standard input, each file as a whole, or each line of JSON.
 
-Nothing is changed on the way: a value is every byte between two delimiters. The exit status is 0 only if every record
-was acknowledged.
+Values are sent unchanged: every byte between two delimiters. The exit status is 0 only if every record was
+acknowledged.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ EXAMPLES = r"""
   printf 'de:Hallo\n' | barnabas produce greetings -K :             a key before each value
   barnabas produce letters -k key -H source=cli -z zstd < lines
   barnabas produce pictures -p 0 one.png two.png                    each file is one record
-  barnabas produce letters -l lines.txt                             each line of the file is one
+  barnabas produce letters -l lines.txt                             each line of the file is one record
   printf 'key:\n' | barnabas produce greetings -K : -Z              a tombstone: null, not empty
   barnabas consume orders -e --json | barnabas produce copy --json  a copy, with keys, headers and timestamps
-  barnabas produce --json records.jsonl                             each to the topic and partition that it names
+  barnabas produce --json records.jsonl                             each to its own topic and partition
 """
 
 
@@ -39,17 +39,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-l", "--lines", action="store_true", help="read files record by record, as standard input")
     parser.add_argument("-J", "--json", action="store_true", help="read records as `consume --json` prints them")
     parser.add_argument("-p", "--partition", type=number, metavar="N", help="default: by key, or spread (-1)")
-    parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records that have none of their own")
+    parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records without one")
     parser.add_argument("-K", "--key-delimiter", type=unescape, metavar="TEXT", help="a record is KEY TEXT VALUE")
     parser.add_argument(
-        "-D", "--delimiter", type=unescape, metavar="TEXT", default="\\n", help="what ends a record (default: \\n)"
+        "-D", "--delimiter", type=unescape, metavar="TEXT", default="\\n", help="the end of a record (default: \\n)"
     )
     parser.add_argument(
         "-H", "--header", type=pair, action="append", default=[], metavar="NAME=VALUE", help="a header of every record"
     )
     parser.add_argument("-Z", "--null", action="store_true", help="empty keys and values are null")
-    parser.add_argument("-T", "--tee", action="store_true", help="print what is sent to standard output")
-    parser.add_argument("-c", "-n", "--count", "--num", type=positive, metavar="N", help="stop after so many records")
+    parser.add_argument("-T", "--tee", action="store_true", help="print the sent records to standard output")
+    parser.add_argument("-c", "-n", "--count", "--num", type=positive, metavar="N", help="stop after N records")
     parser.add_argument("-z", "--compression", choices=CODECS, default="none", help="default: none")
     parser.add_argument("-a", "--acks", choices=("0", "1", "all", "-1"), default="all", help="default: all")
     parser.add_argument(
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Send every record; the status is 1 if any of them was not acknowledged."""
+    """Send every record; return the exit status, 1 if any was not acknowledged."""
     if options.json and not options.file and _is_file(options.topic):
         options.topic, options.file = None, [options.topic]
     elif options.file == [STANDARD_INPUT]:
@@ -94,9 +94,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _is_file(topic: str | None) -> bool:
-    """Return whether `produce --json WORD` means a file; raise `WrongCall` where it may also mean a topic.
+    """Return whether WORD in `produce --json WORD` is a file; raise `WrongCall` if it could be a topic too.
 
-    A pipe could be the input of a topic that happens to have the name of a file here.
+    Standard input could be the input for a topic that has the same name as a file here.
     """
     if topic is None or "/" in topic:
         return topic is not None
@@ -108,7 +108,7 @@ def _is_file(topic: str | None) -> bool:
 
 
 def _record(message: bytes, options: argparse.Namespace) -> NewRecord:
-    """Return the record that a message stands for; what the command line says goes over what the record says."""
+    """Return the record of a message; options override its own fields, except the key."""
     partition = None if options.partition in (None, -1) else options.partition
     key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
     headers: Headers = [(name, value.encode("utf-8", "surrogateescape")) for name, value in options.header]

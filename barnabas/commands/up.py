@@ -1,13 +1,13 @@
-"""Run a whole cluster in the foreground: brokers on this machine, each a process of its own, until it is told to stop.
+"""Run a whole cluster in the foreground: brokers on this machine, each in its own process, until it is stopped.
 
-The first three are controllers too; topics have three replicas, of which two have to have a record before it is
-acknowledged to a producer with acks=all. A line on standard output says that every broker serves and lists all others;
-their logs go to standard error, with the number of the broker before each line. When a broker ends, the command that
-starts it again is printed, and the others go on. A new consumer group does not wait for more members: `-D` sets
-another group.initial.rebalance.delay.ms than the 0 of the server.properties that Apache Kafka comes with.
+The first three are controllers too. Topics have three replicas; with acks=all a record is acknowledged once two have
+it. A line on standard output says that every broker serves and lists all others; their logs go to standard error, each
+line after the number of its broker. When a broker exits, the command that restarts it is printed, and the others keep
+running. A new consumer group does not wait for more members: use `-D` for another group.initial.rebalance.delay.ms
+than 0, the value in Apache Kafka's server.properties.
 
-Ctrl-C, SIGTERM or SIGHUP stops all of them in order, another Ctrl-C at once. The exit status is 0 after that, 2 when
-the cluster cannot be started as asked, and 1 when it had to stop.
+Ctrl-C, SIGTERM or SIGHUP stops all of them in order, another Ctrl-C at once. The exit status is then 0; it is 2 if the
+cluster cannot be started with these options, and 1 if it had to stop.
 """
 
 from __future__ import annotations
@@ -46,29 +46,31 @@ from barnabas.commands.topic.create import new_topic
 EXAMPLES = """
   barnabas up                                      three brokers, on the ports 9092, 9093 and 9094
   barnabas up --brokers 5 --data-dir cluster --topic orders:12
-  barnabas up --ephemeral --listen 127.0.0.1:0     data that goes with it, on ports that are free
-  barnabas up --json -D log.retention.hours=1      the line for programs, and a setting for all brokers
+  barnabas up --ephemeral --listen 127.0.0.1:0     temporary data, any free ports
+  barnabas up --json -D log.retention.hours=1      the line as JSON, and a setting for all brokers
 """
 DATA_DIR = "./barnabas-cluster"
 LISTEN = Address("127.0.0.1", 9092)
 MOST_PORT = 65535
-START_TAG_BYTES = 8  # what `barnabas serve --start-group` takes
-MOST_BROKERS = 64  # each of them a process that begins at the same moment
+START_TAG_BYTES = 8  # the length of the tag of `barnabas serve --start-group`
+MOST_BROKERS = 64  # all of them are started at the same time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--brokers", type=_brokers, default=3, metavar="N", help="how many (default: %(default)s)")
+    parser.add_argument(
+        "--brokers", type=_brokers, default=3, metavar="N", help="number of brokers (default: %(default)s)"
+    )
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="where the data lies (default: %(default)s)")
+    place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="the data directory (default: %(default)s)")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
     parser.add_argument(
         "--listen",
         type=_listen,
         default=LISTEN,
         metavar="HOST:PORT",
-        help="where the first broker listens, the others at the ports that follow; with port 0 all at ports that are "
-        "free (default: %(default)s)",
+        help="the first broker's address; the others use the following ports; with port 0 all use any free "
+        "ports (default: %(default)s)",
     )
     parser.add_argument(
         "--topic",
@@ -90,12 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ready-fd", type=_descriptor, metavar="FD", help="write the line to this descriptor too, and close it"
     )
-    parser.add_argument("--exit-with-parent", action="store_true", help="stop when standard input comes to its end")
+    parser.add_argument("--exit-with-parent", action="store_true", help="stop at the end of standard input")
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the cluster; return when it has stopped."""
+    """Run the cluster until it has stopped; return the exit status."""
     with ExitStack() as stack:
         keeping: int | None = None
         if options.ephemeral:
@@ -118,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
                 raise WrongCall(
                     "--exit-with-parent: standard input has to be a pipe, whose other end the parent holds"
                 ) from None
-        # Ready means that each broker knows all of this start, whatever a killed cluster has left in its metadata.
+        # Ready: each broker's metadata has all brokers of this start; a killed cluster may have left older ones in it.
         arguments = [f"--start-group={os.urandom(START_TAG_BYTES).hex()}:{len(nodes)}"]
         arguments += [f"-D{key}={value}" for key, value in options.define]
         for node in nodes:
@@ -135,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list[Node]:
-    """Return the brokers that there are to be, on sockets that are bound; `stack` closes those that stay ours."""
+    """Return the brokers of the cluster, with bound sockets; `stack` closes those that no broker takes."""
     if first.port + count - 1 > MOST_PORT:
         raise WrongCall(f"--listen {first}: {count} ports from there on would end above {MOST_PORT}")
     nodes = []
@@ -150,7 +152,7 @@ def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket that nobody else can be bound to; it refuses connections until its broker listens."""
+    """Return a bound socket that reserves the address; it refuses connections until its broker listens."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, kind)
@@ -158,7 +160,7 @@ def _bound(host: str, port: int) -> socket.socket:
             if port:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind(address)
-            # Port 0 could be one that another has bound so; a broker that is started again has to find its port free.
+            # After bind for port 0, or bind could choose a port in use; set so that a restarted broker can bind it.
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         except OSError:
             made.close()
@@ -172,7 +174,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _create(topics: Sequence[tuple[str, int | None]], nodes: Sequence[Node]) -> None:
-    """Create the topics that do not exist; CommandError if one cannot be."""
+    """Create the topics that do not exist; CommandError if that fails."""
     if not topics:
         return
     from kafka.errors import TopicAlreadyExistsError
@@ -205,7 +207,7 @@ def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
         line = f"ready: {bootstrap}"
         pids = ", ".join(f"broker {broker.node.node_id}: {broker.process.pid}" for broker in brokers)
         complain(options.command, f"process ids: {pids}")
-        # The others serve those who know them all, whichever broker is gone.
+        # With all addresses, clients can connect while any one broker is down.
         complain(options.command, f"in other terminals: export BARNABAS_BROKERS={bootstrap}")
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Show the cluster: its id, controllers, brokers, features, and the partitions that are not as they should be.
+"""Show the cluster: its id, controllers, brokers, features, and partitions with problems.
 
-A partition is offline if nobody leads it; under min ISR if fewer replicas are in sync than its topic's
-min.insync.replicas, so that producers with acks=all have to wait; under-replicated if a replica is not in sync.
+A partition is offline if it has no leader; under min ISR if its ISR is smaller than the topic's min.insync.replicas, so
+that producers with acks=all have to wait; under-replicated if a replica is not in sync.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what the brokers tell of the cluster, again and again if that is asked for."""
+    """Print the cluster, repeatedly with `--watch`."""
     with admin(options, request_timeout_ms=LOOK_MS) as client:
         return repeat(options, lambda: _show(client, options))
 
 
 def _show(client: Admin, options: argparse.Namespace) -> int:
-    """Print it; the status is 1 if a broker does not answer, or no controller does."""
+    """Print the cluster; return 1 if a broker or the controller does not answer."""
     away = client.away()
     wrong = list(away.values())
     try:
@@ -87,7 +87,7 @@ def _print(cluster: dict[str, Any], verbose: bool) -> None:
 
 
 def _ranges(problems: list[dict[str, str]]) -> list[dict[str, str]]:
-    """Return a row for partitions in a row that have the same problem, as "t-0 to t-49"."""
+    """Return one row for consecutive partitions with the same problem, as "t-0 to t-49"."""
     rows: list[dict[str, str]] = []
     last = ("", -1, "")
     for one in problems:

@@ -1,4 +1,4 @@
-"""Show the brokers' log directories, and how many bytes of which topics lie in them."""
+"""Show the brokers' log directories, and the sizes of topics or partitions in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from barnabas.commands._output import add_json, complain, explain_code, show
 
 EXAMPLES = """
   barnabas cluster log-dirs
-  barnabas cluster log-dirs --by topic              what takes up the space
+  barnabas cluster log-dirs --by topic              size by topic
   barnabas cluster log-dirs --by partition --json
 """
 COLUMNS = {
@@ -23,13 +23,13 @@ COLUMNS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--by", choices=COLUMNS, default="dir", help="a row for each of these (default: dir)")
+    parser.add_argument("--by", choices=COLUMNS, default="dir", help="print a row for each (default: dir)")
     add_json(parser)
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the directories; the status is 1 if one has failed, or a broker does not answer."""
+    """Print the directories; return 1 if one has failed, or a broker does not answer."""
     with admin(options) as client:
         away = client.away()
         described = client.describe_log_dirs(brokers=client.answering(away))

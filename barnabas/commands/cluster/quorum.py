@@ -1,4 +1,4 @@
-"""Show the metadata quorum: who leads, who votes, and how far each has got."""
+"""Show the metadata quorum: its leader, its voters, and the log end of each node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXAMPLES = """
 VOTERS = "controller.quorum.voters"
 CONTROLLER = "the response of the controller"
 SILENT_S = 5.0
-"""A voter that has not fetched for so long does not run, or does not reach the leader; it fetches twice a second."""
+"""A voter that has not fetched for so long is down, or cannot reach the leader: voters fetch twice a second."""
 COLUMNS = ("node", "status", "directory", "log_end", "lag", "caught_up")
 
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the quorum's leader, and its voters and observers."""
+    """Print the quorum's leader, voters and observers."""
     with admin(options, request_timeout_ms=LOOK_MS) as client, waiting(options.command, CONTROLLER):
         quorum = describe(client)
     if options.json:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def describe(client: Admin) -> dict[str, Any]:
-    """Return who leads the quorum, and how far each of its nodes has got; CommandError if no controller answers."""
+    """Return the quorum's leader, and the state of each node; CommandError if no controller answers."""
     from kafka.errors import RequestTimedOutError
 
     try:
@@ -57,14 +57,14 @@ def describe(client: Admin) -> dict[str, Any]:
         raise CommandError(partition["error"])
     leader = partition["leader_id"]
     end = max((one["log_end_offset"] for one in partition["current_voters"]), default=0)
-    # The leader's clock, by which the others' times are: it has always just fetched from itself.
+    # The time on the leader's clock, as all others: the leader counts as having just fetched from itself.
     leaders_ms = max((one.get("last_fetch_timestamp", -1) for one in partition["current_voters"]), default=-1)
     rows = [
         {
             "node": one["replica_id"],
             "status": "leader" if one["replica_id"] == leader else status,
             "directory": _directory(one),
-            "log_end": one["log_end_offset"] if one["log_end_offset"] >= 0 else None,  # the leader has not heard of it
+            "log_end": one["log_end_offset"] if one["log_end_offset"] >= 0 else None,  # -1: unknown to the leader
             "lag": max(end - one["log_end_offset"], 0) if one["log_end_offset"] >= 0 else None,
             "caught_up_timestamp": _known(one.get("last_caught_up_timestamp", -1)),
             "silent_s": _silent_s(one, leaders_ms, is_leader=one["replica_id"] == leader),
@@ -81,12 +81,12 @@ def describe(client: Admin) -> dict[str, Any]:
 
 
 def is_silent(node: dict[str, Any]) -> bool:
-    """Return whether a node that `describe` returned is a voter that does not fetch from the leader."""
+    """Return whether a node from `describe` is a voter that does not fetch from the leader."""
     return node["status"] == "voter" and (node["silent_s"] is None or node["silent_s"] >= SILENT_S)
 
 
 def silent_voters(quorum: dict[str, Any]) -> list[str]:
-    """Return a sentence for each voter that does not fetch from the leader of the quorum that `describe` returned."""
+    """Return a sentence for each voter in a quorum from `describe` that does not fetch from the leader."""
     return [
         f"controller {node['node']} does not run, or node {quorum['leader']} cannot be reached from it"
         if node["silent_s"] is None
@@ -97,7 +97,7 @@ def silent_voters(quorum: dict[str, Any]) -> list[str]:
 
 
 def _silent_s(node: dict[str, Any], leaders_ms: int, *, is_leader: bool) -> float | None:
-    """Return for how long a node has not fetched; None if it never has. Brokers below KIP-836 do not return it: 0."""
+    """Return for how long a node has not fetched, None if it never has; 0 for brokers without KIP-836."""
     if is_leader or "last_fetch_timestamp" not in node:
         return 0.0
     fetched_ms = node["last_fetch_timestamp"]
@@ -105,7 +105,7 @@ def _silent_s(node: dict[str, Any], leaders_ms: int, *, is_leader: bool) -> floa
 
 
 def _no_majority(client: Admin) -> str:
-    """Say who would have to answer, and who of them does; controllers that are no brokers cannot be asked."""
+    """Return which nodes must answer, and which do; controllers that are not brokers cannot be probed."""
     answering = client.answering()
     (listed,) = describe_configs(client, f"broker/{answering[0]}", [VOTERS])
     voters = [int(voter.partition("@")[0]) for voter in (listed.value or "").split(",") if voter]
@@ -125,7 +125,7 @@ def _directory(node: dict[str, Any]) -> str | None:
 
 
 def with_age(node: dict[str, Any]) -> dict[str, Any]:
-    """Return a node for people: how long ago it was caught up, in place of the time when."""
+    """Return a node with the age of its last catch-up as text in place of the timestamp."""
     timestamp_ms = node["caught_up_timestamp"]
     age_s = None if timestamp_ms is None else max(time.time() - timestamp_ms / 1000, 0)
     return {**node, "caught_up": None if age_s is None else f"{age_s:.1f} s ago"}

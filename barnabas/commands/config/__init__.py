@@ -1,13 +1,13 @@
 """Settings of topics, brokers and groups.
 
-What they are of is written KIND/NAME: topic/orders, broker/1, group/readers, client-metrics/NAME, broker-logger/1;
+The resource is written KIND/NAME: topic/orders, broker/1, group/readers, client-metrics/NAME, broker-logger/1;
 `brokers` is the default of all brokers.
 """
 
 SUBCOMMANDS = {
     "get": "print the value of settings",
     "list": "list settings and their sources, or the resources that have any",
-    "set": "set settings, or add to lists and take from them",
+    "set": "set settings, or add to and remove from lists",
     "reset": "set settings back to their defaults",
 }
 EXAMPLES = """

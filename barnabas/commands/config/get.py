@@ -1,4 +1,4 @@
-"""Print the value of settings, with everything that is known of each if asked for."""
+"""Print the values of settings, with --verbose their sources and documentation too."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print each setting; the status is 1 if there is none of that name."""
+    """Print each setting; return 1 if one does not exist."""
     with admin(options) as client:
         known = {setting.name: setting for setting in describe_configs(client, options.resource, documentation=True)}
     found = [known[name] for name in options.name if name in known]

@@ -1,4 +1,4 @@
-"""List the settings of a topic, broker or group with where they are set; without one, list what has settings."""
+"""List the settings of a topic, broker or group with their sources; without one, list the resources with settings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
 EXAMPLES = """
-  barnabas config list                          what has settings of its own
-  barnabas config list topic/orders             those that are set for it
-  barnabas config list topic/orders --all       all that there are
+  barnabas config list                          resources with settings of their own
+  barnabas config list topic/orders             the settings of the topic
+  barnabas config list topic/orders --all       defaults too
   barnabas config list brokers                  the default of all brokers
   barnabas config list broker/1 --all --json
 """
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _resources(client: KafkaAdminClient, everything: bool) -> list[dict[str, Any]]:
-    """Return what can have settings, and how many each has of its own."""
+    """Return the resources with the number of their own settings; with `everything`, those without any too."""
     from kafka.protocol.admin import ListConfigResourcesRequest
 
     response = send(client, ListConfigResourcesRequest(resource_types=[]))

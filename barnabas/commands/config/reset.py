@@ -1,4 +1,4 @@
-"""Set settings of a topic, broker or group back to their defaults. `--dry-run` shows what they would be."""
+"""Reset settings of a topic, broker or group to their defaults. `--dry-run` prints the values that they would get."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Reset all the settings or, if one cannot be, none."""
+    """Reset all of the settings, or none if one cannot be reset."""
     if bool(options.name) == options.all:
         raise WrongCall("name settings, or give --all")
     report = Report(options)

@@ -1,4 +1,4 @@
-"""Set settings of a topic, broker or group; add to those that are lists, or take from them."""
+"""Set settings of a topic, broker or group; add to or remove from lists."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
   barnabas config set topic/orders retention.ms=86400000 max.message.bytes=2097152
-  barnabas config set topic/orders cleanup.policy+=compact        one more in a list
-  barnabas config set topic/orders cleanup.policy-=delete         one less
+  barnabas config set topic/orders cleanup.policy+=compact        add to a list
+  barnabas config set topic/orders cleanup.policy-=delete         remove from a list
   barnabas config set brokers log.retention.ms=3600000 --dry-run
   barnabas config set group/readers consumer.session.timeout.ms=50000
 """
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make all the changes or, if one is refused, none."""
+    """Make all of the changes, or none if one is refused."""
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
         try:

@@ -1,10 +1,10 @@
-"""Consumer groups: who reads, how far they are behind, and where they go on."""
+"""Consumer groups: members, lag and committed offsets."""
 
 SUBCOMMANDS = {
     "list": "list groups with their states",
     "describe": "show members, offsets and lag",
-    "seek": "move what a group has committed",
-    "delete": "delete groups, or what they have committed for a topic",
+    "seek": "change a group's committed offsets",
+    "delete": "delete groups, or their committed offsets of a topic",
 }
 EXAMPLES = """
   barnabas group ls

@@ -1,6 +1,6 @@
-"""Delete consumer groups, or only what they have committed for some topics.
+"""Delete consumer groups, or only their committed offsets of some topics.
 
-A group that somebody is in is not deleted; nor are offsets of a topic that its members read.
+A group with members is not deleted; nor are offsets of a topic that its members read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
   barnabas group delete readers --dry-run
   barnabas group delete readers writers
-  barnabas group delete readers --topic orders        forget what it has committed for that topic
+  barnabas group delete readers --topic orders        only its offsets of that topic
 """
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Delete each group; the status is 1 if one cannot be."""
+    """Delete each group; return 1 if one cannot be deleted."""
     report = Report(options)
     with admin(options) as client:
         for name, group in describe(client, options.group).items():
@@ -78,7 +78,7 @@ def _delete_offsets(client: KafkaAdminClient, group: Group, options: argparse.Na
 
 
 def _explained(failure: str) -> str:
-    """Return what an error of kafka-python's, told by its class's name, means."""
+    """Return the message of a kafka-python error, given its class name."""
     from kafka import errors
 
     kind = getattr(errors, failure, None)

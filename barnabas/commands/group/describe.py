@@ -14,7 +14,7 @@ from barnabas.commands._watch import add_watch, repeat
 EXAMPLES = """
   barnabas group describe readers
   barnabas group describe readers --watch           every 2 seconds
-  barnabas group describe readers --members         who is in it, and what each is assigned
+  barnabas group describe readers --members         members and their assignments
   barnabas group describe readers --json | jq '.[].lag'
 """
 LAG = ("topic", "partition", "committed", "end", "lag", "member", "host")
@@ -24,14 +24,14 @@ MEMBERS = ("member", "instance", "client", "host", "partitions", "assigned")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("group", nargs="+", metavar="GROUP")
-    parser.add_argument("--members", action="store_true", help="show the members in place of the offsets")
+    parser.add_argument("--members", action="store_true", help="show members in place of offsets")
     add_watch(parser)
     add_json(parser)
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Describe each group; the status is 1 if one does not exist."""
+    """Describe each group; return 1 if one does not exist."""
     with admin(options) as client:
         return repeat(options, lambda: _describe(client, options))
 
@@ -58,7 +58,7 @@ def _described(client: Any, group: Group) -> dict[str, Any]:
         "group": group.name,
         "state": group.state,
         "protocol": group.protocol,
-        "lag": sum(lags) if lags or not partitions else None,  # nothing is committed: not known is not 0
+        "lag": sum(lags) if lags or not partitions else None,  # None if nothing is committed: the lag is unknown, not 0
         "members": [
             {
                 "member": member["member_id"],

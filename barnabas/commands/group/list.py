@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the groups; the status is 1 if a broker does not answer, or groups have no coordinator."""
+    """Print the groups; return 1 if a broker does not answer, or groups have no coordinator."""
     with admin(options) as client:
         away = client.away()
         groups = list_groups(client, client.answering(away))
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _state(text: str) -> str:
-    """Read a state, in whatever case it is written."""
+    """Return the state named by `text` in any case."""
     for state in STATES:
         if state.lower() == text.lower():
             return state

@@ -1,7 +1,7 @@
-"""Move what a consumer group has committed: it goes on from there when it is started again.
+"""Change a consumer group's committed offsets, from which it continues when it is started again.
 
-Nobody may be in the group meanwhile, or its members' next commit would undo it. `--dry-run` shows what would change.
-An offset beyond the end of its partition is refused; with `--force` the group goes to the end instead.
+The group must have no members, or their next commit would overwrite the change. `--dry-run` prints the changes. An
+offset beyond the end of its partition is refused; with `--force` the group is set to the end instead.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ EXAMPLES = """
   barnabas group seek readers --to start --dry-run
   barnabas group seek readers --to @-1h                     to the first record of the last hour
   barnabas group seek readers --to @2026-01-02T03:04:05Z
-  barnabas group seek readers --to -100                     100 records back from where it is
+  barnabas group seek readers --to -100                     100 records back
   barnabas group seek readers --to end --topics orders,parcels:0
   barnabas group seek readers --to-file offsets             lines of TOPIC PARTITION OFFSET
-  barnabas group seek readers --to-group others             to where another group is
+  barnabas group seek readers --to-group others             the offsets of another group
 """
 WRITE = "write start, end, a number N, +N, -N or @TIME, or the name of a file that exists"
 
@@ -40,25 +40,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         type=_target,
         metavar="WHERE",
-        help="start, end, @TIME, an offset N, or +N and -N from where the group is; or the name of a file",
+        help="start, end, @TIME, an offset N, or +N and -N from the committed offset; or the name of a file",
     )
     where.add_argument("--to-file", metavar="FILE", help="lines of TOPIC PARTITION OFFSET")
-    where.add_argument("--to-group", metavar="GROUP", help="what this other group has committed")
+    where.add_argument("--to-group", metavar="GROUP", help="the committed offsets of this other group")
     parser.add_argument(
         "--topics",
         type=_topics,
         action="extend",
         metavar="TOPIC[:PARTITION],...",
-        help="default: whatever the group has committed",
+        help="default: all partitions that the group has committed",
     )
-    parser.add_argument("--force", action="store_true", help="go to the end where the offset is beyond it")
+    parser.add_argument("--force", action="store_true", help="use the end if the offset is beyond it")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only show what would change")
     add_json(parser)
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Commit the new offsets for the group, and print them beside the old ones."""
+    """Commit the new offsets for the group, and print them with the old ones."""
     with admin(options) as client:
         group = describe(client, [options.group])[options.group]
         if isinstance(group, Group):
@@ -111,7 +111,7 @@ def _targets(
 def _chosen(
     client: KafkaAdminClient, topics: list[tuple[str, int | None]] | None, default: Iterable[TopicPartition]
 ) -> list[TopicPartition]:
-    """Return the partitions that `--topics` names, all of which exist; those of `default` that exist without it."""
+    """Return the existing partitions of `topics`, or of `default` if None; CommandError for a missing topic."""
     names = [name for name, _ in topics] if topics else sorted({one.topic for one in default})
     described = choose(client, names) if names else []
     missing = [topic["name"] for topic in described if topic["error_code"]]
@@ -143,7 +143,7 @@ def _commit(client: KafkaAdminClient, group: str, offsets: dict[TopicPartition, 
 
 
 def _read(path: str) -> dict[TopicPartition, int]:
-    """Read lines of TOPIC PARTITION OFFSET; what follows on a line is left alone, and so is a table's header."""
+    """Read lines of TOPIC PARTITION OFFSET; ignore further columns and a table's header."""
     from kafka import TopicPartition
 
     offsets = {}
@@ -162,7 +162,7 @@ def _read(path: str) -> dict[TopicPartition, int]:
 
 
 def _target(text: str) -> Point | str:
-    """Read what `--to` may be: here + and - count from where the group is. What is no offset is a file's name."""
+    """Parse the value of `--to`: + and - are relative to the committed offset; other text is a file's name."""
     import os.path
 
     try:
@@ -176,7 +176,7 @@ def _target(text: str) -> Point | str:
 
 
 def _topics(text: str) -> list[tuple[str, int | None]]:
-    """Read TOPIC or TOPIC:PARTITION, several parted by commas."""
+    """Parse comma-separated TOPIC or TOPIC:PARTITION."""
     found: list[tuple[str, int | None]] = []
     for part in text.split(","):
         name, colon, index = part.partition(":")

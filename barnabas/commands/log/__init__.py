@@ -1,12 +1,12 @@
-"""Read, check and mend the files of a broker: those of one that is stopped, or a copy of them.
+"""Read, check and repair the files of a stopped broker, or a copy of them.
 
 A PATH is a file (not for repair), the directory of a partition, or a data directory, in which --topic and --partition
-choose.
+select logs.
 """
 
 SUBCOMMANDS = {
     "dump": "print batches, records, indexes, snapshots and checkpoints",
-    "verify": "check everything against its format and the rest; list what is wrong",
+    "verify": "check files against their formats and each other; list the findings",
     "repair": "print what would repair it, or repair it",
 }
 EXAMPLES = """

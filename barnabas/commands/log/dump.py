@@ -1,8 +1,8 @@
-"""Print what is in the files of a log: batches with their records, indexes, snapshots, checkpoints.
+"""Print the contents of a log's files: batches with their records, indexes, snapshots, checkpoints.
 
-Records of __consumer_offsets, __transaction_state and __cluster_metadata are decoded, and so are snapshots of the
-metadata and control records. The name of a file says what is in it, as Kafka names them. Damaged data does not end the
-output, but the exit status is 1.
+Records of __consumer_offsets, __transaction_state and __cluster_metadata are decoded, and so are metadata snapshots and
+control records. The type of a file follows from its name, as in Kafka. Damaged data does not end the output, but the
+exit status is 1.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from barnabas.commands._output import add_json
 
 EXAMPLES = """
   barnabas log dump barnabas-data -t letters                        all files of a topic's logs
-  barnabas log dump barnabas-data -t letters -p 0 -o 100:200        what is about some offsets
+  barnabas log dump barnabas-data -t letters -p 0 -o 100:200        some offsets
   barnabas log dump barnabas-data/letters-0/00000000000000000000.log
-  barnabas log dump barnabas-data/__cluster_metadata-0 --json       a JSON object a line
+  barnabas log dump barnabas-data/__cluster_metadata-0 --json       one JSON object per line
   barnabas log dump barnabas-data -t letters --no-records           batches only
 """
 
@@ -38,5 +38,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Let the server's program print the files."""
+    """Replace this process by the server's program, which prints the files."""
     return hand_over(options, offsets=options.offsets, records=not options.no_records, decoder=options.decoder)

@@ -1,10 +1,10 @@
-"""Say what would mend damaged files, or with --execute do that.
+"""Print what would repair damaged files, or with --execute repair them.
 
-No valid batch is lost: bytes that are none are moved to a file beside (`*.damaged`), and an empty batch takes the
-place of the offsets that were in them, so that those behind keep theirs. Indexes, leader epochs and transaction indexes
-are made anew from the batches; checkpoints that are behind a log's end get that end. What cannot be mended, such as the
-metadata log, is named and left alone, and the exit status is 1. Without --execute nothing is written. A data directory
-that a broker uses is refused.
+No valid batch is lost: bytes that are not a batch are moved to a file `*.damaged` beside the log, and an empty batch
+replaces their offsets, so that later records keep theirs. Indexes, leader epochs and transaction indexes are rebuilt
+from the batches; checkpoints beyond a log's end are set to that end. What cannot be repaired, such as the metadata log,
+is listed and left alone, and the exit status is 1. Without --execute nothing is written. A data directory in use by a
+broker is refused.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser, files=False)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--dry-run", action="store_true", help="only print what would be done (the default)")
-    which.add_argument("--execute", action="store_true", help="do it")
+    which.add_argument("--execute", action="store_true", help="repair the files")
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Let the server's program mend the files."""
+    """Replace this process by the server's program, which repairs the files."""
     return hand_over(options, execute=options.execute)

@@ -1,8 +1,8 @@
-"""Check files against their formats and against each other, and list what is wrong: file, position, field, problem.
+"""Check files against their formats and each other; print the findings: file, position, field, problem.
 
-Batches are checked by their CRC, offsets and leader epochs; records by being read; indexes, transaction indexes,
-snapshots and checkpoints by the batches. A position is a byte, or in a text a line. The exit status is 1 if anything is
-wrong.
+Batches are checked by CRC, offsets and leader epochs; records by decoding them; indexes, transaction indexes, snapshots
+and checkpoints against the batches. A position is a byte offset, or a line of a text file. The exit status is 1 if
+there are findings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from barnabas.commands._output import add_json
 EXAMPLES = """
   barnabas log verify barnabas-data                       everything in a data directory
   barnabas log verify barnabas-data -t letters -p 0       one log
-  barnabas log verify backup/letters-0 --json             a list for programs
+  barnabas log verify backup/letters-0 --json             as JSON
 """
 
 
@@ -26,5 +26,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Let the server's program check the files."""
+    """Replace this process by the server's program, which checks the files."""
     return hand_over(options)

@@ -1,10 +1,10 @@
-"""Topics: create, list, describe and alter them, make room in them, delete them."""
+"""Topics: create, list, describe, alter, trim and delete them."""
 
 SUBCOMMANDS = {
     "create": "create topics",
     "list": "list topics with their partitions",
     "describe": "show partitions, offsets and settings",
-    "alter": "set or reset settings, or have more partitions",
+    "alter": "set or reset settings, or add partitions",
     "add-partitions": "add partitions",
     "trim": "delete the records before an offset or a time",
     "delete": "delete topics with their records",

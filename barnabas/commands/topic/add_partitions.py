@@ -1,6 +1,6 @@
 """Add partitions to topics.
 
-Keys go to other partitions from then on: consumers that rely on the order of a key's records must have read the old
+Keys map to other partitions from then on: consumers that rely on the order of a key's records must have read the old
 ones first.
 """
 
@@ -14,7 +14,7 @@ from barnabas.commands._topics import UNKNOWN_TOPIC, choose
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
-  barnabas topic add-partitions orders --num 3        three more than there are
+  barnabas topic add-partitions orders --num 3        three more partitions
 """
 
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Add to each topic; the status is 1 if one gets none."""
+    """Add partitions to each topic; return 1 if one gets none."""
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
         for topic in choose(client, options.topic):

@@ -1,6 +1,6 @@
-"""Set or reset settings of topics, or give them more partitions.
+"""Set or reset settings of topics, or add partitions.
 
-`barnabas config list topic/NAME --all` lists the settings that there are.
+`barnabas config list topic/NAME --all` lists the settings.
 """
 
 from __future__ import annotations
@@ -29,20 +29,18 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="+", metavar="NAME")
-    parser.add_argument("-p", "--partitions", type=partition_count, metavar="N", help="the new total")
+    parser.add_argument("-p", "--partitions", type=partition_count, metavar="N", help="the new number of partitions")
     parser.add_argument(
         "-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="set a setting"
     )
-    parser.add_argument(
-        "--reset", action="append", default=[], metavar="NAME", help="set a setting back to its default"
-    )
+    parser.add_argument("--reset", action="append", default=[], metavar="NAME", help="reset a setting to its default")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_json(parser)
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Alter each topic as a whole or not at all; the status is 1 if one cannot be altered."""
+    """Alter each topic completely or not at all; return 1 if one cannot be altered."""
     if not (options.partitions or options.config or options.reset):
         raise WrongCall("nothing to alter: give --partitions, --config or --reset")
     changes = [Change(name, SET, value) for name, value in each_once(options.config).items()]
@@ -60,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _alter(client: Admin, topic: str, changes: Sequence[Change], options: argparse.Namespace) -> dict[str, Any]:
-    """Alter a topic, unless any part of that is refused; return the note and the facts of the report."""
+    """Alter a topic unless any part of that is refused; return the note and the facts for the report."""
     of, facts, note = f"topic/{topic}", {}, ""
     if options.partitions is not None:
         before = _add_partitions(client, topic, options.partitions, dry_run=True)
@@ -78,7 +76,7 @@ def _alter(client: Admin, topic: str, changes: Sequence[Change], options: argpar
 
 
 def _add_partitions(client: Admin, topic: str, total: int, *, dry_run: bool) -> int:
-    """Give a topic so many partitions; return how many it had."""
+    """Set a topic's number of partitions; return how many it had."""
     (described,) = choose(client, [topic])
     (result,) = client.create_partitions({topic: total}, raise_errors=False, validate_only=dry_run).results
     _refuse(explain_code(result.error_code, result.error_message) if result.error_code else None)

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=partition_count,
         default=-1,
         metavar="N",
-        help="of topics without :PARTITIONS (default: the broker's num.partitions)",
+        help="for topics without :PARTITIONS (default: the broker's num.partitions)",
     )
     parser.add_argument(
         "-r",
@@ -43,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", "--config", type=pair, action="append", default=[], metavar="NAME=VALUE", help="a setting of the topics"
     )
-    parser.add_argument("--if-not-exists", action="store_true", help="a topic that exists is no error")
+    parser.add_argument("--if-not-exists", action="store_true", help="ignore topics that exist")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
     add_json(parser)
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Create each topic that can be; the status is 1 if one cannot."""
+    """Create the topics; return 1 if one cannot be created."""
     from kafka.errors import InvalidConfigurationError, TopicAlreadyExistsError
 
     if options.partitions > 0 and all(partitions for _, partitions in options.topic):
@@ -91,13 +91,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace, topic: str, wanted: int, found: int | None) -> None:
-    """Complain if a topic that exists has another number of partitions than was asked for."""
+    """Report if an existing topic has another number of partitions than requested."""
     if found is not None and wanted > 0 and wanted != found:
         complain(options.command, f"{topic} exists with {amount_of(found, 'partition')}, not {wanted:,}")
 
 
 def _meant(configs: Iterable[str]) -> str:
-    """Return the end of a sentence that names the setting that a mistyped one is most like."""
+    """Return a suggestion for each unknown setting, to append to an error."""
     from barnabas.commands._complete import server_candidates
 
     known = [name.removesuffix("=") for name, _ in server_candidates("settings", "topic")]
@@ -105,6 +105,6 @@ def _meant(configs: Iterable[str]) -> str:
 
 
 def new_topic(text: str) -> tuple[str, int | None]:
-    """Read NAME[:PARTITIONS]; without partitions there are as many as the broker says."""
+    """Parse NAME[:PARTITIONS]; without partitions the broker's default applies."""
     name, colon, partitions = text.partition(":")
     return name, partition_count(partitions) if colon else None

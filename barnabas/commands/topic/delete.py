@@ -1,7 +1,7 @@
 """Delete topics with their records.
 
-There is no way back: `--dry-run` says first what would go. Internal topics, which hold what groups have committed, are
-deleted with `--force` only.
+This cannot be undone: use `--dry-run` first. Internal topics, which hold committed offsets, are deleted with `--force`
+only.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
   barnabas topic delete orders
-  barnabas topic delete '^orders-' --dry-run          what would go
+  barnabas topic delete '^orders-' --dry-run          what would be deleted
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="+", metavar="NAME|^PATTERN")
-    parser.add_argument("--if-exists", action="store_true", help="a topic that does not exist is no error")
+    parser.add_argument("--if-exists", action="store_true", help="ignore topics that do not exist")
     parser.add_argument("--force", action="store_true", help="delete internal topics too")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
     add_json(parser)
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Delete each topic; the status is 1 if one cannot be."""
+    """Delete each topic; return 1 if one cannot be deleted."""
     report = Report(options)
     with admin(options) as client, controller_awaited(options):
         chosen = choose(client, options.topic)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
   barnabas topic describe orders
-  barnabas topic describe orders --all          every setting, not only what is set for the topic
+  barnabas topic describe orders --all          default settings too
   barnabas topic describe '^orders-' --json
 """
 COLUMNS = ("partition", "leader", "epoch", "replicas", "in_sync", "start", "end", "records")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Describe each topic; the status is 1 if one does not exist."""
+    """Describe each topic; return 1 if one does not exist."""
     with admin(options) as client:
         chosen = choose(client, options.topic, internal=False)
         there = [topic for topic in chosen if not topic["error_code"]]

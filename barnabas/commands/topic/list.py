@@ -11,7 +11,7 @@ from barnabas.commands._topics import NO_MATCH, UNKNOWN_TOPIC, choose, unmatched
 
 EXAMPLES = """
   barnabas topic list
-  barnabas topic list '^orders-'         those that match
+  barnabas topic list '^orders-'         by pattern
   barnabas topic list -q | wc -l         names only
   barnabas topic list --json | jq -r '.[].topic'
 """
@@ -20,14 +20,14 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="*", metavar="NAME|^PATTERN", help="default: every topic")
-    parser.add_argument("-i", "--internal", action="store_true", help="list the brokers' own topics too")
+    parser.add_argument("-i", "--internal", action="store_true", help="list internal topics too")
     parser.add_argument("-q", "--quiet", action="store_true", help="print names only")
     add_json(parser)
     add_broker_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the topics; the status is 1 if one that was named does not exist."""
+    """Print the topics; return 1 if a named one does not exist."""
     with admin(options) as client:
         topics = choose(client, options.topic, options.internal)
     there = [topic for topic in topics if not topic["error_code"]]

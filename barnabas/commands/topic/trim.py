@@ -1,7 +1,7 @@
-"""Delete the records of a topic before an offset or a time (Kafka's DeleteRecords).
+"""Delete the records of a topic before an offset or a time (Kafka: DeleteRecords).
 
-The partitions begin later from then on; the records after it stay, with their offsets. There is no way back:
-`--dry-run` says first what would go.
+The partitions then start at that offset; later records keep their offsets. This cannot be undone: use `--dry-run`
+first.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
 
 EXAMPLES = """
-  barnabas topic trim orders --to 1000 -p 0           records 0 to 999 of partition 0 go
-  barnabas topic trim orders --to @-7d --dry-run      whatever is older than a week
+  barnabas topic trim orders --to 1000 -p 0           records 0 to 999 of partition 0
+  barnabas topic trim orders --to @-7d --dry-run      older than a week
   barnabas topic trim orders --to @2026-01-02         older than that day (UTC)
   barnabas topic trim orders --to end                 everything
 """
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Trim every partition that was asked for, and print where each begins now."""
+    """Trim the requested partitions, and print their new starts."""
     if is_pattern(options.topic):
         raise WrongCall(f"{options.topic} is a pattern: trim takes the name of one topic")
     with admin(options) as client:
@@ -101,7 +101,7 @@ def _delete(client: Admin, targets: Mapping[TopicPartition, int]) -> None:
     try:
         client.delete_records(targets)
     except BrokerResponseError as error:
-        if KafkaStorageError.__name__ not in f"{type(error).__name__} {error}":  # of one partition, or of several
+        if KafkaStorageError.__name__ not in f"{type(error).__name__} {error}":  # of one or several
             raise
         raise CommandError(
             f"{plain(str(error))}: KAFKA_STORAGE_ERROR: the log directory is full or has failed, so the new start was "

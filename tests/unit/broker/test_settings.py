@@ -179,7 +179,7 @@ def test_log_dirs_goes_before_log_dir() -> None:
         ({"listeners": "PLAINTEXT://localhost"}, r"Invalid value of listeners: .*NAME://HOST:PORT"),
         (
             {"listeners": "SSL://localhost:9093"},
-            r"^-D listeners: Invalid value of listeners: .*only PLAINTEXT is supported so far",
+            r"^-D listeners: Invalid value of listeners: .*only PLAINTEXT is supported",
         ),
         ({"listeners": "CONTROLLER://localhost:9093"}, "has to name a listener that is not in controller"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0:9092"),

@@ -121,7 +121,7 @@ def test_help_has_examples(call: Command, command: str) -> None:
 
 def test_the_shell_is_offered_options_and_left_its_files(call: Command) -> None:
     assert call("complete", "log", "v").lines == [
-        "verify\tcheck everything against its format and the rest; list what is wrong"
+        "verify\tcheck files against their formats and each other; list the findings"
     ]
     assert "--execute" in call("complete", "log", "repair", "--e").out
     assert call("complete", "log", "dump", "").out == ""
