@@ -12,7 +12,7 @@ from barnabas.commands._topics import end_offsets, start_offsets
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
 
-NOBODY = ("Empty", "Dead")
+NOBODY = ("Empty", "Dead")  # states without members
 OFFSETS = "__consumer_offsets"
 
 

@@ -108,7 +108,10 @@ def _is_file(topic: str | None) -> bool:
 
 
 def _record(message: bytes, options: argparse.Namespace) -> NewRecord:
-    """Return the record of a message; options override its own fields, except the key."""
+    """Return the record of a message.
+
+    Options override its topic and partition and add headers; `--key` applies to records without a key.
+    """
     partition = None if options.partition in (None, -1) else options.partition
     key = None if options.key is None else options.key.encode("utf-8", "surrogateescape")
     headers: Headers = [(name, value.encode("utf-8", "surrogateescape")) for name, value in options.header]

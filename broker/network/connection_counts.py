@@ -70,7 +70,7 @@ def parse_overrides(text: str) -> dict[str, int]:
 
 def _as_peers_are_named(host: str) -> str:
     """Return an address as sockets write it, `::1` for `0:0:0:0:0:0:0:1`; a host name unchanged."""
-    from ipaddress import ip_address  # only who sets overrides pays for it
+    from ipaddress import ip_address  # imported only if overrides are set
 
     try:
         return str(ip_address(host))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SAID_INTERVAL_S = 10.0
 _SLOW_BYTES = 16 * 1024
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - what an empty host asks for
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - an empty host means all interfaces
 
 _log = logging.getLogger("broker.server")
 
