@@ -55,7 +55,7 @@ def test_a_subscription_that_cannot_be_understood_is_ignored(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         assert asked({"bad": {"metrics": "x.", **wrong}, "good": {"metrics": "y."}})[0] == ("y.",)
-    assert "bad is ignored" in caplog.text
+    assert "Ignoring the client metrics subscription bad: " in caplog.text
 
 
 def test_the_subscription_id_changes_with_what_is_asked_and_of_whom() -> None:
