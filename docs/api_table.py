@@ -1,7 +1,7 @@
-"""Writes the tables of APIs and features in COMPAT.md from the code.
+"""Write the tables of APIs and features in COMPAT.md.
 
-python -m docs.api_table            brings the page up to date
-python -m docs.api_table --check    says whether it is
+python -m docs.api_table            rewrites the page
+python -m docs.api_table --check    exits with 1 if the page is not up to date
 """
 
 import sys
@@ -17,7 +17,7 @@ END = "<!-- end of what docs.api_table writes -->\n"
 
 
 def tables() -> str:
-    """Return both tables in Markdown."""
+    """Return both tables."""
     served = served_apis("broker").keys() | served_apis("controller").keys()
     rows = [
         f"| {key.value} | {api.name} | {_span(api.min_version, api.max_version)} | {', '.join(api.listeners)} "

@@ -1,7 +1,7 @@
-"""Writes CONFIG.md from the definitions of the configurations, and the list of those without effect in COMPAT.md.
+"""Write CONFIG.md from the definitions of the settings, and the list of those without effect in COMPAT.md.
 
-python -m docs.config_table            brings both pages up to date
-python -m docs.config_table --check    says whether they are
+python -m docs.config_table            rewrites both pages
+python -m docs.config_table --check    exits with 1 if a page is not up to date
 """
 
 import sys
@@ -23,7 +23,7 @@ _ALTERED = {UpdateMode.READ_ONLY: "no", UpdateMode.PER_BROKER: "one broker", Upd
 
 
 def reference() -> str:
-    """Return a table for each kind of resource that has configurations."""
+    """Return a table for each kind of resource that has settings."""
     brokers = [
         "| Name | Type | Default | Altered while it runs | Effect | What it says |\n",
         "|---|---|---|---|---|---|\n",
@@ -50,7 +50,7 @@ def reference() -> str:
 
 
 def without_effect() -> str:
-    """Return a table of the reasons why configurations have no effect, each with its configurations."""
+    """Return a table of the reasons why settings have no effect, each with its settings."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for kind, definitions in (("topic's ", TOPIC_CONFIGS), ("", BROKER_CONFIGS), ("group's ", GROUP_CONFIGS)):
         for one in _shown(definitions.values()):

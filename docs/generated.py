@@ -1,4 +1,4 @@
-"""A part of a page that is written from the code: bring it up to date, or say whether it is.
+"""A part of a page that is generated from the code: rewrite it, or check whether it is up to date.
 
 The part lies between two comments in the page; everything around them is written by hand.
 """
@@ -17,13 +17,13 @@ class Generated:
         self.write = write
 
     def brought_up_to_date(self, text: str) -> str:
-        """Return the page's text with the part as the code has it."""
+        """Return `text` with the part replaced by what the code says now."""
         before, _, rest = text.partition(self.begin)
         _, _, after = rest.partition(self.end)
         return f"{before}{self.begin}\n{self.write()}\n{self.end}{after}"
 
     def main(self, arguments: list[str], command: str) -> int:
-        """Write the page; with `--check` only say whether it is up to date, with status 1 if it is not."""
+        """Rewrite the page and return 0; with `--check`, only return 1 if it is not up to date."""
         text = self.page.read_text(encoding="utf-8")
         current = self.brought_up_to_date(text)
         if arguments == ["--check"]:

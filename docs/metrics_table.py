@@ -1,7 +1,7 @@
-"""Writes the table of metrics in METRICS.md from the code.
+"""Write the table of metrics in METRICS.md.
 
-python -m docs.metrics_table            brings the page up to date
-python -m docs.metrics_table --check    says whether it is
+python -m docs.metrics_table            rewrites the page
+python -m docs.metrics_table --check    exits with 1 if the page is not up to date
 """
 
 import sys
@@ -16,7 +16,7 @@ END = "<!-- end of what docs.metrics_table writes -->\n"
 
 
 def table() -> str:
-    """Return every metric in Markdown, in the order in which they are served."""
+    """Return a table of all metrics, in the order in which they are served."""
     rows = [
         f"| `{column.name}` | {column.type or 'summary'} | {', '.join(labels)} | {column.help} |\n"
         for _, columns, labels in TABLES

@@ -1,7 +1,7 @@
-"""Writes the tables of planted bugs and mutants in SIMULATION.md from the code.
+"""Write the tables of planted bugs and mutants in SIMULATION.md.
 
-python -m docs.planted_bugs            brings the page up to date
-python -m docs.planted_bugs --check    says whether it is
+python -m docs.planted_bugs            rewrites the page
+python -m docs.planted_bugs --check    exits with 1 if the page is not up to date
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ TABLES: tuple[tuple[str, str, Sequence[Bug]], ...] = (
 
 
 def tables() -> str:
-    """Return every planted bug in Markdown, in a table for each checker."""
+    """Return a table of planted bugs for each checker."""
     return "\n".join(table(title, number, planted) for title, number, planted in TABLES)
 
 
 def mutants() -> str:
-    """Return every mutant in Markdown, with the first test that finds it."""
+    """Return a table of the mutants, each with the first test that finds it."""
     rows = [f"| {mutant.name} | `{mutant.path}` | `{mutant.found_by}` | {mutant.seconds} |\n" for mutant in MUTANTS]
     return "| Mutant | Of | Found by | After (s) |\n|---|---|---|---|\n" + "".join(rows)
 
 
 def table(title: str, number: str, planted: Sequence[Bug]) -> str:
-    """Return the table of one checker's bugs; `number` is what its runs are numbered by."""
+    """Return the table of one checker's bugs; `number` is the title of the column of seeds or states."""
     rows = [
         f"| `{bug.name}` | {bug.mistake} | {bug.invariant.value} | {bug.seed} | {bug.neighbours or '-'} |\n"
         for bug in planted
