@@ -46,7 +46,7 @@ class Mutant(NamedTuple):
 
 
 _STORAGE, _REPLICATION, _HANDLERS = "tests/unit/storage", "tests/unit/broker/replication", "tests/unit/broker/handlers"
-_CONTROLLER, _GROUPS = "tests/unit/controller", "tests/unit/broker/groups"
+_CONTROLLER, _GROUPS = "tests/unit/controller", "tests/unit/broker/coordinator/group"
 
 MUTANTS = (
     Mutant(
@@ -200,7 +200,7 @@ MUTANTS = (
         "storage/log/recovery.py",
         "                segment.file.sync()\n",
         "",
-        f"{_STORAGE}/test_recovery.py",
+        f"{_STORAGE}/log/test_recovery.py",
         "test_what_is_cut_off_is_synced_before_recovery_ends",
         4,
     ),
@@ -209,7 +209,7 @@ MUTANTS = (
         "storage/cleaner/log_to_clean.py",
         "segment.max_timestamp[0] > now_ms - lag_ms",
         "segment.first_timestamp > now_ms - lag_ms",
-        f"{_STORAGE}/compaction/test_filth.py",
+        f"{_STORAGE}/cleaner/test_log_to_clean.py",
         "test_rule_19_one_young_record_keeps_a_segment_that_begins_with_an_old_one",
         5,
     ),
@@ -218,7 +218,7 @@ MUTANTS = (
         "controller/raft/leader.py",
         "if progress is None or progress.directory_id != directory_id:",
         "if progress is None:",
-        f"{_CONTROLLER}/test_raft_leader.py",
+        f"{_CONTROLLER}/raft/test_leader.py",
         "test_a_voter_with_another_directory_does_not_count_for_what_the_old_one_stored",
         5,
     ),
@@ -227,7 +227,7 @@ MUTANTS = (
         "controller/raft/leader.py",
         "heard[needed - 1]",
         "heard[0]",
-        f"{_CONTROLLER}/test_raft_leader.py",
+        f"{_CONTROLLER}/raft/test_leader.py",
         "test_a_leader_needs_the_fetches_of_a_majority_to_remain_one",
         5,
     ),
@@ -236,7 +236,7 @@ MUTANTS = (
         "broker/coordinator/runtime/shard_host.py",
         "if not self.open or outcomes.cancelled():",
         "if outcomes.cancelled():",
-        f"{_GROUPS}/test_host.py",
+        "tests/unit/broker/coordinator/runtime/test_shard_host.py",
         "test_a_closed_host_does_not_vouch_for_what_is_committed_afterwards",
         10,
     ),
@@ -245,7 +245,7 @@ MUTANTS = (
         "storage/log/segment.py",
         "            if end == start:\n                raise  # else",
         "            if True:\n                raise  # else",
-        f"{_STORAGE}/test_segment.py",
+        f"{_STORAGE}/log/test_segment.py",
         "test_whole_batches_before_a_damaged_length_are_read",
         6,
     ),

@@ -83,7 +83,7 @@ def a_recovery_point_within_the_segment_that_is_appended_to(plant: Planter) -> N
 
 def no_sync_after_a_truncation(plant: Planter) -> None:
     """A truncation is not synced."""
-    plant.setattr(storage.log, "sync_cut", lambda *_: None)
+    plant.setattr(storage.log.log, "sync_cut", lambda *_: None)
 
 
 def no_sync_of_what_recovery_cuts_off(plant: Planter) -> None:

@@ -56,7 +56,7 @@ def entries_dropped_that_no_snapshot_holds(plant: Planter) -> None:
 
 def an_end_that_is_cut_off_and_not_synced(plant: Planter) -> None:
     """A truncation of the metadata log is not synced."""
-    plant.setattr(storage.log, "sync_cut", lambda *_: None)
+    plant.setattr(storage.log.log, "sync_cut", lambda *_: None)
 
 
 def a_received_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:

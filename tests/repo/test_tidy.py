@@ -76,7 +76,7 @@ MAX_LINES = 500
 TESTED_ELSEWHERE = {
     "protocol/messages/*.py": "tests/oracles/test_definitions.py",
     "controller/configs/broker*.py": "tests/unit/controller/configs/test_tables.py",
-    "controller/configs/reserved*.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/configs/unsupported*.py": "tests/unit/controller/configs/test_tables.py",
     "controller/configs/topic.py": "tests/unit/controller/configs/test_tables.py",
     "controller/commands/controller_result.py": "tests/unit/controller/commands/test_topics.py",
     "controller/raft/messages.py": "tests/scripts/raft/test_raft.py",
