@@ -254,14 +254,14 @@ def test_a_drawing_shows_calls_that_there_are(drawing: str) -> None:
         title = found.classes[participant]
         assert title in names_in(path).classes or path.endswith(f"/{title}.py"), participant
     for caller, kind, called, label in found.arrows:
-        path = found.files.get(called)
-        if path is None:
+        if called not in found.files:
             continue
         for name in re.findall(r"(\w+)\(", label):
-            title, here = found.classes[called], names_in(path)
+            title, place = found.classes[called], found.files[called]
+            here = names_in(place)
             methods = {member for members in here.classes.values() for member in members}
             if title in here.classes:
-                known = has_member(title, name, path) or name in here.functions
+                known = has_member(title, name, place) or name in here.functions
             else:
                 known = name in here.functions | methods
             assert known, f"{called} has no {name}"
