@@ -12,7 +12,7 @@ Behaviour
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from broker.replication.partition import Partition
 from broker.replication.replica_state import NO_OFFSET
@@ -83,6 +83,7 @@ def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsRe
 class _Waiting:
     """A request that waits for followers (Kafka: `DelayedDeleteRecords`)."""
 
+    kind: ClassVar[str] = "DeleteRecords"
     __slots__ = ("_behind", "_broker", "_response", "answered")
 
     def __init__(

@@ -28,7 +28,7 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 from broker.metadata.current_leader import current_leader
 from broker.replication.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
@@ -77,6 +77,7 @@ def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> An
 class _Fetch:
     """One request in progress (Kafka: `DelayedFetch`)."""
 
+    kind: ClassVar[str] = "Fetch"
     __slots__ = (
         "_broker",
         "_context",

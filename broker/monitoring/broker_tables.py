@@ -109,9 +109,9 @@ def _connections(broker: Broker) -> Iterator[tuple[str, int]]:
 
 
 def _purgatories(broker: Broker) -> Iterator[tuple[str, int]]:
-    waiting = Counter(type(operation).__module__.rpartition(".")[2] for operation in broker.purgatory.waiting())
-    for name, module in (("Fetch", "fetch"), ("Produce", "acknowledgement"), ("DeleteRecords", "delete_records")):
-        yield labels(delayedOperation=name), waiting[module]
+    waiting = Counter(operation.kind for operation in broker.purgatory.waiting())
+    for kind in ("Fetch", "Produce", "DeleteRecords"):
+        yield labels(delayedOperation=kind), waiting[kind]
 
 
 def _directories(broker: Broker) -> Iterator[tuple[str, int]]:

@@ -7,7 +7,7 @@ may still be committed.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from broker.runtime.deferred import Promise
 from broker.runtime.purgatory import Purgatory
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class Acknowledgement:
     """An operation that completes once the result of each write is known, or at its deadline."""
 
+    kind: ClassVar[str] = "Produce"
     __slots__ = ("_outcomes", "_purgatory", "_writes", "outcomes")
 
     def __init__(

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 CHANGED = 1 << 62
 """The `size_bytes` of an event that is not only about bytes: the watcher must re-evaluate everything."""
@@ -51,6 +51,9 @@ class Watcher(Protocol):
 
 class Operation(Protocol):
     """A deferred operation with a deadline."""
+
+    kind: ClassVar[str]
+    """The API that is deferred, as the metric of the purgatory's size names it."""
 
     @property
     def done(self) -> bool:

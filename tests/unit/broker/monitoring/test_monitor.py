@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import ClassVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.handlers.delete_records import _Waiting
+from broker.handlers.fetch import _Fetch
 from broker.monitoring.monitor import TABLES
+from broker.replication.delayed_produce import Acknowledgement
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -239,3 +243,25 @@ def test_probes_say_whether_it_serves(stopped: Monitored) -> None:
     assert "process_cpu_seconds_total" in body
     assert "kafka_" not in body
     stopped.wait(present(broker.monitor).stop())
+
+
+@pytest.mark.parametrize("kind", ["Fetch", "Produce", "DeleteRecords"])
+def test_the_purgatory_is_counted_by_kind_of_operation(kind: str, used: Monitored) -> None:
+    class Waiting:
+        kind: ClassVar[str] = ""
+        done = False
+
+        def expire(self) -> None:
+            self.done = True
+
+    Waiting.kind = kind
+    used.broker.purgatory.expire_at(Waiting(), used.loop.time() + 30)
+    sizes = {
+        one: used.value("kafka_server_delayedoperationpurgatory_purgatorysize", delayedOperation=one)
+        for one in ("Fetch", "Produce", "DeleteRecords")
+    }
+    assert sizes == {"Fetch": 0, "Produce": 0, "DeleteRecords": 0, kind: 1}
+
+
+def test_the_kinds_of_deferred_operations_are_those_that_are_counted() -> None:
+    assert {Acknowledgement.kind, _Fetch.kind, _Waiting.kind} == {"Fetch", "Produce", "DeleteRecords"}

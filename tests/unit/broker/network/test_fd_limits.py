@@ -10,7 +10,7 @@ import pytest
 
 from broker.network.fd_limits import connections_within, segments_within
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import resource
 from broker.network.fd_limits import raise_limit

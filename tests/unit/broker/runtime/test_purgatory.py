@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 
@@ -14,6 +15,7 @@ from broker.runtime.purgatory import CHANGED, EXPIRED_A_RUN, Purgatory
 class Waiter:
     """Records what it is told."""
 
+    kind: ClassVar[str] = "Fetch"
     events: list[object] = field(default_factory=list)
     done: bool = False
 

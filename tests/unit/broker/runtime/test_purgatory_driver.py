@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterator
+from typing import ClassVar
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.unit.broker.node import VirtualLoop
 
 class Operation:
     """Notes when it is told and expired, by the loop's clock."""
+
+    kind: ClassVar[str] = "Fetch"
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
