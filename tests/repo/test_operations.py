@@ -1,4 +1,4 @@
-"""Whoever does what OPERATIONS.md says gets a cluster, and gets it back."""
+"""The instructions of OPERATIONS.md for a cluster of three nodes, a rolling restart and a lost majority work."""
 
 import json
 import re
@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from tests.broker_process import COMMAND, READY, free_address
-from tests.repo.tree import ROOT
+from tests.repo.pages import blocks, text_of
 
-PAGE = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
+PAGE = "docs/OPERATIONS.md"
 NODES = ("1", "2", "3")
 
 
 class Nodes:
-    """The three nodes of the page, on ports that are free, each with a folder for its host's files."""
+    """The three nodes of the page, on free ports, each with a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        (self._settings,) = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+        (self._settings,) = [block.text for block in blocks(PAGE) if block.file_name == "node-1.properties"]
         self._folder = folder
         self._ports: dict[Any, Any] = {}
         for address in {*re.findall(r"host-\d:9093", self._settings), *(f"host-{node}:9092" for node in NODES)}:
@@ -97,7 +97,7 @@ def test_the_settings_of_the_page_make_a_cluster_whose_metadata_outlives_two_of_
 
 
 def test_a_rolling_restart_loses_no_record_and_stops_no_producer(nodes: Nodes) -> None:
-    assert "`barnabas health` says `healthy: yes`" in PAGE
+    assert "`barnabas health` says `healthy: yes`" in text_of(PAGE)
     nodes.start()
     nodes.call("topic", "create", "orders:3")
     for node in NODES:

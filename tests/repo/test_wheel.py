@@ -89,11 +89,13 @@ def test_no_link_of_the_description_is_dead_on_a_package_index(tmp_path: Path, m
     monkeypatch.delenv("BARNABAS_PROJECT_URL", raising=False)
     unpublished = metadata_of(tmp_path / "unpublished")
     assert not link.search(str(unpublished.get_payload()))
-    assert "docs/OPERATIONS.md has brokers" in unpublished.get_payload()
+    assert "docs/OPERATIONS.md covers settings" in unpublished.get_payload()
+    assert "beside-kafka" not in unpublished.get_payload()
     monkeypatch.setenv("BARNABAS_PROJECT_URL", "https://example.org/o/barnabas/")
     published = metadata_of(tmp_path / "published")
     assert not link.search(str(published.get_payload()))
     assert "(https://example.org/o/barnabas/blob/main/docs/OPERATIONS.md)" in published.get_payload()
+    assert "(https://example.org/o/barnabas/raw/main/docs/beside-kafka.svg)" in published.get_payload()
     assert published.get_all("Project-URL") == [
         "Repository, https://example.org/o/barnabas",
         "Documentation, https://example.org/o/barnabas/blob/main/docs/ARCHITECTURE.md",

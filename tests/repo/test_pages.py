@@ -1,4 +1,4 @@
-"""Whoever does what the README says gets what it says: every command and program in it is run."""
+"""Every command and program in the README and in the pages that it links to is run, and prints what the page shows."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import COMMAND, free_address
-from tests.repo.readme import INTERRUPT, Block, prints, sections
-from tests.repo.tree import ROOT
+from tests.repo.pages import INTERRUPT, PAGES, Block, anchors, blocks, prints, text_of
+from tests.repo.tree import ROOT, files
 from tests.setups import require
 from tests.typed import present
 
-# How commands begin that other tests run, and which tests those are.
+# Commands that other tests run, by their beginnings, and those tests.
 RUN_ELSEWHERE = {
     "make run": "test_makefile.py::test_one_command_in_a_fresh_clone_ends_with_a_broker",
     "make test": "test_makefile.py::test_a_target_runs",
@@ -31,16 +31,20 @@ RUN_ELSEWHERE = {
     "docker compose --profile demo up": "test_compose.py::test_a_job_takes_these_options_and_finds_the_broker",
     "kafka-console-": "../clients/test_records.py::test_client_reads_back_what_it_produced",
 }
+# Files of settings that another test starts brokers with.
+SETTINGS_ELSEWHERE = {
+    "node-1.properties": "test_operations.py::test_a_rolling_restart_loses_no_record_and_stops_no_producer",
+}
 NEEDS = {"kcat": "kcat", "pyspark": "java"}
-# How commands begin that serve until Ctrl-C, and which program of `barnabas` they run.
+# Commands that serve until Ctrl-C, by their beginnings, and the subcommand of `barnabas` that each runs.
 SERVE = {"barnabas serve": "serve", "barnabas up": "up", "make run": "serve"}
 
 
 class Reader:
-    """A reader who types the page from its first line to its last, in one folder and with the same ports throughout.
+    """Types a page from its first line to its last, in one folder and with the same ports throughout.
 
     Commands and programs run with free ports in place of 9092 to 9094 and 9404. A broker runs in the foreground until
-    the page says `^C`. What is typed meanwhile is typed in another terminal, where a second broker finds no port.
+    the page has `^C`. The commands before that run as in another terminal; a second broker finds its port in use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,7 +56,7 @@ class Reader:
         self._environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "BARNABAS_BROKERS": self.here("127.0.0.1:9092"),  # which is where commands look if it is not set
+            "BARNABAS_BROKERS": self.here("127.0.0.1:9092"),  # the default of the commands, on this port
         }
 
     def follow(self, block: Block) -> None:
@@ -60,7 +64,7 @@ class Reader:
             for command, expected in block.commands:
                 self.type(command, [self.here(line) for line in expected])
         elif block.language == "properties":
-            (self.folder / "server.properties").write_text(self.here(block.text))
+            (self.folder / block.file_name).write_text(self.here(block.text))
         else:
             self.run_program(block.text)
 
@@ -104,9 +108,9 @@ class Reader:
         assert prints(expected, said), f"{command} printed\n{said}"
 
     def interrupt(self) -> None:
-        """Press Ctrl-C, which the terminal sends to every process in its foreground."""
+        """Send SIGINT to the broker and its children, as a terminal does on Ctrl-C."""
         stopped, self._foreground = self._foreground, None
-        if stopped is not None:  # the foreground may be what another test runs
+        if stopped is not None:  # else a command of RUN_ELSEWHERE is in the foreground
             os.killpg(stopped.pid, signal.SIGINT)
             stopped.communicate(timeout=60)
             assert stopped.returncode == 0
@@ -120,13 +124,13 @@ class Reader:
         subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
 
     def here(self, text: str) -> str:
-        """Return the text with the ports of this reader, and with this folder for /tmp."""
+        """Return the text with this reader's ports, and with its folder in place of /tmp."""
         text = text.replace("/tmp/", f"{self.folder}/")
         return re.sub(r"(?<=:)(9\d{3})\b", lambda port: self._ports.get(port[1], port[1]), text)
 
 
 def three_free_ports() -> int:
-    """Return the first of three ports in a row that are free now, as `barnabas up` uses them."""
+    """Return the first of three consecutive free ports, as `barnabas up` uses them."""
     while True:
         first = int(free_address().rpartition(":")[2])
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
@@ -142,9 +146,10 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     one.interrupt()
 
 
-def test_who_types_every_line_in_order_gets_what_the_page_shows(reader: Reader) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_every_line_of_a_page_typed_in_order_prints_what_the_page_shows(page: str, reader: Reader) -> None:
     missing: set[str] = set()
-    for block in (block for blocks in sections().values() for block in blocks):
+    for block in blocks(page):
         needed = {tool for sign, tool in NEEDS.items() if re.search(rf"\b{sign}\b", block.text)}
         if absent := {tool for tool in needed if shutil.which(tool) is None}:
             missing |= absent
@@ -153,28 +158,55 @@ def test_who_types_every_line_in_order_gets_what_the_page_shows(reader: Reader) 
     require(*missing)
 
 
-def test_every_block_is_of_a_kind_that_is_run() -> None:
-    kinds = {block.language for blocks in sections().values() for block in blocks}
-    assert kinds == {"console", "python", "properties"}
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_is_of_a_kind_that_is_run(page: str) -> None:
+    assert {block.language for block in blocks(page)} <= {"console", "python", "properties"}
+
+
+def test_console_blocks_are_on_these_pages_only() -> None:
+    markdown = [str(path.relative_to(ROOT)) for path in files() if path.suffix == ".md"]
+    assert {page for page in markdown if "```console" in text_of(page)} == set(PAGES)
 
 
 @pytest.mark.parametrize(("start", "test"), RUN_ELSEWHERE.items())
-def test_what_is_not_run_here_is_run_by_another_test(start: str, test: str) -> None:
-    consoles = [block for blocks in sections().values() for block in blocks if block.language == "console"]
+def test_a_command_that_is_not_run_here_is_run_by_another_test(start: str, test: str) -> None:
+    consoles = [block for page in PAGES for block in blocks(page) if block.language == "console"]
     assert [command for block in consoles for command, _ in block.commands if command.startswith(start)]
+    assert_is_a_test(test)
+
+
+def test_every_file_of_settings_is_used() -> None:
+    """A file is the argument of a command on its page, or is read by another test."""
+    for page in PAGES:
+        consoles = [block for block in blocks(page) if block.language == "console"]
+        typed = " ".join(command for block in consoles for command, _ in block.commands)
+        for block in blocks(page):
+            if block.language == "properties" and f"--config {block.file_name}" not in typed:
+                assert_is_a_test(SETTINGS_ELSEWHERE[block.file_name])
+
+
+def assert_is_a_test(test: str) -> None:
     file, _, name = test.partition("::")
     assert f"def {name}" in (Path(__file__).parent / file).read_text(encoding="utf-8")
 
 
+def test_the_readme_is_a_landing_page() -> None:
+    assert len(text_of("README.md").splitlines()) <= 150
+
+
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
-    spark, *_ = sections()["From Spark"]
-    assert f'"org.apache.spark:spark-sql-kafka-0-10_2.13:{version("pyspark")}"' in spark.text
+    connectors = re.findall(r"org\.apache\.spark:spark-sql-kafka-0-10_2\.13:[\w.]+", text_of("docs/SPARK.md"))
+    assert set(connectors) == {f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"}
 
 
-def test_every_page_that_is_linked_exists() -> None:
-    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
-        links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
-        assert not [link for link in links if not (page.parent / link).exists()], page.name
+def test_every_page_and_section_that_is_linked_exists() -> None:
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        page = str(path.relative_to(ROOT))
+        for target, _, section in re.findall(r"\]\((?!https?://)([^)#]*)(#([^)]+))?\)", text_of(page)):
+            linked = (path.parent / target).resolve() if target else path
+            assert linked.exists(), f"{page}: {target}"
+            if section:
+                assert section in anchors(str(linked.relative_to(ROOT))), f"{page}: {target}#{section}"
 
 
 @pytest.mark.parametrize(
