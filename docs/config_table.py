@@ -19,18 +19,18 @@ FOLDER = Path(__file__).parent
 BEGIN = "<!-- written by python -m docs.config_table -->\n"
 END = "<!-- end of what docs.config_table writes -->\n"
 
-_ALTERED = {UpdateMode.READ_ONLY: "no", UpdateMode.PER_BROKER: "one broker", UpdateMode.CLUSTER_WIDE: "yes"}
+_ALTERED = {UpdateMode.READ_ONLY: "no", UpdateMode.PER_BROKER: "per broker", UpdateMode.CLUSTER_WIDE: "yes"}
 
 
 def reference() -> str:
     """Return a table for each kind of resource that has settings."""
     brokers = [
-        "| Name | Type | Default | Altered while it runs | Effect | What it says |\n",
+        "| Name | Type | Default | Dynamic | Effect | Description |\n",
         "|---|---|---|---|---|---|\n",
     ]
     brokers += [_row(one, _ALTERED[one.update_mode]) for one in _shown(BROKER_CONFIGS.values())]
     topics = [
-        "| Name | Type | Default | Where the broker says it | Effect | What it says |\n",
+        "| Name | Type | Default | Broker's setting | Effect | Description |\n",
         "|---|---|---|---|---|---|\n",
     ]
     topics += [
@@ -57,7 +57,7 @@ def without_effect() -> str:
             if not one.effective:
                 by_reason[one.without_effect].append(f"{kind}`{one.name}`")
     rows = [f"| {why[0].upper()}{why[1:]} | {', '.join(names)} |\n" for why, names in by_reason.items()]
-    return "| Why | Configurations that are accepted and shown, and have no effect |\n|---|---|\n" + "".join(rows)
+    return "| Why | Configurations that are accepted and described, and have no effect |\n|---|---|\n" + "".join(rows)
 
 
 def _shown(definitions: Iterable[ConfigDef]) -> list[ConfigDef]:
@@ -66,7 +66,7 @@ def _shown(definitions: Iterable[ConfigDef]) -> list[ConfigDef]:
 
 def _short(definitions: Iterable[ConfigDef]) -> str:
     rows = [_row(one) for one in _shown(definitions)]
-    return "| Name | Type | Default | Effect | What it says |\n|---|---|---|---|---|\n" + "".join(rows)
+    return "| Name | Type | Default | Effect | Description |\n|---|---|---|---|---|\n" + "".join(rows)
 
 
 def _row(one: ConfigDef, *more: str) -> str:

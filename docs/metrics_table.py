@@ -22,7 +22,7 @@ def table() -> str:
         for _, columns, labels in TABLES
         for column in columns
     ]
-    return "| Name | Type | Labels | What it is |\n|---|---|---|---|\n" + "".join(rows)
+    return "| Name | Type | Labels | Description |\n|---|---|---|---|\n" + "".join(rows)
 
 
 GENERATED = Generated(PAGE, BEGIN, END, table)
