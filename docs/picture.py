@@ -21,7 +21,8 @@ PICTURE = FOLDER / "beside-kafka.svg"
 RESULTS = FOLDER.parent / "benchmarks" / "results"
 COMMAND = "python -m docs.picture"
 
-OURS, THEIRS = "warm: Barnabas", "warm: beside"
+_OURS, _HOLDS = "warm: Barnabas", "holds"  # columns; Apache Kafka's figure is in the one after ours
+_EACH_RUN = ["", "Barnabas", "beside"]  # the headings of the second table
 _THE_SAME = "the same"
 
 
@@ -44,7 +45,7 @@ CHARTS = (
         ),
     ),
     Chart(
-        "Start until the first answer, s (less is better)",
+        "Start until the first response, s (less is better)",
         (("one broker", "first answer after the start, s"), ("three brokers", THREE)),
     ),
     Chart(
@@ -69,15 +70,24 @@ CHARTS = (
 )
 
 
+class Figures(NamedTuple):
+    """The warm figures of one row; `settled` if the last rounds of both brokers agreed."""
+
+    ours: float
+    theirs: float
+    settled: bool = True
+
+
 class Result(NamedTuple):
-    """A kept page of benchmarks: its name, the facts at its head, and its warm figures, ours and Apache Kafka's.
+    """A kept page of benchmarks: its name, the facts at its head, its figures, and how many runs they are medians of.
 
     A row whose name begins with "the same" is named after the row that it refers to as well: "ROW / the same: ...".
     """
 
     name: str
     facts: dict[str, str]
-    figures: dict[str, tuple[float, float]]
+    figures: dict[str, Figures]
+    runs: int
 
     @property
     def is_whole(self) -> bool:
@@ -88,21 +98,24 @@ class Result(NamedTuple):
 def read(path: Path) -> Result:
     """Return the result in a file."""
     text = path.read_text(encoding="utf-8")
-    figures: dict[str, tuple[float, float]] = {}
+    figures: dict[str, Figures] = {}
     heading: list[str] = []
-    subject = ""
+    subject, runs = "", 1
     for cells in ([cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines() if line[:1] == "|"):
         if not cells[0]:
             heading = cells
-        elif OURS in heading and not set(cells[0]) <= set("-"):
+        elif heading == _EACH_RUN:
+            runs = max(runs, len(cells[1].partition("(")[0].split()))
+        elif _OURS in heading and not set(cells[0]) <= set("-"):
             is_the_same = cells[0].startswith(_THE_SAME)
             subject = subject if is_the_same else cells[0]
-            ours, theirs = cells[heading.index(OURS)], cells[heading.index(OURS) + 1]
+            ours, theirs = cells[heading.index(_OURS)], cells[heading.index(_OURS) + 1]
             if theirs.endswith("(Apache Kafka)"):
                 name = f"{subject} / {cells[0]}" if is_the_same else cells[0]
-                figures[name] = float(ours), float(theirs.split()[0])
+                settled = cells[heading.index(_HOLDS)] != "unsettled"
+                figures[name] = Figures(float(ours), float(theirs.split()[0]), settled)
     facts = dict(re.findall(r"^- ([^:]+): (.+)$", text, re.MULTILINE))
-    return Result(path.name, facts, figures)
+    return Result(path.name, facts, figures, runs)
 
 
 def newest(folder: Path = RESULTS) -> Result:
@@ -126,7 +139,7 @@ _LABEL = 168  # width of the labels, left of the bars
 _VALUE = 52  # width of the figures, right of the bars
 _BAR, _ROW = 11, 36  # height of a bar, and of the two bars of a row with the space below
 _HEAD = 44  # height of a chart's title
-_TOP, _FOOT = 54, 60
+_TOP, _NOTE = 54, 18  # height of the legend, and of a line of the notes
 _STYLE = """
   text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }
   .title { font-weight: 600; font-size: 13px }
@@ -153,7 +166,8 @@ def draw(result: Result) -> str:
         for column, chart in enumerate(row):
             parts += _chart(chart, result, MARGIN + column * (_COLUMN - MARGIN // 2), y)
         y += _HEAD + _ROW * max(len(chart.bars) for chart in row)
-    height = y + _FOOT
+    notes = list(_notes(result))
+    height = y + _NOTE * len(notes) + 4
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -164,7 +178,7 @@ def draw(result: Result) -> str:
             f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="6"/>',
             *_legend(result),
             *parts,
-            *(_text(MARGIN, y + 18 * line, words, "small") for line, words in enumerate(_notes(result))),
+            *(_text(MARGIN, y + _NOTE * line, words, "small") for line, words in enumerate(notes)),
             "</svg>\n",
         )
     )
@@ -182,25 +196,26 @@ def _chart(chart: Chart, result: Result, x: int, y: int) -> Iterable[str]:
     """Return one chart whose upper left corner is at (x, y). All its bars have one scale, which begins at 0."""
     yield _text(x, y + 16, chart.title, "title")
     longest = _COLUMN - MARGIN - MARGIN // 2 - _LABEL - _VALUE
-    most = max(max(result.figures[row]) for _, row in chart.bars)
+    most = max(max(result.figures[row][:2]) for _, row in chart.bars)
     for line, (label, row) in enumerate(chart.bars):
         top = y + 30 + _ROW * line
-        yield _text(x, top + _BAR + 4, label)
-        for place, (side, figure) in enumerate(zip(("ours", "theirs"), result.figures[row], strict=True)):
+        figures = result.figures[row]
+        yield _text(x, top + _BAR + 4, label if figures.settled else f"{label} *")
+        for place, (side, figure) in enumerate((("ours", figures.ours), ("theirs", figures.theirs))):
             width = max(1.0, longest * figure / most)
             bar = top + (_BAR + 2) * place
             yield f'<rect class="{side}" x="{x + _LABEL}" y="{bar}" width="{width:.1f}" height="{_BAR}"/>'
             yield _text(x + _LABEL + width + 5, bar + _BAR - 1, _shown(figure))
 
 
-def _notes(result: Result) -> tuple[str, ...]:
+def _notes(result: Result) -> Iterable[str]:
     """Return how the figures were measured."""
     facts = {name: escape(fact) for name, fact in result.facts.items()}
-    return (
-        f"Warm brokers, one at a time on the same machine; medians. {facts['Machine']}. {result.name[:10]}.",
-        f"Barnabas: {facts['Barnabas']}. Apache Kafka: {facts['Apache Kafka']}, Java {_java(facts['Java'])}.",
-        f"benchmarks/results/{result.name}",
-    )
+    runs = f"medians of {result.runs} runs" if result.runs > 1 else "one run each"
+    yield f"Warm brokers, one at a time on the same machine, {runs}. {facts['Machine']}. {result.name[:10]}."
+    yield f"Barnabas: {facts['Barnabas']}. Apache Kafka: {facts['Apache Kafka']}, Java {_java(facts['Java'])}."
+    if not all(result.figures[row].settled for chart in CHARTS for _, row in chart.bars):
+        yield "* The last rounds of a broker still differed by more than 10 % when the measurement ended."
 
 
 def _java(version: str) -> str:

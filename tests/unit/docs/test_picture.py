@@ -18,7 +18,11 @@ FACTS = """
 def keep(folder: Path, day: str, *rows: Row) -> Path:
     """Keep a page of results as `make bench` does."""
     path = folder / f"{day}T1200.md"
-    path.write_text(f"# {day}\n{FACTS}\nMedians:\n\n{HEADINGS}\n" + "\n".join(map(str, rows)) + "\n")
+    path.write_text(
+        f"# {day}\n{FACTS}\nMedians:\n\n{HEADINGS}\n"
+        + "\n".join(map(str, rows))
+        + "\n\nEach run:\n\n| | Barnabas | beside |\n|---|---|---|\n| consume, MB/s | 2 3 4 (cold: 1 1 1) | 9 8 7 |\n"
+    )
     return path
 
 
@@ -36,7 +40,7 @@ def test_the_committed_picture_is_drawn_from_the_result_that_it_names() -> None:
 
 def test_the_figures_are_those_of_warm_brokers(tmp_path: Path) -> None:
     one = Row("consume, MB/s", at_most(1), Runs([2, 3, 4], [0.5, 0.5, 0.5]), Runs([9, 8, 7], [1, 1, 1]))
-    assert read(keep(tmp_path, "2026-01-02", one)).figures == {"consume, MB/s": (3, 8)}
+    assert read(keep(tmp_path, "2026-01-02", one)).figures == {"consume, MB/s": (3, 8, True)}
 
 
 def test_a_row_that_is_not_beside_apache_kafka_is_left_out(tmp_path: Path) -> None:
@@ -68,8 +72,19 @@ def test_without_a_whole_result_nothing_is_drawn(tmp_path: Path) -> None:
 def test_the_picture_names_the_machine_the_date_and_the_result(tmp_path: Path) -> None:
     svg = draw(read(keep(tmp_path, "2026-01-02", *every_row())))
     shown = " ".join(ElementTree.fromstring(svg).itertext())
-    assert all(words in shown for words in ("Warm brokers", "2 x A & B", "2026-01-02", "abc1e2b", "Java 17.0.15"))
+    assert all(
+        words in shown
+        for words in ("Warm brokers", "medians of 3 runs", "2 x A & B", "2026-01-02", "abc1e2b", "Java 17.0.15")
+    )
     assert named(svg) == "2026-01-02T1200.md"
+
+
+def test_figures_that_have_not_settled_are_marked(tmp_path: Path) -> None:
+    settled = draw(read(keep(tmp_path, "2026-01-02", *every_row())))
+    first = every_row()[0]
+    unsettled = first._replace(theirs=first.theirs._replace(settled=False))
+    svg = draw(read(keep(tmp_path, "2026-01-03", unsettled, *every_row()[1:])))
+    assert (settled.count("*"), svg.count(" *<"), svg.count("* The last rounds")) == (0, 1, 1)
 
 
 def test_the_bars_of_a_chart_have_one_scale(tmp_path: Path) -> None:
