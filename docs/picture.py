@@ -1,4 +1,4 @@
-"""Draws docs/beside-kafka.svg: throughput, start-up, memory and failover of Barnabas and Apache Kafka.
+"""Draw Barnabas beside Apache Kafka, in docs/beside-kafka.svg: throughput, start-up, memory and failover.
 
 python -m docs.picture            draws the newest whole result in benchmarks/results/
 python -m docs.picture --check    exits with 1 if the picture is not that of the newest whole result
