@@ -97,7 +97,7 @@ def test_the_settings_of_the_page_make_a_cluster_whose_metadata_outlives_two_of_
 
 
 def test_a_rolling_restart_loses_no_record_and_stops_no_producer(nodes: Nodes) -> None:
-    assert "`barnabas health` says `healthy: yes`" in text_of(PAGE)
+    assert "`barnabas health` prints `healthy: yes`" in text_of(PAGE)
     nodes.start()
     nodes.call("topic", "create", "orders:3")
     for node in NODES:
