@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from protocol.compression import Compression
 from protocol.record_batch import build_batch
-from storage.cleaner.cleaner import Compaction
+from storage.cleaner.cleaner import CleanerPass
 from storage.cleaner.log_to_clean import find_filth
 from storage.disk import OsDisk
 from storage.log.loader import open_log
@@ -98,7 +98,7 @@ def _open(folder: Path) -> tuple[Log, LogDirectory]:
 def _compact(log: Log, directory: LogDirectory, slice_bytes: int) -> Pass:
     filth = find_filth(log, _now_ms())
     rest = log.size_bytes - filth.dirty_bytes
-    compaction = Compaction(
+    compaction = CleanerPass(
         OsDisk(),
         directory,
         log,

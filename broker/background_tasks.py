@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.log_dirs import maintenance
-from broker.log_dirs.maintenance import Housekeeping, SpaceWatch
+from broker.log_dirs.maintenance import DiskSpaceMonitor, LogMaintenance
 from protocol.errors import InvariantError
 from storage.disk import reason
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
@@ -23,13 +23,13 @@ _IDLE_INTERVAL_S = 10.0
 _SLOW_INTERVAL_S = 1.0
 
 
-class Chores:
+class BackgroundTasks:
     """The background tasks of `broker`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._house = Housekeeping(broker.loop)
-        self._space = SpaceWatch(broker.logs)
+        self._house = LogMaintenance(broker.loop)
+        self._space = DiskSpaceMonitor(broker.logs)
 
     def begin(self) -> None:
         """Start all tasks, at the intervals of the start-up settings."""

@@ -22,10 +22,10 @@ from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from barnabas import __version__
-from broker.background_tasks import Chores
+from broker.background_tasks import BackgroundTasks
 from broker.dispatch import Dispatcher, answer_here
 from broker.log_dirs import maintenance
-from broker.log_dirs.assignments_manager import ReplicaHomes
+from broker.log_dirs.assignments_manager import AssignmentsManager
 from broker.log_dirs.cordoned import cordoned_ids
 from broker.log_dirs.loading import open_found_logs
 from broker.log_dirs.log_cleaner import LogCleaner
@@ -38,16 +38,16 @@ from broker.log_dirs.ownership import (
     refuse_failed,
     saying_what_is_full,
 )
-from broker.metadata.broker_lifecycle import Lifecycle, RegistrationError
+from broker.metadata.broker_lifecycle import BrokerLifecycleManager, RegistrationError
 from broker.metadata.controller_channel import ControllerChannel
-from broker.metadata.controller_registration import ControllerLife
-from broker.metadata.controller_tasks import ActiveController
-from broker.metadata.dynamic_config import LiveSettings
-from broker.metadata.eager_heartbeats import PromptHeartbeats
-from broker.metadata.node_clients import Neighbours
-from broker.metadata.producer_id_manager import ProducerIds, allocate_block
+from broker.metadata.controller_registration import ControllerRegistrationManager
+from broker.metadata.controller_tasks import ControllerTasks
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.metadata.eager_heartbeats import EagerHeartbeats
+from broker.metadata.node_clients import NodeClients
+from broker.metadata.producer_id_manager import ProducerIdManager, allocate_block
 from broker.metadata.raft_driver import RaftDriver
-from broker.metadata.recently_fenced import LatelyLost
+from broker.metadata.recently_fenced import RecentlyFenced
 from broker.metadata.registration_request import broker_registration, controller_registration
 from broker.metadata.start_group import StartGroup, incarnation_id, until_known
 from broker.monitoring.counters import Metrics
@@ -56,10 +56,10 @@ from broker.network.listeners import join_host_port, split_host_port
 from broker.network.server import BindError, Server, why_not_bound
 from broker.network.socket_options import socket_options
 from broker.replication.fetch_sessions import FetchSessions
-from broker.replication.replica_fetcher_manager import Replication, fetch_limits
+from broker.replication.replica_fetcher_manager import ReplicaFetcherManager, fetch_limits
 from broker.replication.replica_manager import ReplicaManager
 from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import SaidOnce
+from broker.runtime.rate_limited_log import LoggedOnce
 from broker.settings_warnings import warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config, topic_log_config
@@ -72,7 +72,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.coordinator.group.group_coordinator import GroupCoordinator
-    from broker.log_dirs.alter_log_dirs import DirectoryMoves
+    from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
     from broker.monitoring.monitor import Monitor
     from broker.monitoring.telemetry import Telemetry
     from broker.settings import Settings
@@ -112,7 +112,7 @@ class Broker:
         ready once it knows the other brokers of the group.
         """
         self.settings = settings
-        self.live = LiveSettings(settings)
+        self.live = DynamicConfig(settings)
         self.node_id = settings.node_id
         self.loop = loop
         self.now_ms = now_ms
@@ -140,18 +140,18 @@ class Broker:
             now_ms=now_ms,
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
-        self.refused_transactions = SaidOnce()
-        self.producer_ids = ProducerIds(partial(allocate_block, self))
-        self.neighbours = Neighbours(settings, loop, self.random)
-        self.lately_lost = LatelyLost(loop.time)
+        self.refused_transactions = LoggedOnce()
+        self.producer_ids = ProducerIdManager(partial(allocate_block, self))
+        self.neighbours = NodeClients(settings, loop, self.random)
+        self.lately_lost = RecentlyFenced(loop.time)
         self.controller: RaftDriver
-        self.duties: ActiveController
+        self.duties: ControllerTasks
         self.to_controller: ControllerChannel
-        self.lifecycle: Lifecycle
-        self.replication: Replication
-        self.homes: ReplicaHomes
-        self._prompt: PromptHeartbeats
-        self._registered: ControllerLife
+        self.lifecycle: BrokerLifecycleManager
+        self.replication: ReplicaFetcherManager
+        self.homes: AssignmentsManager
+        self._prompt: EagerHeartbeats
+        self._registered: ControllerRegistrationManager
         self.disk = disk
         self._max_descriptors = max_descriptors
         self._start_group = start_group
@@ -162,7 +162,7 @@ class Broker:
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
         self.monitor: Monitor | None = None
         self.log_cleaner = LogCleaner(disk, self.logs, self.live.__getitem__, loop, now_ms)
-        self._chores = Chores(self)
+        self._chores = BackgroundTasks(self)
 
     @property
     def broker_epoch(self) -> int:
@@ -182,11 +182,11 @@ class Broker:
         return open_groups(self)
 
     @cached_property
-    def moves(self) -> DirectoryMoves:
+    def moves(self) -> ReplicaAlterLogDirs:
         """Return the mover of replicas between data directories (KIP-113), created if there are several directories."""
-        from broker.log_dirs.alter_log_dirs import DirectoryMoves
+        from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
 
-        return DirectoryMoves(self.logs, self.homes, live=self.live, loop=self.loop)
+        return ReplicaAlterLogDirs(self.logs, self.homes, live=self.live, loop=self.loop)
 
     @cached_property
     def telemetry(self) -> Telemetry:
@@ -272,7 +272,7 @@ class Broker:
         )
         if self.monitor is not None:
             self.controller.subscribe(self.monitor.elections.apply)
-        self.duties = ActiveController(
+        self.duties = ControllerTasks(
             self.controller,
             self.settings,
             self.loop,
@@ -285,7 +285,7 @@ class Broker:
             answer_here=lambda request: answer_here(self, request),
             loop=self.loop,
         )
-        self._registered = ControllerLife(self.controller, self.to_controller.call, self.loop)
+        self._registered = ControllerRegistrationManager(self.controller, self.to_controller.call, self.loop)
 
     def _controller_came_or_went(self) -> None:
         if "lifecycle" in self.__dict__:
@@ -343,7 +343,7 @@ class Broker:
     async def _join(self) -> None:
         """Register with the controller, apply the metadata's assignments, and start sending heartbeats."""
         controller, settings = self.controller, self.settings
-        self.lifecycle = Lifecycle(
+        self.lifecycle = BrokerLifecycleManager(
             self.node_id,
             self.to_controller.call,
             self.loop,
@@ -381,19 +381,19 @@ class Broker:
         controller.subscribe(self.replication.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
-        self._prompt = PromptHeartbeats(
+        self._prompt = EagerHeartbeats(
             self.node_id, self.loop, until_applied=controller.until_applied, hurry=self.lifecycle.hurry
         )
         controller.subscribe(self._prompt.apply)
         self.lifecycle.begin()
-        self.homes = ReplicaHomes(self.node_id, epoch, self.logs, self.to_controller.call, self.loop)
+        self.homes = AssignmentsManager(self.node_id, epoch, self.logs, self.to_controller.call, self.loop)
         self.homes.look_at(controller.image, self.replicas.partitions)
         controller.subscribe(self.homes.apply)
         if len(self.logs.directories) > 1:
             self.moves.start(self.replicas)
 
-    def _make_replication(self) -> Replication:
-        return Replication(
+    def _make_replication(self) -> ReplicaFetcherManager:
+        return ReplicaFetcherManager(
             self.loop,
             self.node_id,
             self.replicas,

@@ -3,8 +3,8 @@
 An API is served if `broker/handlers/` has a module of its name, on the listeners and in the versions of `protocol.api`.
 Handlers and messages are imported with the first request that needs them, to keep the start short.
 
-A handler returns a message, the parts of the frame, or an awaitable of a message; or a `Promise`, where the extra turns
-of the loop that an awaitable costs matter. It is called while the frame is valid: views of the frame (`Records`) must
+A handler returns a message, the parts of the frame, an awaitable of a message, or a `Deferred` where the extra turns of
+the loop that an awaitable costs matter. It is called while the frame is valid: views of the frame (`Records`) must
 not be used after it returns. A handler's module may also have `handle_frame`, which serves the most common form of a
 request from bytes to bytes. For any other form it returns None, without any effect, and `handle` is called.
 
@@ -32,8 +32,8 @@ from broker import handlers
 from broker.error_responses import error_response
 from broker.metadata.controller_channel import FORWARDED, LEADS_NO_MORE
 from broker.network.connection import Connection, Disconnect, RequestContext, context_of
-from broker.network.connection_protocol import Waiting
-from broker.runtime.deferred import Promise
+from broker.network.connection_protocol import DeferredResponse
+from broker.runtime.deferred import Deferred
 from protocol.api import APIS, Api, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_request_header, response_prefix
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 Answer: TypeAlias = "Message | list[Part] | None"
-Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Promise[Any] | Awaitable[Message | None]"]
+Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Deferred[Any] | Awaitable[Message | None]"]
 FrameAnswer: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
-    ["Broker", RequestHeader, Connection, memoryview, int], "FrameAnswer | Promise[Any] | None"
+    ["Broker", RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
 ]
 WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
@@ -89,7 +89,7 @@ class Dispatcher:
         # The loop holds only weak references to tasks.
         self._tasks: set[asyncio.Task[list[Part] | None]] = set()
 
-    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
+    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
         """Handle one request. `DecodeError` and `Disconnect` mean that the connection must be closed."""
         header, body_at = decode_request_header(frame)
         key, version, _, _ = header
@@ -104,18 +104,18 @@ class Dispatcher:
                 return self._failed(header, requests.decode(frame, version, body_at), error)
             if isinstance(answer, bytes):
                 return [answer]
-            if isinstance(answer, Promise):
-                return Waiting(key, answer.then(partial(self._encode_promised, header)))
+            if isinstance(answer, Deferred):
+                return DeferredResponse(key, answer.then(partial(self._encode_promised, header)))
             if answer is not None:
                 return self._encode(header, answer)
         request = requests.decode(frame, version, body_at)
         try:
             outcome = handle(self._broker, context_of(header, connection), request)
-            if isinstance(outcome, Promise):
-                return Waiting(key, outcome.then(partial(self._promised, header, request)))
+            if isinstance(outcome, Deferred):
+                return DeferredResponse(key, outcome.then(partial(self._promised, header, request)))
             if outcome is None or isinstance(outcome, (list, Message)):
                 return self._encode(header, outcome)
-            return Waiting(key, self._start(self._later(header, request, outcome)))
+            return DeferredResponse(key, self._start(self._later(header, request, outcome)))
         except Exception as error:
             return self._failed(header, request, error)
 

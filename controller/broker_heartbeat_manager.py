@@ -57,7 +57,7 @@ class _Session:
         self.connections: set[Hashable] = set()
 
 
-class Liveness:
+class BrokerHeartbeatManager:
     """The sessions of all registered brokers. Sessions of fenced brokers end without effect."""
 
     def __init__(self, session_timeout_ms: int, disconnect_grace_ms: int) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from controller.configs.effective import StaticSettings
 from controller.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from controller.partition_change import DEFAULT_SETTINGS, Elector
+from controller.partition_change import DEFAULT_SETTINGS, PartitionChangeBuilder
 from protocol.schema import Message
 
 
@@ -31,7 +31,7 @@ def on_brokers_fenced(
 ) -> list[Message]:
     """Remove brokers from ISRs and leadership: fenced, unregistered, or registered again after a clean shutdown."""
     gone = frozenset(broker_ids)
-    elector = Elector(image, settings, leaving=gone)
+    elector = PartitionChangeBuilder(image, settings, leaving=gone)
     return _leave(elector, gone, lambda partition: not gone.isdisjoint(partition.isr))
 
 
@@ -49,7 +49,7 @@ def on_unclean_restart(
 
     Without ELR the last replica in sync stays in the ISR even then: no replica has more.
     """
-    elector = Elector(image, settings, unclean=(broker_id,))
+    elector = PartitionChangeBuilder(image, settings, unclean=(broker_id,))
     if not elector.tracks_eligible:
         return on_brokers_fenced(image, (broker_id,), settings)
     return _leave(
@@ -63,7 +63,11 @@ def on_broker_unfenced(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> list[Message]:
     """Elect leaders for partitions without one, counting a broker that is still fenced in the image as live."""
-    return _leave(Elector(image, settings, joining=(broker_id,)), (), lambda partition: partition.leader == NO_LEADER)
+    return _leave(
+        PartitionChangeBuilder(image, settings, joining=(broker_id,)),
+        (),
+        lambda partition: partition.leader == NO_LEADER,
+    )
 
 
 def on_directory_failure(
@@ -78,7 +82,7 @@ def on_directory_failure(
         replicas = partition.replicas
         return broker_id in replicas and partition.directories[replicas.index(broker_id)] in directories
 
-    return _leave(Elector(image, settings, leaving=(broker_id,)), (broker_id,), concerned)
+    return _leave(PartitionChangeBuilder(image, settings, leaving=(broker_id,)), (broker_id,), concerned)
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:
@@ -93,7 +97,9 @@ def partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImag
             yield topic, partition
 
 
-def _leave(elector: Elector, gone: Collection[int], concerned: Callable[[PartitionImage], bool]) -> list[Message]:
+def _leave(
+    elector: PartitionChangeBuilder, gone: Collection[int], concerned: Callable[[PartitionImage], bool]
+) -> list[Message]:
     """Return the changes of the concerned partitions, with the brokers in `gone` removed from their ISRs."""
     changes: list[Message] = []
     for topic, partition in partitions(elector.image):

@@ -84,7 +84,7 @@ class _Rules(NamedTuple):
     unclean: bool
 
 
-class Elector:
+class PartitionChangeBuilder:
     """Decides on changes of an image's partitions, while other records of the same command change brokers.
 
     `joining` brokers can lead although the image has them fenced; `leaving` ones cannot although it has them active.
@@ -174,7 +174,9 @@ class Elector:
 class _Target:
     """The target state of a partition, determined in order: replicas, eligible leaders, leader."""
 
-    def __init__(self, elector: Elector, partition: PartitionImage, election: Election, min_isr: int) -> None:
+    def __init__(
+        self, elector: PartitionChangeBuilder, partition: PartitionImage, election: Election, min_isr: int
+    ) -> None:
         self.elector = elector
         self.partition = partition
         self.election = election

@@ -118,7 +118,7 @@ class CheckpointFiles:
                 self._write(directory, name, self._offsets(directory, name), sync=sync)
             except KafkaError as error:
                 written = False
-                if not directory.full:  # `SpaceWatch` logs that, once
+                if not directory.full:  # `DiskSpaceMonitor` logs that, once
                     self._problems.append(str(error))
                 if directory.failure is not None:
                     break

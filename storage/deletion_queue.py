@@ -30,7 +30,7 @@ class _Former(NamedTuple):
     delay_ms: int
 
 
-class Trash:
+class DeletionQueue:
     """The directories to delete in one manager's data directories."""
 
     def __init__(self, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:

@@ -37,7 +37,7 @@ from storage.log.names import FUTURE_SUFFIX, unique_name
 if TYPE_CHECKING:
     from random import Random
 
-    from storage.deletion_queue import Trash
+    from storage.deletion_queue import DeletionQueue
     from storage.log_directory import LogDirectory
     from storage.steps import Search
 
@@ -48,7 +48,7 @@ _SYNCS = 4
 _ANY_EPOCH = 2**31 - 1
 
 
-class LogMove:
+class FutureReplica:
     """A log, and the copy of it that is made in `target`."""
 
     __slots__ = ("_cuts", "copied_bytes", "copy", "log", "source", "taken_over", "target")
@@ -129,7 +129,7 @@ class Logs(Protocol):
 
     directories: list[LogDirectory]
     problems: list[str]
-    trash: Trash
+    trash: DeletionQueue
 
     def directory_of(self, log: Log) -> LogDirectory:
         """Return the data directory of a log."""
@@ -144,7 +144,7 @@ class Logs(Protocol):
         ...
 
 
-class LogMoves:
+class FutureReplicas:
     """The moves of one manager's logs."""
 
     def __init__(self, logs: Logs, disk: Disk, *, now_ms: Callable[[], int], random: Random) -> None:
@@ -152,14 +152,14 @@ class LogMoves:
         self._disk = disk
         self._now_ms = now_ms
         self._random = random
-        self._moves: dict[Log, LogMove] = {}
+        self._moves: dict[Log, FutureReplica] = {}
         # The targets of the moves that the last shutdown interrupted.
         self.interrupted: dict[TopicPartition, LogDirectory] = {}
 
-    def __iter__(self) -> Iterator[LogMove]:
+    def __iter__(self) -> Iterator[FutureReplica]:
         return iter(list(self._moves.values()))
 
-    def __contains__(self, move: LogMove) -> bool:
+    def __contains__(self, move: FutureReplica) -> bool:
         """Return whether a move is in progress."""
         return self._moves.get(move.log) is move
 
@@ -167,7 +167,7 @@ class LogMoves:
         """Return whether a log is being moved."""
         return log in self._moves
 
-    def begin(self, log: Log, target: LogDirectory) -> LogMove | None:
+    def begin(self, log: Log, target: LogDirectory) -> FutureReplica | None:
         """Begin to move a log, instead of any other move of it; None if there is nothing to do.
 
         Raise KAFKA_STORAGE_ERROR if the copy cannot be created, or any directory is offline: the partition may have
@@ -201,7 +201,7 @@ class LogMoves:
             raise
         if log.on_loss is not None:
             log.on_loss()  # no compaction during a move
-        self._moves[log] = move = LogMove(log, copy, source, target)
+        self._moves[log] = move = FutureReplica(log, copy, source, target)
         return move
 
     def cancel(self, log: Log) -> None:
@@ -221,7 +221,7 @@ class LogMoves:
         else:
             self._discard(move.target, (log.topic, log.partition), move.copy.directory, 0)
 
-    def steps(self, move: LogMove) -> Search[None]:
+    def steps(self, move: FutureReplica) -> Search[None]:
         """Perform a move; not to be resumed after `cancel`. Raise KafkaError if it fails: the caller cancels it."""
         with move.target.storage_errors():
             text = b"%d\n" % (moves_of(self._disk, move.log.directory) + 1)
@@ -242,7 +242,7 @@ class LogMoves:
                 self.cancel(move.log)
         self._moves.clear()
 
-    def _take_over(self, move: LogMove) -> None:
+    def _take_over(self, move: FutureReplica) -> None:
         log, copy, target = move.log, move.copy, move.target
         with target.storage_errors():
             LogFiles(self._disk, copy.directory).save_epochs(log.leader_epochs)
@@ -253,7 +253,7 @@ class LogMoves:
         self._logs.rehome(log, target)
         move.taken_over = True
 
-    def _retire(self, move: LogMove) -> None:
+    def _retire(self, move: FutureReplica) -> None:
         log = move.log
         self._discard(
             move.source, (log.topic, log.partition), f"{move.source.path}/{log}", log.config.file_delete_delay_ms

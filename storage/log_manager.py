@@ -22,10 +22,10 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
 from storage.checkpoint import MetaProperties, TopicPartition
 from storage.checkpoint_files import CheckpointFiles
-from storage.deletion_queue import Trash
+from storage.deletion_queue import DeletionQueue
 from storage.disk import Disk, reason
 from storage.former_replicas import superseded
-from storage.future_replicas import LogMoves
+from storage.future_replicas import FutureReplicas
 from storage.log.config import LogConfig
 from storage.log.corruption_checks import refuse_file
 from storage.log.flush import Flush
@@ -67,8 +67,8 @@ class LogManager:
         self.problems: list[str] = []
         self.deletions: list[str] = []
         self._checkpoints = CheckpointFiles(self._logs_in, self.problems)
-        self.trash = Trash(disk, now_ms=now_ms, random=random)
-        self.moves = LogMoves(self, disk, now_ms=now_ms, random=random)
+        self.trash = DeletionQueue(disk, now_ms=now_ms, random=random)
+        self.moves = FutureReplicas(self, disk, now_ms=now_ms, random=random)
 
     @property
     def online(self) -> list[LogDirectory]:

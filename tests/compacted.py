@@ -5,7 +5,7 @@ from struct import pack
 
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key, iter_batches, iter_records, read_header
-from storage.cleaner.cleaner import Compaction
+from storage.cleaner.cleaner import CleanerPass
 from storage.cleaner.log_to_clean import find_filth
 from storage.disk import Disk, OsDisk
 from storage.log.log import Log, LogConfig
@@ -51,10 +51,10 @@ def begin(
     memory_bytes: int = 1 << 20,
     chunk_bytes: int = 4096,
     disk: Disk | None = None,
-) -> Compaction:
+) -> CleanerPass:
     """Begin a pass over all of `log` that can be compacted, from `cleaned_to` on."""
     log.cleaned_to = cleaned_to
-    return Compaction(
+    return CleanerPass(
         disk or OsDisk(),
         log._directory,
         log,
@@ -66,7 +66,7 @@ def begin(
     )
 
 
-def finish(compaction: Compaction, budget: int = 1 << 20) -> Compaction:
+def finish(compaction: CleanerPass, budget: int = 1 << 20) -> CleanerPass:
     """Do all steps of a pass."""
     while not compaction.done:
         call = compaction.step(budget)

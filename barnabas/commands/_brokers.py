@@ -43,7 +43,7 @@ FROM_ARGUMENTS = "-D "
 Phase = Literal["starting", "serving", "stopping"]
 
 
-class Broker:
+class ListedBroker:
     """One broker's process; it owns its sockets once it is started."""
 
     def __init__(self, node: Node, arguments: Sequence[str], lifeline: int, inherited: Sequence[int]) -> None:
@@ -88,7 +88,7 @@ class Brokers:
 
     def __init__(
         self,
-        on_end: Callable[[Broker, int], None],
+        on_end: Callable[[ListedBroker, int], None],
         on_refusal: Callable[[str], None],
         inherited: Sequence[int] = (),
     ) -> None:
@@ -100,7 +100,7 @@ class Brokers:
         self._inherited = inherited
         self.phase: Phase = "starting"
         self.status = 0
-        self.running: dict[int, Broker] = {}
+        self.running: dict[int, ListedBroker] = {}
         self._on_end = on_end
         self._on_refusal = on_refusal
         self._refusals: set[str] = set()
@@ -134,7 +134,7 @@ class Brokers:
 
     def start(self, node: Node, arguments: Sequence[str]) -> None:
         """Start a broker."""
-        broker = self.running[node.node_id] = Broker(node, arguments, self._lifeline, self._inherited)
+        broker = self.running[node.node_id] = ListedBroker(node, arguments, self._lifeline, self._inherited)
         for stream, take in zip(broker.streams, (self._printed, self._logged), strict=True):
             self._selector.register(stream, selectors.EVENT_READ, partial(self._read, broker, stream, Lines(), take))
 
@@ -178,7 +178,9 @@ class Brokers:
                     broker.process.kill()
             self.stop()
 
-    def _read(self, broker: Broker, stream: IO[bytes], lines: Lines, take: Callable[[Broker, bytes], None]) -> None:
+    def _read(
+        self, broker: ListedBroker, stream: IO[bytes], lines: Lines, take: Callable[[ListedBroker, bytes], None]
+    ) -> None:
         data = os.read(stream.fileno(), READ_BYTES)
         for line in lines.add(data):
             take(broker, line)
@@ -189,10 +191,10 @@ class Brokers:
         if all(one.closed for one in broker.streams):
             self._ended(broker)
 
-    def _printed(self, broker: Broker, line: bytes) -> None:
+    def _printed(self, broker: ListedBroker, line: bytes) -> None:
         broker.ready = broker.ready or line.startswith(READY)
 
-    def _logged(self, broker: Broker, line: bytes) -> None:
+    def _logged(self, broker: ListedBroker, line: bytes) -> None:
         text = line.decode(errors="replace")
         if not broker.ready and text.startswith(REFUSAL + FROM_ARGUMENTS):
             broker.explained = True
@@ -204,7 +206,7 @@ class Brokers:
         sys.stderr.write(f"[{broker.node.node_id}] {text}")
         sys.stderr.flush()
 
-    def _ended(self, broker: Broker) -> None:
+    def _ended(self, broker: ListedBroker) -> None:
         status = broker.process.wait()
         del self.running[broker.node.node_id]
         if self.phase == "stopping":

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._codecs import provide_zstd
 from barnabas.commands._output import CommandError, WrongCall, complain, plain
-from barnabas.commands._settings import Settings, parse_setting, read_settings
+from barnabas.commands._settings import ClientSettings, parse_setting, read_settings
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -105,7 +105,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log would mix with the output
     provide_zstd()
     from_file = read_settings(options.settings_file) if options.settings_file else []
-    settings = Settings(from_file, options.settings)
+    settings = ClientSettings(from_file, options.settings)
     failures = []
     for address in options.brokers:
         if not settings.proxied and (why := not_listening(address, options.timeout)):

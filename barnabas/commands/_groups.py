@@ -16,7 +16,7 @@ NOBODY = ("Empty", "Dead")  # states without members
 OFFSETS = "__consumer_offsets"
 
 
-class Group(NamedTuple):
+class GroupView(NamedTuple):
     """One group and its members."""
 
     name: str
@@ -30,10 +30,10 @@ class Group(NamedTuple):
         return self.state not in NOBODY
 
 
-def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group | str]:
+def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, GroupView | str]:
     """Return the groups in the order of `names`; an error message in place of one that cannot be described."""
     described = client.describe_groups(list(dict.fromkeys(names)))
-    found: dict[str, Group | str] = {}
+    found: dict[str, GroupView | str] = {}
     for name in dict.fromkeys(names):
         group = described[name]
         if group["group_state"] == "Dead":
@@ -45,7 +45,7 @@ def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, Group 
             found[name] = "its coordinator is not available" if why in ("", "None") else why
             continue
         members = sorted(group["members"], key=lambda one: (str(one["client_id"]), str(one["member_id"])))
-        found[name] = Group(name, group["group_state"], group["protocol_data"] or None, members)
+        found[name] = GroupView(name, group["group_state"], group["protocol_data"] or None, members)
     return found
 
 
@@ -74,7 +74,7 @@ def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartiti
     return {partition: entry.offset for partition, entry in sorted(committed.items()) if entry.offset >= 0}
 
 
-def lag_rows(client: KafkaAdminClient, group: Group) -> list[dict[str, Any]]:
+def lag_rows(client: KafkaAdminClient, group: GroupView) -> list[dict[str, Any]]:
     """Return a row for each partition that the group is assigned or has committed."""
     committed = committed_offsets(client, group.name)
     owners = {partition: member for member in group.members for partition in assigned(member)}
@@ -117,7 +117,7 @@ def assigned(member: dict[str, Any]) -> list[TopicPartition]:
     ]
 
 
-def refuse_active(group: Group) -> None:
+def refuse_active(group: GroupView) -> None:
     """Raise `CommandError` if the group has members: they would go on committing their own offsets."""
     if group.is_active:
         raise CommandError(

@@ -40,7 +40,7 @@ ALIASES = {"ls": "list", "rm": "delete"}
 """Short names of subcommands."""
 
 
-class Found(NamedTuple):
+class ParsedCommand(NamedTuple):
     """A command's module, the words that name it, and the words left for its parser."""
 
     module: ModuleType
@@ -53,24 +53,24 @@ class Found(NamedTuple):
         return hasattr(self.module, "SUBCOMMANDS")
 
 
-def find(words: Sequence[str]) -> Found:
+def find(words: Sequence[str]) -> ParsedCommand:
     """Return the command that these words start with; `words[0]` is one of `COMMANDS`."""
     name, *rest = words
-    found = Found(_module(name), name, rest)
+    found = ParsedCommand(_module(name), name, rest)
     if not found.is_group:
         return found
     module = found.module
     if rest and ALIASES.get(rest[0]) in module.SUBCOMMANDS:
         rest[0] = ALIASES[rest[0]]
     if rest and rest[0] in module.SUBCOMMANDS:
-        return Found(_module(name, rest[0]), f"{name} {rest[0]}", rest[1:])
+        return ParsedCommand(_module(name, rest[0]), f"{name} {rest[0]}", rest[1:])
     default: str | None = getattr(module, "DEFAULT", None)
     if default and (not rest or (rest[0].startswith("-") and rest[0] not in ("-h", "--help"))):
-        return Found(_module(name, default), f"{name} {default}", rest)
+        return ParsedCommand(_module(name, default), f"{name} {default}", rest)
     return found
 
 
-def make_parser(found: Found) -> argparse.ArgumentParser:
+def make_parser(found: ParsedCommand) -> argparse.ArgumentParser:
     """Return the parser of a command."""
     module = found.module
     parser = _Parser(

@@ -71,7 +71,7 @@ def read_settings(path: str) -> list[Setting]:
         raise WrongCall(f"{path}: {error}") from error
 
 
-class Settings:
+class ClientSettings:
     """The user's settings under kafka-python's names; later ones override earlier ones."""
 
     def __init__(self, *sources: Iterable[Setting]) -> None:

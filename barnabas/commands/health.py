@@ -58,7 +58,7 @@ NEW_LEADER_S = 1.0
 Check = dict[str, Any]
 
 
-class Finding(NamedTuple):
+class HealthProblem(NamedTuple):
     """The result of a check: the problems, the text if there are none, and values for JSON."""
 
     name: str
@@ -116,15 +116,15 @@ def examine(options: argparse.Namespace) -> list[Check]:
     except CommandError as error:
         if error.status != 1:
             raise
-        return [_check(Finding("reachable", [str(error)]))]
+        return [_check(HealthProblem("reachable", [str(error)]))]
     except Exception as error:
         explained = explain(error)
         if explained is None:
             raise
-        return [_check(Finding("reachable", [explained]))]
+        return [_check(HealthProblem("reachable", [explained]))]
 
 
-def _check(found: Finding) -> Check:
+def _check(found: HealthProblem) -> Check:
     """Return a check: `problems` has all problems, `detail` the first few."""
     detail = "; ".join(found.problems) if found.name in SENTENCES else some(found.problems)
     return {
@@ -138,7 +138,7 @@ def _check(found: Finding) -> Check:
     }
 
 
-def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
+def _checks(client: Admin, options: argparse.Namespace) -> Iterator[HealthProblem]:
     """Yield the result of each check."""
     cluster = client.describe_cluster()
     brokers = {broker["broker_id"]: broker for broker in cluster["brokers"]}
@@ -147,7 +147,7 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
     # Fenced brokers are not in Metadata, so `away` has none of them.
     unreachable = {number: _why_fenced(brokers[number], options.timeout) for number in fenced} | away
     fine = f"cluster {cluster['cluster_id']}, {amount_of(len(brokers), 'broker')}"
-    yield Finding("reachable", list(unreachable.values()), fine, list(unreachable), {"brokers": len(brokers)})
+    yield HealthProblem("reachable", list(unreachable.values()), fine, list(unreachable), {"brokers": len(brokers)})
     answering = client.answering(away)
     stale: list[str] = []
     try:
@@ -158,35 +158,35 @@ def _checks(client: Admin, options: argparse.Namespace) -> Iterator[Finding]:
                 quorum = describe_quorum(client)
     except CommandError as error:
         stale = ["unknown: no controller answers, and the metadata may be out of date"]
-        yield Finding("controller", [str(error)], known=False)
+        yield HealthProblem("controller", [str(error)], known=False)
     else:
         leader = quorum["leader"]
         silent = [node["node"] for node in quorum["nodes"] if is_silent(node)]
-        yield Finding("controller", silent_voters(quorum), f"node {leader}", silent, {"node": leader})
+        yield HealthProblem("controller", silent_voters(quorum), f"node {leader}", silent, {"node": leader})
     known = not stale
-    yield Finding("fenced", [f"broker {number}" for number in fenced] or stale, "none", fenced, known=known)
+    yield HealthProblem("fenced", [f"broker {number}" for number in fenced] or stale, "none", fenced, known=known)
     topics = choose(client, [])
     counts = {"partitions": sum(len(topic["partitions"]) for topic in topics), "topics": len(topics)}
     fine = (
         f"every partition has one: {amount_of(counts['partitions'], 'partition')} of {amount_of(len(topics), 'topic')}"
     )
     fine = fine if topics else "there are no topics"
-    yield Finding("leaders", without_leader(topics) or stale, fine, facts=counts, known=known)
-    yield Finding("in sync", under_replicated(topics) or stale, "all replicas", known=known)
+    yield HealthProblem("leaders", without_leader(topics) or stale, fine, facts=counts, known=known)
+    yield HealthProblem("in sync", under_replicated(topics) or stale, "all replicas", known=known)
     described = client.describe_log_dirs(brokers=answering)
     wrong = _wrong_directories(described)
     failed = {number for number, _ in wrong}
-    yield Finding("log dirs", [directory for _, directory in wrong], "none has failed or is full", list(failed))
-    yield Finding("served", without_log(topics, described), "all replicas")
+    yield HealthProblem("log dirs", [directory for _, directory in wrong], "none has failed or is full", list(failed))
+    yield HealthProblem("served", without_log(topics, described), "all replicas")
     try:
         groups = list_groups(client, [number for number in answering if number not in fenced])
     except CommandError as error:
-        yield Finding("coordinator", [str(error)], known=False)
+        yield HealthProblem("coordinator", [str(error)], known=False)
     else:
         missing = not_listed(topics, away)
         facts = {"groups": None if missing else len(groups)}
         fine = amount_of(len(groups), "group")
-        yield Finding("coordinator", [missing] if missing else [], fine, facts=facts, known=not missing)
+        yield HealthProblem("coordinator", [missing] if missing else [], fine, facts=facts, known=not missing)
 
 
 def _why_fenced(broker: Mapping[str, Any], timeout_s: float) -> str:

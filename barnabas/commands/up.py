@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from barnabas.commands._brokers import Broker, Brokers
+from barnabas.commands._brokers import Brokers, ListedBroker
 from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive, reason
 from barnabas.commands._cluster_files import (
     CLIENTS,
@@ -189,7 +189,7 @@ def _create(topics: Sequence[tuple[str, int | None]], nodes: Sequence[Node]) -> 
             raise WrongCall(f"--topic {topic['name']}: {explain_code(topic['error_code'], topic.get('error_message'))}")
 
 
-def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
+def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> None:
     bootstrap = ",".join(str(broker.node.address) for broker in brokers)
     if options.json:
         told = [
@@ -216,7 +216,7 @@ def _announce(options: argparse.Namespace, brokers: Sequence[Broker]) -> None:
             file.write(f"{line}\n")
 
 
-def _say_ended(command: str, broker: Broker, others: int) -> None:
+def _say_ended(command: str, broker: ListedBroker, others: int) -> None:
     status = broker.process.returncode
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
     said = f"broker {broker.node.node_id} (process {broker.process.pid}) {how}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.heartbeats import broker_heartbeat
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -25,7 +25,7 @@ async def handle(broker: Broker, context: RequestContext, request: BrokerHeartbe
     """Renew the session, then submit the command."""
     duties = broker.duties
 
-    def command(image: MetadataImage) -> Decision[BrokerHeartbeatResponse]:
+    def command(image: MetadataImage) -> ControllerResult[BrokerHeartbeatResponse]:
         may_stop = duties.liveness.may_stop(request.broker_id)
         return broker_heartbeat(image, request, broker.settings, may_stop=may_stop)
 

@@ -22,7 +22,7 @@ from protocol.primitives import ZERO_UUID
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.network.connection import RequestContext
-    from controller.raft.messages import Replica
+    from controller.raft.messages import ReplicaProgress
 
 _Topic = DescribeQuorumResponse.Topic
 _NODES_FROM_VERSION = 2
@@ -68,7 +68,7 @@ def _describe(broker: Broker, *, with_directories: bool) -> _Topic.Partition:
     )
 
 
-def _state(replica: Replica, now_ms: int, *, with_directories: bool) -> ReplicaState:
+def _state(replica: ReplicaProgress, now_ms: int, *, with_directories: bool) -> ReplicaState:
     fetched, caught_up = replica.last_fetch_age_ms, replica.caught_up_age_ms
     return ReplicaState(
         replica_id=replica.node_id,

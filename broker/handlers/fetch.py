@@ -34,7 +34,7 @@ from broker.metadata.current_leader import current_leader
 from broker.replication.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.replication.partition import Isolation, Partition, ReadResult
 from broker.replication.replica_state import NO_EPOCH, NO_OFFSET
-from broker.runtime.deferred import Promise
+from broker.runtime.deferred import Deferred
 from protocol import fetch_fast_path
 from protocol.errors import ErrorCode, KafkaError
 from protocol.fetch_fast_path import plain_answer, topic_named
@@ -60,7 +60,7 @@ Answer: TypeAlias = "FetchResponse | list[Part]"
 _Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
-def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Answer | Promise[Answer]:
+def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
     """Return the response, or a promise of it if fewer than min_bytes can be read."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
@@ -93,7 +93,7 @@ class _Fetch:
         "_waited",
     )
 
-    _response: Promise[Answer]
+    _response: Deferred[Answer]
 
     def __init__(
         self,
@@ -121,10 +121,10 @@ class _Fetch:
 
     # Waiting.
 
-    def park(self, wait_s: float) -> Promise[Answer]:
+    def park(self, wait_s: float) -> Deferred[Answer]:
         """Wait for more records; return a promise of the response."""
         loop = self._broker.loop
-        self._response = Promise(loop)
+        self._response = Deferred(loop)
         self._waited = True
         self._response.add_done_callback(self._dropped)
         self._session.park(self)
@@ -160,7 +160,7 @@ class _Fetch:
             answer = FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
             self._response.answer_soon(answer)
 
-    def _dropped(self, response: Promise[Answer]) -> None:
+    def _dropped(self, response: Deferred[Answer]) -> None:
         """Unpark the fetch of a closed connection: it may otherwise wait long, or forever."""
         if response.cancelled():
             self._session.unpark(self)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.metadata.config_admin import answer_partly, own_answers
-from controller.commands.alter_configs import Operation, check_changes, incremental_alter_configs
+from controller.commands.alter_configs import AlterConfigOp, check_changes, incremental_alter_configs
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 
@@ -63,15 +63,15 @@ def _level(config: _Resource.Config) -> str | None:
     from broker.runtime import loggers
 
     logger, operation, level = config.name, config.config_operation, config.value
-    if operation not in (Operation.SET, Operation.DELETE):
+    if operation not in (AlterConfigOp.SET, AlterConfigOp.DELETE):
         try:
-            problem = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+            problem = f"{AlterConfigOp(operation).name} operation is not allowed for the BROKER_LOGGER resource"
         except ValueError:
             problem = f"Unknown operation {operation} for logger {logger}"
         raise _invalid_request(problem)
     if not loggers.exists(logger):
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {logger} does not exist!")
-    if operation == Operation.DELETE:
+    if operation == AlterConfigOp.DELETE:
         if logger == loggers.ROOT:
             raise _invalid_request("Removing the log level of the root logger is not allowed")
         return None

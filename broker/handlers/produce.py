@@ -30,7 +30,7 @@ from broker.network.connection import Disconnect, context_of
 from broker.replication.partition import ACKS_ALL, Partition
 from broker.replication.record_validation import InvalidRecordsError, prepare
 from broker.replication.replica_state import NO_OFFSET
-from broker.runtime.deferred import Promise
+from broker.runtime.deferred import Deferred
 from controller.topic_names import INTERNAL_TOPICS
 from protocol import produce_fast_path
 from protocol.compression import Compression
@@ -63,7 +63,7 @@ _make_appended = maker(_Appended)
 
 def handle(
     broker: Broker, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Promise[ProduceResponse] | None:
+) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append the batches of `request`; wait only for replicas or the disk."""
     produce = _Produce(broker, context, request.acks)
     response = ProduceResponse(
@@ -79,7 +79,7 @@ def handle(
 
 def handle_frame(
     broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
-) -> bytes | ProduceResponse | Promise[Any] | None:
+) -> bytes | ProduceResponse | Deferred[Any] | None:
     """Append the batches of a plain request, without decoding it to a message (fast path).
 
     Return None, with nothing appended, for every other request and for one with an error: `handle` makes its response.
@@ -291,7 +291,7 @@ class _Produce:
         answers = response.responses[0].partition_responses
         self.uncommitted = [(answers[row], partition, end_offset) for row, (partition, end_offset) in writes.items()]
 
-    def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> Promise[ProduceResponse]:
+    def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> Deferred[ProduceResponse]:
         """Return a promise of `response`, completed with the outcomes of its uncommitted writes."""
         writes = [(partition, end_offset) for _, partition, end_offset in self.uncommitted]
         return self.replicas.acknowledged(writes, timeout_ms).then(partial(self.settle, response))

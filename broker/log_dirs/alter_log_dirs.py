@@ -17,10 +17,10 @@ from protocol.errors import InvariantError, KafkaError
 from protocol.plural import count_of
 
 if TYPE_CHECKING:
-    from broker.log_dirs.assignments_manager import ReplicaHomes
-    from broker.metadata.dynamic_config import LiveSettings
+    from broker.log_dirs.assignments_manager import AssignmentsManager
+    from broker.metadata.dynamic_config import DynamicConfig
     from broker.replication.replica_manager import ReplicaManager
-    from storage.future_replicas import LogMove
+    from storage.future_replicas import FutureReplica
     from storage.log.log import Log
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
@@ -32,11 +32,11 @@ _LONGEST_WAIT_S = 1.0
 _log = logging.getLogger("broker.moves")
 
 
-class DirectoryMoves:
+class ReplicaAlterLogDirs:
     """The moves of a broker."""
 
     def __init__(
-        self, logs: LogManager, homes: ReplicaHomes, *, live: LiveSettings, loop: asyncio.AbstractEventLoop
+        self, logs: LogManager, homes: AssignmentsManager, *, live: DynamicConfig, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._logs = logs
         self._homes = homes
@@ -73,7 +73,7 @@ class DirectoryMoves:
         finally:
             self._running = None
 
-    async def _carry_out(self, move: LogMove) -> None:
+    async def _carry_out(self, move: FutureReplica) -> None:
         log, moves = move.log, self._logs.moves
         _log.info("Moving %s from %s to %s", log, move.source.path, move.target.path)
         try:
@@ -94,7 +94,7 @@ class DirectoryMoves:
         if move.taken_over:
             self._homes.tell({(log.topic_id, log.partition): move.target.directory_id})
 
-    async def _drive(self, move: LogMove, steps: Search[None]) -> None:
+    async def _drive(self, move: FutureReplica, steps: Search[None]) -> None:
         """Run one step a turn of the loop, until they are done or the move is cancelled."""
         copied_bytes = 0
         advance: Callable[[], Step] = partial(next, steps)
@@ -115,7 +115,7 @@ class DirectoryMoves:
             else:
                 advance = partial(steps.send, answer)
 
-    async def _wait(self, move: LogMove, copied_bytes: float) -> None:
+    async def _wait(self, move: FutureReplica, copied_bytes: float) -> None:
         """Yield to the loop, and wait as long as the rate limit requires for `copied_bytes`."""
         await asyncio.sleep(0)
         while copied_bytes > 0 and move in self._logs.moves:

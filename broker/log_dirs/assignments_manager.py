@@ -38,7 +38,7 @@ _PAUSE_S = 1.0
 _log = logging.getLogger("broker.moves")
 
 
-class ReplicaHomes:
+class AssignmentsManager:
     """The directories of the replicas of a broker that is registered with `broker_epoch`."""
 
     def __init__(

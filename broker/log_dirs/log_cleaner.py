@@ -18,8 +18,8 @@ from protocol.errors import KafkaError
 from protocol.plural import count_of
 
 if TYPE_CHECKING:
-    from storage.cleaner.cleaner import Compaction
-    from storage.cleaner.cleaner_manager import Compactor
+    from storage.cleaner.cleaner import CleanerPass
+    from storage.cleaner.cleaner_manager import CleanerManager
     from storage.cleaner.throttle import Throttle
     from storage.disk import Disk
     from storage.log_manager import LogManager
@@ -67,10 +67,10 @@ class LogCleaner:
         return "_compactor" in self.__dict__
 
     @cached_property
-    def _compactor(self) -> Compactor:
-        from storage.cleaner.cleaner_manager import Compactor
+    def _compactor(self) -> CleanerManager:
+        from storage.cleaner.cleaner_manager import CleanerManager
 
-        return Compactor(self._disk, self._logs, now_ms=self._now_ms)
+        return CleanerManager(self._disk, self._logs, now_ms=self._now_ms)
 
     @cached_property
     def _throttle(self) -> Throttle:
@@ -112,10 +112,10 @@ class LogCleaner:
                 compaction.bytes_written,
             )
 
-    async def _next(self) -> Compaction | None:
-        from storage.cleaner.cleaner_manager import CompactorConfig
+    async def _next(self) -> CleanerPass | None:
+        from storage.cleaner.cleaner_manager import CleanerConfig
 
-        config = CompactorConfig(
+        config = CleanerConfig(
             self._setting("log.cleaner.dedupe.buffer.size"),
             self._setting("log.cleaner.io.buffer.load.factor"),
             self._setting("log.cleaner.io.buffer.size"),
@@ -126,7 +126,7 @@ class LogCleaner:
             await asyncio.sleep(0)
         return None
 
-    async def _perform(self, compaction: Compaction) -> None:
+    async def _perform(self, compaction: CleanerPass) -> None:
         while not compaction.done:
             done_bytes = compaction.bytes_read + compaction.bytes_written
             begun = self._loop.time()

@@ -30,7 +30,7 @@ _SYNCED_AT_ONCE = 32
 _ROOM_FOR_S = 5.0
 
 
-class Housekeeping:
+class LogMaintenance:
     """The periodic tasks, each an asyncio task."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -119,7 +119,7 @@ async def delete_files(logs: LogManager, now_ms: int) -> None:
         await asyncio.sleep(0)
 
 
-class SpaceWatch:
+class DiskSpaceMonitor:
     """Logs once when a directory fails, once when it is full, and once when it is no longer full.
 
     The last only `_ROOM_FOR_S` after the latest refused write: a directory with space for small batches but not for

@@ -43,7 +43,7 @@ class RegistrationError(Exception):
     """The registration failed; the message is the reason."""
 
 
-class Lifecycle:
+class BrokerLifecycleManager:
     """The registration and the heartbeats of one run of a broker."""
 
     def __init__(

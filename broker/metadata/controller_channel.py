@@ -21,7 +21,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from controller.raft.messages import NOBODY
+from controller.raft.messages import NO_NODE
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import RequestHeader, encode_request_header
@@ -31,7 +31,7 @@ from protocol.schema import Message
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
-    from broker.network.network_client import Peer
+    from broker.network.network_client import NetworkClient
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ _RETRY_S = 0.05
 _PATIENCE_S = 30.0
 
 
-class Leadership(Protocol):
+class ControllerLeadership(Protocol):
     """The part of the raft driver that the channel uses."""
 
     @property
@@ -98,8 +98,8 @@ class ControllerChannel:
 
     def __init__(
         self,
-        quorum: Leadership,
-        connect: Callable[[int], Peer],
+        quorum: ControllerLeadership,
+        connect: Callable[[int], NetworkClient],
         answer_here: Callable[[Message], Awaitable[Message]],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -108,11 +108,11 @@ class ControllerChannel:
         self._connect = connect
         self._answer_here = answer_here
         self._loop = loop
-        self._peers: dict[Peer, None] = {}  # in order of creation
+        self._peers: dict[NetworkClient, None] = {}  # in order of creation
         self._closing: asyncio.Future[None] = loop.create_future()
-        self._idle: list[Peer] = []
+        self._idle: list[NetworkClient] = []
         self._turns = asyncio.Semaphore(MOST_FORWARDED)
-        self._peer_id = NOBODY
+        self._peer_id = NO_NODE
 
     def close(self) -> None:
         """Close all connections. Requests in flight fail with REQUEST_TIMED_OUT, and no more are sent."""
@@ -132,7 +132,7 @@ class ControllerChannel:
         another cluster.
         """
 
-        async def there(peer: Peer) -> Message | None:
+        async def there(peer: NetworkClient) -> Message | None:
             answer = await peer.call(request)
             return None if answer is None or set(codes(answer)) == {ErrorCode.NOT_CONTROLLER} else answer
 
@@ -166,7 +166,7 @@ class ControllerChannel:
             client_host_address=ip_address(context.client_host).packed,
         )
 
-        async def there(peer: Peer) -> list[Part] | None:
+        async def there(peer: NetworkClient) -> list[Part] | None:
             answer = await peer.call(envelope)
             if not isinstance(answer, EnvelopeResponse) or answer.error_code in LEADS_NO_MORE:
                 return None
@@ -180,7 +180,7 @@ class ControllerChannel:
     async def _try(
         self,
         here: Callable[[], Awaitable[Any]],
-        there: Callable[[Peer], Awaitable[T | None]],
+        there: Callable[[NetworkClient], Awaitable[T | None]],
         timeout_s: float,
         turn: AbstractAsyncContextManager[object],
     ) -> Any:
@@ -208,7 +208,7 @@ class ControllerChannel:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "This node is stopping.")
 
-    async def _exchange(self, there: Callable[[Peer], Awaitable[T | None]]) -> T | None:
+    async def _exchange(self, there: Callable[[NetworkClient], Awaitable[T | None]]) -> T | None:
         """Send a request to the leader on an unused connection. None without a response, or if no other node leads."""
         leader = self._quorum.leader_id
         if leader < 0 or self._quorum.leads or self._closing.done():
@@ -243,7 +243,7 @@ class ControllerChannel:
         quorum = self._quorum
         try:
             while not asked.done() and (
-                quorum.leader_id == NOBODY or (quorum.leader_id, quorum.epoch) == (leader, epoch)
+                quorum.leader_id == NO_NODE or (quorum.leader_id, quorum.epoch) == (leader, epoch)
             ):
                 waiting: set[asyncio.Future[Any]] = {asked, quorum.leader_change()}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

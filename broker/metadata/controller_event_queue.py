@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from controller.commands.controller_result import Command, Decision
+from controller.commands.controller_result import Command, ControllerResult
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.errors import ErrorCode, KafkaError
@@ -59,7 +59,7 @@ class _Decided(NamedTuple):
             self.answer.set_result(self.outcome)
 
 
-class CommandQueue:
+class ControllerEventQueue:
     """The commands that wait to be decided, or to be committed and applied."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -84,7 +84,7 @@ class CommandQueue:
         while self._queued:
             command, answer = self._queued.popleft()
             try:
-                decision: Decision[Any] = command(pending)
+                decision: ControllerResult[Any] = command(pending)
                 if decision.records:
                     # Apply before proposing: records that cannot be applied must never be in the log.
                     last_offset = node.end_offset + len(decision.records) - 1

@@ -37,7 +37,7 @@ class Quorum(Protocol):
         ...
 
 
-class ControllerLife:
+class ControllerRegistrationManager:
     """The registration of one run of a controller."""
 
     def __init__(

@@ -17,9 +17,9 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from controller.broker_heartbeat_manager import Liveness
+from controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from controller.commands.brokers import fence_brokers
-from controller.commands.controller_result import Command, Decision
+from controller.commands.controller_result import Command, ControllerResult
 from controller.commands.periodic_elections import balance_leaders, elect_unclean_leaders
 from protocol.errors import InvariantError, KafkaError
 from protocol.schema import Message
@@ -36,7 +36,7 @@ _ENDING_S = 0.02
 _log = logging.getLogger("broker.controller")
 
 
-class ActiveController:
+class ControllerTasks:
     """The tasks of this node while it leads."""
 
     def __init__(
@@ -53,7 +53,9 @@ class ActiveController:
         `broker_epoch` returns the epoch of this node's own broker, -1 until it is registered; `has_ended` checks
         whether the process of another broker has ended.
         """
-        self.liveness = Liveness(settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"])
+        self.liveness = BrokerHeartbeatManager(
+            settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"]
+        )
         self._quorum = quorum
         self._broker_epoch = broker_epoch
         self._has_ended = has_ended
@@ -181,10 +183,10 @@ class ActiveController:
         if due_ms is not None:
             self._at("liveness", (due_ms + 1) / 1000, self._look_after_brokers)
 
-    def _repeat(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
+    def _repeat(self, name: str, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> None:
         self._at(name, self._loop.time() + interval_s, partial(self._again, name, interval_s, command))
 
-    def _again(self, name: str, interval_s: float, command: Callable[..., Decision[bool]]) -> None:
+    def _again(self, name: str, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> None:
         self._submit(partial(command, settings=self._settings), again=partial(self._again, name, interval_s, command))
         self._repeat(name, interval_s, command)
 

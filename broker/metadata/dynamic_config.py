@@ -35,7 +35,7 @@ Follower = Callable[[], None]
 _log = logging.getLogger("broker.settings")
 
 
-class LiveSettings:
+class DynamicConfig:
     """The current values, by Kafka's names; `start` holds those of the start."""
 
     def __init__(self, start: Settings) -> None:

@@ -18,7 +18,7 @@ from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionR
 _SHUTTING_DOWN = 1
 
 
-class PromptHeartbeats:
+class EagerHeartbeats:
     """Watches the metadata, and triggers the heartbeats of one broker."""
 
     def __init__(

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.metadata.metadata_recovery import StoredMetadata, read_stored
+from broker.metadata.metadata_recovery import RecoveredMetadata, read_stored
 from broker.runtime.cooperative import in_slices
 from controller.batches import is_control
 from controller.image import MetadataImage
@@ -27,7 +27,7 @@ from controller.snapshot import RECORDS_A_STEP
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from broker.metadata.controller_event_queue import CommandQueue
+    from broker.metadata.controller_event_queue import ControllerEventQueue
     from broker.metadata.metadata_log import MetadataLog
     from controller.raft.log import Entry
     from storage.steps import Search
@@ -39,13 +39,13 @@ Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, .
 _SLICE_S = 0.005
 
 
-class MetadataApplier:
+class MetadataLoader:
     """The metadata of this node; `image` is what is committed and applied."""
 
     def __init__(
         self,
         cluster_id: str,
-        commands: CommandQueue,
+        commands: ControllerEventQueue,
         loop: asyncio.AbstractEventLoop,
         *,
         applied: Callable[[], None],
@@ -64,7 +64,7 @@ class MetadataApplier:
         self._done = applied
         self._failed = failed
         self._log: MetadataLog
-        self._stored: StoredMetadata | None = None
+        self._stored: RecoveredMetadata | None = None
         self._transaction = MetadataTransaction()
         self._recent: deque[Entry] = deque()
         self.committed_end = 0
@@ -74,7 +74,7 @@ class MetadataApplier:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._failure: Exception | None = None
 
-    def begin(self, log: MetadataLog, stored: StoredMetadata) -> None:
+    def begin(self, log: MetadataLog, stored: RecoveredMetadata) -> None:
         """Start from the metadata found at start-up; of the log, only its snapshot is known to be committed."""
         self._log = log
         self._stored = stored

@@ -30,7 +30,7 @@ from broker.metadata.snapshot_files import ReadPart, SnapshotFiles, read_checkpo
 from controller.batches import decode_entries, encode_entry
 from controller.commands.bootstrap import bootstrap_records
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import NOBODY, QuorumState
+from controller.raft.messages import NO_NODE, QuorumState
 from controller.raft.voters import NO_DIRECTORY, VoterSet
 from controller.snapshot import Snapshot, encode_snapshot
 from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
@@ -49,7 +49,7 @@ from storage.log_directory import LogDirectory
 from storage.steps import Search
 
 if TYPE_CHECKING:
-    from controller.raft.messages import Received
+    from controller.raft.messages import ReceivedBatches
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _QUORUM_STATE = "quorum-state"
@@ -215,7 +215,7 @@ class MetadataLog:
             leader_id=state.leader_id,
             leader_epoch=state.epoch,
             voted_id=state.voted_id,
-            voted_directory_id=NO_DIRECTORY if state.voted_id == NOBODY else state.voted_directory_id,
+            voted_directory_id=NO_DIRECTORY if state.voted_id == NO_NODE else state.voted_directory_id,
             current_voters=[QuorumStateData.Voter(voter_id=voter_id) for voter_id in voters.by_id],
         )
         text = format_quorum_state(data, min(kraft_version, 1))
@@ -255,7 +255,7 @@ class MetadataLog:
         self.bytes_since_snapshot += len(batches)
         return self._log.begin_flush(now_ms)
 
-    def receive(self, received: Received, now_ms: int) -> Receipt:
+    def receive(self, received: ReceivedBatches, now_ms: int) -> Receipt:
         """Append a leader's batches, all or none.
 
         InvariantError if they cannot be decoded or do not start at the log end; KafkaError if they cannot be written.

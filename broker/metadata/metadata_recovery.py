@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class StoredMetadata:
+class RecoveredMetadata:
     """The stored metadata: the image at the end of the log, and the quorum's voters and version in the log."""
 
     image: MetadataImage
@@ -35,7 +35,7 @@ class StoredMetadata:
     """The metadata transaction open at the end; its records are not in the image."""
 
 
-def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None) -> StoredMetadata:
+def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None) -> RecoveredMetadata:
     """Replay the newest snapshot and the log, up to the offset `up_to` if not None, onto `empty`.
 
     InvariantError if a record cannot be decoded or applied.
@@ -67,7 +67,7 @@ def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None
             for applicable in transaction.take(entry.records):
                 builder.replay(applicable)
     image = builder.build(offset=max(end_offset, offset) - 1, epoch=epoch)
-    return StoredMetadata(image, voters, kraft_version, transaction)
+    return RecoveredMetadata(image, voters, kraft_version, transaction)
 
 
 def check_features(image: MetadataImage, kraft_version: int, directory: str) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.metadata.suspected_leaders import Suspects
-from broker.network.network_client import Address, Peer, PeerLimits
+from broker.metadata.suspected_leaders import SuspectedLeaders
+from broker.network.network_client import Address, NetworkClient, NetworkClientLimits
 
 if TYPE_CHECKING:
     from random import Random
@@ -31,7 +31,7 @@ _LARGEST_FRAME = (1 << 31) - 1
 _DECIDING_S = 0.2  # for a quorum election and the commit of new leaders
 
 
-class Neighbours:
+class NodeClients:
     """Makes connections to other nodes."""
 
     def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, random: Random) -> None:
@@ -40,18 +40,18 @@ class Neighbours:
         self._random = random
         self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
         self._addresses: dict[int, Address] = {}
-        self._to_brokers: list[tuple[int, weakref.ref[Peer]]] = []
-        self.suspects = Suspects(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
+        self._to_brokers: list[tuple[int, weakref.ref[NetworkClient]]] = []
+        self.suspects = SuspectedLeaders(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
-    def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
+    def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> NetworkClient:
         """Return a connection for Raft requests."""
         timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
         return self._peer(
             "controller", node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused
         )
 
-    def controller(self, node_id: int, on_change: Callable[[], None]) -> Peer:
+    def controller(self, node_id: int, on_change: Callable[[], None]) -> NetworkClient:
         """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks."""
         return self._peer(
             "controller",
@@ -62,7 +62,7 @@ class Neighbours:
             on_lost=on_change,
         )
 
-    def broker(self, broker_id: int) -> Peer:
+    def broker(self, broker_id: int) -> NetworkClient:
         """Return a connection to a broker; its address follows the broker's registration."""
         address = self._addresses.get(broker_id, _NOWHERE)
         timeout_ms = self._settings["replica.socket.timeout.ms"]
@@ -135,15 +135,15 @@ class Neighbours:
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
         max_response_bytes: int = _MOST_BYTES,
-    ) -> Peer:
-        limits = PeerLimits(
+    ) -> NetworkClient:
+        limits = NetworkClientLimits(
             request_timeout_ms=timeout_ms,
             connect_timeout_ms=min(timeout_ms, self._settings["socket.connection.setup.timeout.ms"]),
             backoff_ms=20,
             max_backoff_ms=200,
             max_response_bytes=max_response_bytes,
         )
-        return Peer(
+        return NetworkClient(
             self._loop,
             address,
             self._name,

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.metadata.metadata_log import MetadataLog
-from broker.metadata.metadata_recovery import StoredMetadata, check_features, check_voters, read_stored
+from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, read_stored
 from broker.metadata.quorum_config import metadata_log_config, quorum_timing
 from controller.raft.node import RaftNode
 from controller.raft.voters import Voter, VoterSet
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("broker.controller")
 
 
-class StoredNode(NamedTuple):
+class RecoveredNode(NamedTuple):
     """The metadata log, its contents, and the Raft node made from them."""
 
     log: MetadataLog
-    metadata: StoredMetadata
+    metadata: RecoveredMetadata
     node: RaftNode
 
 
@@ -46,7 +46,7 @@ def open_stored_node(
     random: Random,
     wall_clock_ms: int,
     now_ms: int,
-) -> StoredNode:
+) -> RecoveredNode:
     """Open or create the metadata log in `directory`, and replay it onto `empty`, the cluster's empty image.
 
     `now_ms` is of the monotonic clock that the node gets with every event. InvariantError if the log cannot be decoded,
@@ -90,4 +90,4 @@ def open_stored_node(
         random=random,
         now_ms=now_ms,
     )
-    return StoredNode(log, stored, node)
+    return RecoveredNode(log, stored, node)

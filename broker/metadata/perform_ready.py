@@ -26,12 +26,12 @@ from protocol.errors import KafkaError
 from protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
-    from broker.metadata.controller_event_queue import CommandQueue
-    from broker.metadata.metadata_loader import MetadataApplier
+    from broker.metadata.controller_event_queue import ControllerEventQueue
+    from broker.metadata.metadata_loader import MetadataLoader
     from broker.metadata.metadata_log import MetadataLog
-    from broker.metadata.snapshot_generator import MetadataSnapshots
+    from broker.metadata.snapshot_generator import SnapshotGenerator
     from controller.raft.log import Entry
-    from controller.raft.messages import Answer, Ready, Received, Request
+    from controller.raft.messages import OutboundRequest, Ready, ReceivedBatches, Response
     from controller.raft.node import RaftNode
     from protocol.schema import Message
     from storage.log.flush import Flush
@@ -44,7 +44,7 @@ class _NoSpaceError(KafkaError):
     """The metadata log is full; none of the proposed entries is in it."""
 
 
-class RaftEffects:
+class ReadyPerformer:
     """Performs the Readys of one node; `appended_ms` is the wall-clock time of the last append to its log."""
 
     def __init__(
@@ -53,10 +53,10 @@ class RaftEffects:
         log: MetadataLog,
         directory: LogDirectory,
         *,
-        metadata: MetadataApplier,
-        snapshots: MetadataSnapshots,
-        commands: CommandQueue,
-        send: Callable[[Request], None],
+        metadata: MetadataLoader,
+        snapshots: SnapshotGenerator,
+        commands: ControllerEventQueue,
+        send: Callable[[OutboundRequest], None],
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
     ) -> None:
@@ -129,13 +129,13 @@ class RaftEffects:
         self._metadata.note(entries)
         return flush
 
-    def _receive(self, received: Received) -> Flush | None:
+    def _receive(self, received: ReceivedBatches) -> Flush | None:
         self.appended_ms = self._now_ms()
         entries, flush = self._log.receive(received, self.appended_ms)
         self._metadata.note(entries)
         return flush
 
-    def _answer(self, answers: Iterable[Answer]) -> None:
+    def _answer(self, answers: Iterable[Response]) -> None:
         for answer in answers:
             token = cast("asyncio.Future[Message]", answer.token)
             if not token.done():

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.broker import Broker
 
 
-class ProducerIds:
+class ProducerIdManager:
     """The producer ids that this broker may hand out."""
 
     __slots__ = ("_allocate", "_free", "_lock")

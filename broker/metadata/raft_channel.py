@@ -20,18 +20,18 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 
 if TYPE_CHECKING:
-    from broker.network.network_client import Peer
-    from controller.raft.messages import Request
+    from broker.network.network_client import NetworkClient
+    from controller.raft.messages import OutboundRequest
     from protocol.schema import Message
 
-    Connect = Callable[[int, Callable[[], None], Callable[[], None]], Peer]
+    Connect = Callable[[int, Callable[[], None], Callable[[], None]], NetworkClient]
 
 _HELD_BACK = (FetchRequest, FetchSnapshotRequest)
 
 _log = logging.getLogger("broker.controller")
 
 
-class QuorumPeers:
+class RaftChannel:
     """Sends the requests of one `RaftNode`."""
 
     def __init__(
@@ -40,7 +40,7 @@ class QuorumPeers:
         loop: asyncio.AbstractEventLoop,
         *,
         grace_s: float,
-        answered: Callable[[Request, Message | None], None],
+        answered: Callable[[OutboundRequest, Message | None], None],
         disconnected: Callable[[int], None],
     ) -> None:
         """`connect` returns a client for a node id; its callbacks are for a lost connection and for a refused one.
@@ -52,12 +52,12 @@ class QuorumPeers:
         self._grace_s = grace_s
         self._answered = answered
         self._disconnected = disconnected
-        self._peers: dict[tuple[int, bool], Peer] = {}
+        self._peers: dict[tuple[int, bool], NetworkClient] = {}
         self._graces: dict[int, asyncio.TimerHandle] = {}
         self._lost_at_s: dict[int, float] = {}
         self._strange: set[int] = set()
 
-    def send(self, request: Request) -> None:
+    def send(self, request: OutboundRequest) -> None:
         """Send a request to its node."""
         key = (request.to, isinstance(request.message, _HELD_BACK))
         peer = self._peers.get(key)
@@ -77,7 +77,7 @@ class QuorumPeers:
         for peer in peers.values():
             peer.close()
 
-    def _done(self, request: Request, response: asyncio.Future[Message | None]) -> None:
+    def _done(self, request: OutboundRequest, response: asyncio.Future[Message | None]) -> None:
         if response.cancelled():
             return
         error = response.exception()

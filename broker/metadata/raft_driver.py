@@ -24,15 +24,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.metadata.controller_event_queue import CommandQueue, not_controller
-from broker.metadata.metadata_loader import MetadataApplier, Subscriber
+from broker.metadata.controller_event_queue import ControllerEventQueue, not_controller
+from broker.metadata.metadata_loader import MetadataLoader, Subscriber
 from broker.metadata.node_recovery import open_stored_node
-from broker.metadata.perform_ready import RaftEffects
-from broker.metadata.snapshot_generator import MetadataSnapshots
+from broker.metadata.perform_ready import ReadyPerformer
+from broker.metadata.snapshot_generator import SnapshotGenerator
 from controller.commands.bootstrap import bootstrap
-from controller.commands.controller_result import Command, Decision
+from controller.commands.controller_result import Command, ControllerResult
 from controller.image import MetadataImage
-from controller.raft.messages import NOBODY, Answered, Asked, Disconnected, Event, Quorum, Role, Tick
+from controller.raft.messages import (
+    NO_NODE,
+    Disconnected,
+    Event,
+    QuorumInfo,
+    RequestReceived,
+    ResponseReceived,
+    Role,
+    Tick,
+)
 from protocol.errors import InvariantError, KafkaError
 from protocol.records.metadata import AbortTransactionRecord
 from protocol.schema import Message
@@ -44,7 +53,7 @@ if TYPE_CHECKING:
     from broker.metadata.metadata_log import MetadataLog
     from broker.metadata.raft_channel import Connect
     from broker.settings import Settings
-    from controller.raft.messages import RaftRequest, Request
+    from controller.raft.messages import OutboundRequest, RaftRequest
     from controller.raft.node import RaftNode
     from storage.disk import Disk
     from storage.log_directory import LogDirectory
@@ -57,8 +66,8 @@ class RaftDriver:
 
     _log: MetadataLog
     _node: RaftNode
-    _snapshots: MetadataSnapshots
-    _effects: RaftEffects
+    _snapshots: SnapshotGenerator
+    _effects: ReadyPerformer
 
     def __init__(
         self,
@@ -80,23 +89,23 @@ class RaftDriver:
         self._now_ms = now_ms
         self._random = random
         self._events: deque[Event] = deque()
-        self._commands = CommandQueue(loop)
+        self._commands = ControllerEventQueue(loop)
         self._running: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._failure: InvariantError | None = None
         self._stopped = False
-        self._metadata = MetadataApplier(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
-        self._leadership = (False, NOBODY, 0)
+        self._metadata = MetadataLoader(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
+        self._leadership = (False, NO_NODE, 0)
         self._leader_change: asyncio.Future[None] = loop.create_future()
         self._peers = None
         if connect is not None:
-            from broker.metadata.raft_channel import QuorumPeers
+            from broker.metadata.raft_channel import RaftChannel
 
-            self._peers = QuorumPeers(
+            self._peers = RaftChannel(
                 connect,
                 loop,
                 grace_s=settings["barnabas.broker.disconnect.grace.ms"] / 1000,
-                answered=lambda request, response: self._tell(Answered(request, response)),
+                answered=lambda request, response: self._tell(ResponseReceived(request, response)),
                 disconnected=lambda node_id: self._tell(Disconnected(node_id)),
             )
 
@@ -172,10 +181,10 @@ class RaftDriver:
             wall_clock_ms=self._now_ms(),
             now_ms=self._monotonic_ms(),
         )
-        self._snapshots = MetadataSnapshots(
+        self._snapshots = SnapshotGenerator(
             self._settings, self._loop, self._now_ms, stored=self._node.snapshotted, failed=self._fail
         )
-        self._effects = RaftEffects(
+        self._effects = ReadyPerformer(
             self._node,
             self._log,
             self._directory,
@@ -252,7 +261,7 @@ class RaftDriver:
         """Return the nodes with a lost connection, and the loop time of the loss in ms."""
         return {} if self._peers is None else self._peers.lost_at_ms()
 
-    def quorum(self) -> Quorum:
+    def quorum(self) -> QuorumInfo:
         """Return the leader's view of the quorum; KafkaError if this node does not lead."""
         return self._node.quorum(self._monotonic_ms())
 
@@ -284,7 +293,7 @@ class RaftDriver:
         if self._failure is not None:
             raise self._failure
         answer: asyncio.Future[Message] = self._loop.create_future()
-        self._tell(Asked(answer, request))
+        self._tell(RequestReceived(answer, request))
         return answer
 
     # The run
@@ -328,7 +337,7 @@ class RaftDriver:
         if due_ms is not None and not self._stopped:
             self._timer = self._loop.call_at((due_ms + 1) / 1000, self._tell, Tick())
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: OutboundRequest) -> None:
         if self._peers is not None:
             self._peers.send(request)
 
@@ -355,7 +364,7 @@ class RaftDriver:
         outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
         self._wake()
 
-    def _bootstrap(self, image: MetadataImage) -> Decision[None]:
+    def _bootstrap(self, image: MetadataImage) -> ControllerResult[None]:
         return bootstrap(image, self._log.bootstrap_records(), self._settings)
 
     def _lead(self, leads: bool, leader_id: int, epoch: int) -> None:
@@ -376,10 +385,10 @@ class RaftDriver:
         failure.__cause__ = error
         self._commands.fail(failure)
         self._metadata.fail(failure)
-        self._lead(False, NOBODY, self.epoch)
+        self._lead(False, NO_NODE, self.epoch)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
 
 
-def _abort_transaction(_image: MetadataImage) -> Decision[None]:
+def _abort_transaction(_image: MetadataImage) -> ControllerResult[None]:
     """Abort the metadata transaction that an earlier leader left open."""
-    return Decision((AbortTransactionRecord(reason="the controller that began it lost the leadership"),), None)
+    return ControllerResult((AbortTransactionRecord(reason="the controller that began it lost the leadership"),), None)

@@ -11,13 +11,13 @@ from protocol.messages.fetch_snapshot import FetchSnapshotResponse
 
 if TYPE_CHECKING:
     from broker.metadata.metadata_log import MetadataLog
-    from controller.raft.messages import Answer
+    from controller.raft.messages import Response
 
 # The most bytes per response, whatever the request allows: a longer read would delay other requests.
 _MOST_BYTES = 8 * 1024 * 1024
 
 
-def fill_in(log: MetadataLog, answer: Answer) -> None:
+def fill_in(log: MetadataLog, answer: Response) -> None:
     """Read the data for the response of `answer` into it."""
     read = answer.read
     if isinstance(read, LogRead):

@@ -16,10 +16,10 @@ from protocol.record_batch import iter_batches
 
 if TYPE_CHECKING:
     from controller.raft.log import Entry
-    from controller.raft.messages import Received
+    from controller.raft.messages import ReceivedBatches
 
 
-def decode_received(received: Received, end_offset: int, end_epoch: int) -> list[Entry]:
+def decode_received(received: ReceivedBatches, end_offset: int, end_epoch: int) -> list[Entry]:
     """Return the entries in batches for a log that ends at `end_offset` with a record of `end_epoch`.
 
     InvariantError if their offsets, epochs or sizes are inconsistent, or a record cannot be decoded.

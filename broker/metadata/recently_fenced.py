@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TOLD_FOR_S = 3.0
 
 
-class LatelyLost:
+class RecentlyFenced:
     """The brokers that led a partition when they were fenced."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:

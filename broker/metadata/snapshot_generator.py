@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("broker.controller")
 
 
-class MetadataSnapshots:
+class SnapshotGenerator:
     """Writes the snapshots of one metadata log, one at a time."""
 
     def __init__(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
 
 
-class Suspects:
+class SuspectedLeaders:
     """Node ids of suspects, each with the time until when it is suspected."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patience_s: float) -> None:

@@ -16,7 +16,7 @@ from barnabas import __version__
 from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Column, Table, labels
 from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import Times
-from broker.monitoring.topic_stats import TopicTraffic
+from broker.monitoring.topic_stats import BrokerTopicMetrics
 from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 
@@ -38,7 +38,7 @@ def _info(broker: Broker) -> Iterator[tuple[str, int]]:
     yield labels(version=__version__, node_id=broker.node_id, cluster_id=broker.cluster_id), 1
 
 
-def _traffic(broker: Broker) -> Iterator[tuple[str, TopicTraffic]]:
+def _traffic(broker: Broker) -> Iterator[tuple[str, BrokerTopicMetrics]]:
     yield "", broker.replicas.traffic.total()
     for topic, traffic in sorted(broker.replicas.traffic.topics.items()):
         yield labels(topic=topic), traffic

@@ -11,11 +11,11 @@ from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.monitoring.elections import ElectionCounts
-    from broker.monitoring.topic_stats import TopicTraffic
-    from broker.replication.alter_partition_manager import IsrProposals
+    from broker.monitoring.topic_stats import BrokerTopicMetrics
+    from broker.replication.alter_partition_manager import AlterPartitionManager
 
 
-def _isr_changes(broker: Broker) -> Iterator[tuple[str, IsrProposals]]:
+def _isr_changes(broker: Broker) -> Iterator[tuple[str, AlterPartitionManager]]:
     if broker.settings.is_broker:
         yield "", broker.replication.isr.proposals
 
@@ -25,7 +25,7 @@ def _elections(broker: Broker) -> Iterator[tuple[str, ElectionCounts]]:
         yield "", broker.monitor.elections
 
 
-def _all_traffic(broker: Broker) -> Iterator[tuple[str, TopicTraffic]]:
+def _all_traffic(broker: Broker) -> Iterator[tuple[str, BrokerTopicMetrics]]:
     if broker.settings.is_broker:
         yield "", broker.replicas.traffic.total()
 

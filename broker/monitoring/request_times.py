@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.monitoring.request_errors import FailedParts, RequestErrors
-from broker.network.connection_protocol import Waiting
+from broker.network.connection_protocol import DeferredResponse
 
 if TYPE_CHECKING:
     from broker.network.connection import Connection
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from protocol.primitives import Part
 
     Clock = Callable[[], float]
-    Dispatch = Callable[[memoryview, Connection], list[Part] | Waiting | None]
+    Dispatch = Callable[[memoryview, Connection], list[Part] | DeferredResponse | None]
 
 WINDOW_S = 60.0
 _SMALLEST_S, _FACTOR, _BUCKETS = 20e-6, 1.25, 72  # up to 150 s
@@ -84,7 +84,7 @@ class TimedDispatcher:
         self._errors = errors
         self._clock = clock
 
-    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | Waiting | None:
+    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
         """Dispatch and time a request."""
         begun = self._clock()
         outcome = self._dispatch(frame, connection)
@@ -94,7 +94,7 @@ class TimedDispatcher:
         if times is None:
             times = self._times[key] = Times(begun)
         times.versions[frame[3]] += 1
-        if type(outcome) is Waiting:
+        if type(outcome) is DeferredResponse:
             outcome.response.add_done_callback(partial(self._answered_later, key, times, begun))
         else:
             self._answered(key, times, begun, outcome)

@@ -7,7 +7,7 @@ is no longer listed, but stays in the sums.
 from __future__ import annotations
 
 
-class TopicTraffic:
+class BrokerTopicMetrics:
     """The counters of one topic; they only grow."""
 
     __slots__ = (
@@ -35,24 +35,24 @@ class TopicTraffic:
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
 
-    def add(self, other: TopicTraffic) -> None:
+    def add(self, other: BrokerTopicMetrics) -> None:
         """Add the counters of `other`."""
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Traffic:
+class TopicStats:
     """The counters of all topics."""
 
     def __init__(self) -> None:
-        self.topics: dict[str, TopicTraffic] = {}
-        self._deleted = TopicTraffic()
+        self.topics: dict[str, BrokerTopicMetrics] = {}
+        self._deleted = BrokerTopicMetrics()
 
-    def of(self, topic: str) -> TopicTraffic:
+    def of(self, topic: str) -> BrokerTopicMetrics:
         """Return the counters of `topic`, which are created if needed."""
         found = self.topics.get(topic)
         if found is None:
-            found = self.topics[topic] = TopicTraffic()
+            found = self.topics[topic] = BrokerTopicMetrics()
         return found
 
     def forget(self, topic: str) -> None:
@@ -61,9 +61,9 @@ class Traffic:
         if deleted is not None:
             self._deleted.add(deleted)
 
-    def total(self) -> TopicTraffic:
+    def total(self) -> BrokerTopicMetrics:
         """Return the sums over all topics, deleted ones included."""
-        total = TopicTraffic()
+        total = BrokerTopicMetrics()
         total.add(self._deleted)
         for traffic in self.topics.values():
             total.add(traffic)

@@ -38,7 +38,7 @@ _NEVER = float("inf")
 _sched_yield: Callable[[], None] = getattr(os, "sched_yield", lambda: None)  # missing on macOS
 
 
-class Lingering:
+class BusyPolling:
     """Keeps a loop awake while small requests follow each other quickly."""
 
     __slots__ = ("_clock", "_give_way", "_loop", "_metrics", "_pause_s", "_received_bytes", "_taken", "_until", "due")

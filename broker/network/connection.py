@@ -77,7 +77,7 @@ def context_of(header: RequestHeader, connection: Connection) -> RequestContext:
     )
 
 
-class Slot:
+class PendingResponse:
     """The place of one response in the order of its connection."""
 
     __slots__ = ("dropped", "filled", "holds_back", "response")
@@ -120,7 +120,7 @@ class Connection:
         """Whether a request was invalid: earlier ones are answered, no other is handled."""
         self.principal = ANONYMOUS
         self._on_close: dict[Hashable, Callable[[], None]] | None = None  # few connections have any
-        self._slots: deque[Slot] | None = None  # None while empty: an empty deque is 600 bytes
+        self._slots: deque[PendingResponse] | None = None  # None while empty: an empty deque is 600 bytes
         self._held_back = False
         self._held_bytes = 0
         self.may_handle = True
@@ -135,22 +135,22 @@ class Connection:
         """Add the response to the latest request; return the parts that may be sent now."""
         if self._slots is None:
             return response
-        slot = Slot(holds_back=False)
+        slot = PendingResponse(holds_back=False)
         slot.filled, slot.response = True, response
         self._held_bytes += _bytes_in_memory(response)
         self._append(slot)
         return []
 
-    def wait(self, api_key: int) -> Slot:
+    def wait(self, api_key: int) -> PendingResponse:
         """Return a slot for the latest request, whose response comes later."""
         if not self.may_handle:
             raise InvariantError("a request was handled while held back by an earlier one")
-        slot = Slot(holds_back=api_key not in _PIPELINED)
+        slot = PendingResponse(holds_back=api_key not in _PIPELINED)
         self._held_back = slot.holds_back
         self._append(slot)
         return slot
 
-    def fill(self, slot: Slot, response: list[Part] | None) -> list[Part]:
+    def fill(self, slot: PendingResponse, response: list[Part] | None) -> list[Part]:
         """Set the response of `slot`, None if it has none; return the parts that may be sent now."""
         if slot.filled:
             raise InvariantError("a request was answered twice")
@@ -168,7 +168,7 @@ class Connection:
         self._decide()
         return leaving
 
-    def end(self, slot: Slot | None = None) -> None:
+    def end(self, slot: PendingResponse | None = None) -> None:
         """Handle no more requests; drop `slot` and later ones. Without `slot`, all pending ones are answered."""
         self.ending = True
         while slot is not None and self._slots and not slot.dropped:
@@ -204,7 +204,7 @@ class Connection:
             self._on_close = {}
         self._on_close[owner] = callback
 
-    def _append(self, slot: Slot) -> None:
+    def _append(self, slot: PendingResponse) -> None:
         if self._slots is None:
             self._slots = deque()
         self._slots.append(slot)

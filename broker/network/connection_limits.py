@@ -8,7 +8,7 @@ from broker.network.connection_counts import ConnectionLimits, parse_overrides
 from protocol.request_memory import UNLIMITED
 
 if TYPE_CHECKING:
-    from broker.metadata.dynamic_config import LiveSettings
+    from broker.metadata.dynamic_config import DynamicConfig
     from broker.settings import Settings
 
 
@@ -21,7 +21,7 @@ class Limits(NamedTuple):
     max_queued_bytes: int = UNLIMITED
 
 
-def server_limits(settings: Settings, live: LiveSettings, max_descriptors: int) -> Limits:
+def server_limits(settings: Settings, live: DynamicConfig, max_descriptors: int) -> Limits:
     """Return the current limits; all connections together are at most `max_descriptors`."""
     queued_bytes = settings["queued.max.request.bytes"]
     return Limits(

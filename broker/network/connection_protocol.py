@@ -19,8 +19,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from broker.network.busy_polling import SMALL_BYTES
-from broker.network.connection import Connection, Disconnect, Slot
-from broker.network.send_queue import Outbox
+from broker.network.connection import Connection, Disconnect, PendingResponse
+from broker.network.send_queue import SendQueue
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import FrameReader
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.monitoring.counters import Metrics
-    from broker.network.busy_polling import Lingering
+    from broker.network.busy_polling import BusyPolling
     from broker.network.connection_limits import Limits
-    from broker.runtime.deferred import Promise
-    from broker.runtime.rate_limited_log import SaidLately
+    from broker.runtime.deferred import Deferred
+    from broker.runtime.rate_limited_log import RateLimitedLog
     from protocol.request_memory import RequestMemory
 
-    Response = asyncio.Future[list[Part] | None] | Promise[list[Part] | None]
-    Dispatch = Callable[[memoryview, Connection], list[Part] | "Waiting" | None]
+    Response = asyncio.Future[list[Part] | None] | Deferred[list[Part] | None]
+    Dispatch = Callable[[memoryview, Connection], list[Part] | "DeferredResponse" | None]
 
 _log = logging.getLogger("broker.channel")
 
@@ -52,7 +52,7 @@ _FEWEST_REQUESTS = 16  # minimum share of a connection: with fewer, responses wo
 _REQUEST_BYTES = 4096  # response bytes that count as one request: encoding them takes about as long
 
 
-class Waiting(NamedTuple):
+class DeferredResponse(NamedTuple):
     """What the dispatcher returns for a request whose response comes later (result None: it has no response).
 
     The future fails with `Disconnect` or not at all.
@@ -62,24 +62,24 @@ class Waiting(NamedTuple):
     response: Response
 
 
-class ChannelOwner(Protocol):
+class ConnectionOwner(Protocol):
     """The part of `Server` that its connections use."""
 
     loop: asyncio.AbstractEventLoop
     limits: Limits
     metrics: Metrics
-    lingering: Lingering
+    lingering: BusyPolling
     request_memory: RequestMemory
     scratch: memoryview
     next_connection_id: Callable[[], int]
     resuming: int
-    closings: SaidLately
+    closings: RateLimitedLog
 
-    def admit(self, channel: Channel) -> bool:
+    def admit(self, channel: ConnectionProtocol) -> bool:
         """Return whether the connection limits allow one more."""
         ...
 
-    def forget(self, channel: Channel) -> None:
+    def forget(self, channel: ConnectionProtocol) -> None:
         """Remove a closed connection."""
         ...
 
@@ -89,13 +89,13 @@ class Listener:
 
     __slots__ = ("dispatch", "name", "server")
 
-    def __init__(self, server: ChannelOwner, name: str, dispatch: Dispatch) -> None:
+    def __init__(self, server: ConnectionOwner, name: str, dispatch: Dispatch) -> None:
         self.server = server
         self.name = name
         self.dispatch = dispatch
 
 
-class Channel(asyncio.BufferedProtocol):
+class ConnectionProtocol(asyncio.BufferedProtocol):
     """The asyncio protocol of one client's socket."""
 
     __slots__ = (
@@ -114,7 +114,7 @@ class Channel(asyncio.BufferedProtocol):
     )
 
     connection: Connection
-    _outbox: Outbox
+    _outbox: SendQueue
     _transport: asyncio.Transport
 
     def __init__(self, listener: Listener) -> None:
@@ -161,7 +161,7 @@ class Channel(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         host, port = peer[:2] if peer else ("", 0)
         self.connection = Connection(server.next_connection_id(), self._listener.name, host, port)
-        self._outbox = Outbox(server.loop, self._transport, server.metrics, self._go_on)
+        self._outbox = SendQueue(server.loop, self._transport, server.metrics, self._go_on)
         if not server.admit(self):
             self._closing = True
             self._transport.abort()
@@ -238,7 +238,7 @@ class Channel(asyncio.BufferedProtocol):
         outcome = self._listener.dispatch(frame, connection)
         if outcome is None:
             return 1
-        if isinstance(outcome, Waiting):
+        if isinstance(outcome, DeferredResponse):
             slot = connection.wait(outcome.api_key)
             outcome.response.add_done_callback(partial(self._answered, slot))
             if outcome.api_key == ApiKey.FETCH:
@@ -249,7 +249,7 @@ class Channel(asyncio.BufferedProtocol):
         head: bytes = outcome[0]  # type: ignore[assignment]  # bytes-like; file slices come later
         return 1 + len(head) // _REQUEST_BYTES
 
-    def _answered(self, slot: Slot, response: Response) -> None:
+    def _answered(self, slot: PendingResponse, response: Response) -> None:
         """Fill the slot of a pending request, and resume the backlog."""
         if self._closing or self.connection.closed or slot.dropped or response.cancelled():
             return
@@ -316,7 +316,7 @@ class Channel(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _close(self, leaving: list[Part], reason: BaseException, slot: Slot | None = None) -> None:
+    def _close(self, leaving: list[Part], reason: BaseException, slot: PendingResponse | None = None) -> None:
         """Close because of an invalid request, after the responses before it; log a warning.
 
         The same warning is logged at most once in 10 s: a client of another protocol reconnects again and again.

@@ -55,7 +55,7 @@ _SOFTWARE = "barnabas"
 _log = logging.getLogger("broker.peer")
 
 
-class PeerLimits(NamedTuple):
+class NetworkClientLimits(NamedTuple):
     """Timeouts, backoff in ms, and the largest response of a peer."""
 
     request_timeout_ms: int
@@ -89,7 +89,7 @@ class _Call:
             self.answer.set_result(answer)
 
 
-class Peer:
+class NetworkClient:
     """Another node at one address."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Peer:
         address: Address,
         client_id: str,
         random: Random,
-        limits: PeerLimits,
+        limits: NetworkClientLimits,
         *,
         node_id: int | None = None,
         role: str = "node",
@@ -341,8 +341,8 @@ class _Wire(asyncio.BufferedProtocol):
 
     __slots__ = ("_peer", "_reader", "_scratch", "_transport")
 
-    def __init__(self, peer: Peer, max_bytes: int) -> None:
-        self._peer: Peer | None = peer  # None once it has dropped this connection
+    def __init__(self, peer: NetworkClient, max_bytes: int) -> None:
+        self._peer: NetworkClient | None = peer  # None once it has dropped this connection
         self._scratch = memoryview(bytearray(SMALL_READ_BYTES))
         self._reader = FrameReader(self._scratch, max_bytes, RequestMemory())
         self._transport: asyncio.Transport | None = None

@@ -59,7 +59,7 @@ def _joined(parts: list[Part]) -> bytes | None:
     return b"".join(pieces)
 
 
-class Outbox:
+class SendQueue:
     """The send queue of one connection."""
 
     __slots__ = (

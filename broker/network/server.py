@@ -18,12 +18,12 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
-from broker.network.busy_polling import Lingering
+from broker.network.busy_polling import BusyPolling
 from broker.network.connection_counts import ConnectionCounts
 from broker.network.connection_limits import Limits
-from broker.network.connection_protocol import Channel, Listener
+from broker.network.connection_protocol import ConnectionProtocol, Listener
 from broker.network.socket_options import SocketOptions
-from broker.runtime.rate_limited_log import SaidLately
+from broker.runtime.rate_limited_log import RateLimitedLog
 from protocol.framing import SCRATCH_BYTES
 from protocol.plural import count_of
 from protocol.request_memory import RequestMemory
@@ -60,21 +60,21 @@ class Server:
         self.loop = loop
         self._options = options
         self.metrics = metrics
-        self.lingering = Lingering(loop, metrics, clock)
+        self.lingering = BusyPolling(loop, metrics, clock)
         self.limits = limits
         self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.next_connection_id: Callable[[], int] = partial(next, count(1))
         self._given: dict[str, socket.socket] = {}
         self._sockets: list[tuple[str, asyncio.Server]] = []
-        self.connections: dict[Channel, None] = {}  # in order of acceptance
+        self.connections: dict[ConnectionProtocol, None] = {}  # in order of acceptance
         self.resuming = 0
         """The number of connections whose backlog continues in the next turn of the loop."""
         self.counts = ConnectionCounts()
-        self._refused = SaidLately(_SAID_INTERVAL_S)
-        self.closings = SaidLately(_SAID_INTERVAL_S)
+        self._refused = RateLimitedLog(_SAID_INTERVAL_S)
+        self.closings = RateLimitedLog(_SAID_INTERVAL_S)
         """Rate limit of warnings about closed connections, by address, listener and reason."""
-        self._progress: dict[Channel, tuple[int, int]] = {}
+        self._progress: dict[ConnectionProtocol, tuple[int, int]] = {}
         self._looking_up: asyncio.Task[None] | None = None
         self._stopping = False
         self._all_gone: asyncio.Future[None] | None = None
@@ -88,7 +88,7 @@ class Server:
 
         Raise `BindError`. Nothing is accepted before `start`.
         """
-        factory = partial(Channel, Listener(self, name, dispatch))
+        factory = partial(ConnectionProtocol, Listener(self, name, dispatch))
         given = self._given.pop(name, None)
         if given is not None:
             server = await self.loop.create_server(
@@ -192,7 +192,7 @@ class Server:
         if self.limits is limits:
             self.limits = limits._replace(connections=limits.connections._replace(overrides=overrides))
 
-    def admit(self, channel: Channel) -> bool:
+    def admit(self, channel: ConnectionProtocol) -> bool:
         """Count a new connection; return False if a limit is reached."""
         if self._stopping:
             return False
@@ -209,7 +209,7 @@ class Server:
             _log.warning("Refusing a connection from %s on %s: %s is reached%s", host, listener, limit, more)
         return False
 
-    def forget(self, channel: Channel) -> None:
+    def forget(self, channel: ConnectionProtocol) -> None:
         """Remove a closed connection."""
         if channel not in self.connections:
             return

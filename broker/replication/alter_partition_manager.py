@@ -49,7 +49,7 @@ _Wanted = AlterPartitionRequest.Topic.Partition
 _Answer = AlterPartitionResponse.Topic.Partition
 
 
-class Proposal(NamedTuple):
+class PendingIsrChange(NamedTuple):
     """A proposed ISR, and the partition state it was derived from (Kafka: `AlterPartitionItem`)."""
 
     partition: Partition
@@ -82,13 +82,13 @@ class Proposal(NamedTuple):
         )
 
 
-class IsrProposals:
+class AlterPartitionManager:
     """The proposed ISR changes of all partitions led here."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
-        self._queued: dict[tuple[bytes, int], Proposal] = {}
-        self._sent: dict[tuple[bytes, int], Proposal] = {}
+        self._queued: dict[tuple[bytes, int], PendingIsrChange] = {}
+        self._sent: dict[tuple[bytes, int], PendingIsrChange] = {}
         self._refused: dict[Partition, int] = {}  # until when (ms) no larger ISR is proposed
         self._pause_ms = FIRST_PAUSE_MS
         self._not_before_ms = 0
@@ -108,7 +108,7 @@ class IsrProposals:
         growth = len(isr) - len(partition.isr)
         partition.propose(isr)
         epochs = {broker: one.broker_epoch for broker, one in partition.followers.items() if broker in isr}
-        proposal = Proposal(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs, growth)
+        proposal = PendingIsrChange(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs, growth)
         self._queued[partition.topic_id, partition.index] = proposal
 
     def may_grow_from_ms(self, partition: Partition) -> int:
@@ -150,7 +150,7 @@ class IsrProposals:
             self._not_before_ms, self._pause_ms = now_ms, FIRST_PAUSE_MS
         return changed
 
-    def _settle(self, proposal: Proposal, answer: _Answer, now_ms: int) -> bool:
+    def _settle(self, proposal: PendingIsrChange, answer: _Answer, now_ms: int) -> bool:
         """Apply the result of a proposal; return False if it is to be sent again."""
         partition, code = proposal.partition, answer.error_code
         if code == ErrorCode.NONE:

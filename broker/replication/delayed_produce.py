@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
-from broker.runtime.deferred import Promise
+from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory import Purgatory
 from protocol.errors import ErrorCode
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.replication.partition import Partition
 
 
-class Acknowledgement:
+class DelayedProduce:
     """An operation that completes once the result of each write is known, or at its deadline."""
 
     kind: ClassVar[str] = "Produce"
@@ -27,7 +27,7 @@ class Acknowledgement:
         self,
         purgatory: Purgatory,
         writes: list[tuple[Partition, int]],
-        outcomes: Promise[list[ErrorCode]],
+        outcomes: Deferred[list[ErrorCode]],
         deadline: float,
     ) -> None:
         """Wait for each (partition, end offset) of `writes`; `outcomes` gets an error code for each."""

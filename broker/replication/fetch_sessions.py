@@ -95,7 +95,7 @@ class FetchPartition:
         self.log_start_offset = wanted.log_start_offset
 
 
-class Waiting(Protocol):
+class ParkedFetch(Protocol):
     """The fetch that is parked on a session."""
 
     def more(self, size_bytes: int) -> None:
@@ -143,7 +143,7 @@ class FetchSession:
         """Whether the next response names every partition: it is the first one."""
         self.partitions: dict[tuple[str | bytes, int], FetchPartition] = {}
         self.pending: dict[FetchPartition, None] = {}
-        self.waiting: Waiting | None = None
+        self.waiting: ParkedFetch | None = None
 
     @property
     def to_read(self) -> list[FetchPartition]:
@@ -210,13 +210,13 @@ class FetchSession:
             if self.waiting is not None:
                 self._watch(known)
 
-    def park(self, waiting: Waiting) -> None:
+    def park(self, waiting: ParkedFetch) -> None:
         """Notify `waiting` of all changes of the partitions, until `unpark`."""
         self.waiting = waiting
         for known in self.pending:
             self._watch(known)
 
-    def unpark(self, waiting: Waiting) -> None:
+    def unpark(self, waiting: ParkedFetch) -> None:
         """Release `waiting`; without a session id, watch nothing any more."""
         if self.waiting is waiting:
             self.waiting = None

@@ -51,7 +51,7 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 if TYPE_CHECKING:
-    from broker.replication.follower_replica import ReplicaCopy
+    from broker.replication.follower_replica import FollowerReplica
     from broker.replication.partition import Partition
     from protocol.primitives import Buffer
     from protocol.schema import Message
@@ -90,12 +90,12 @@ class FetchLimits(NamedTuple):
     backoff_ms: int = 1000
 
 
-class _Followed:
+class _FollowedPartition:
     """Fetch state of one partition (Kafka: `PartitionFetchState`)."""
 
     __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "first_asked_in", "lag", "lost")
 
-    def __init__(self, copy: ReplicaCopy) -> None:
+    def __init__(self, copy: FollowerReplica) -> None:
         self.copy = copy
         self.asked = NO_OFFSET
         """The fetch offset that the leader has in this session."""
@@ -112,7 +112,7 @@ class _Followed:
         """Which end of the leader's log to request next, as a timestamp of ListOffsets."""
 
 
-class Fetching:
+class FetcherState:
     """The partitions followed from one leader."""
 
     def __init__(
@@ -129,11 +129,11 @@ class Fetching:
         self._limits = limits
         self._save_log_starts = save_log_starts
         self._remark = remark
-        self._followed: dict[Key, _Followed] = {}
-        self._to_name: dict[Key, _Followed] = {}
+        self._followed: dict[Key, _FollowedPartition] = {}
+        self._to_name: dict[Key, _FollowedPartition] = {}
         self._to_forget: dict[Key, None] = {}
-        self._lost: dict[Key, _Followed] = {}
-        self._pausing: list[tuple[int, int, Key, _Followed]] = []
+        self._lost: dict[Key, _FollowedPartition] = {}
+        self._pausing: list[tuple[int, int, Key, _FollowedPartition]] = []
         self._pauses = 0
         self._session_id = _NO_SESSION
         self._session_epoch = _NEW_SESSION
@@ -157,14 +157,14 @@ class Fetching:
 
     # Followed partitions.
 
-    def follow(self, copy: ReplicaCopy) -> None:
+    def follow(self, copy: FollowerReplica) -> None:
         """Fetch a partition in the leader epoch of `copy`, instead of any older epoch."""
         key = (copy.partition.topic_id, copy.partition.index)
         known = self._followed.get(key)
         if known is not None and known.copy.leader_epoch == copy.leader_epoch:
             return
         self._drop(key)
-        self._followed[key] = followed = _Followed(copy)
+        self._followed[key] = followed = _FollowedPartition(copy)
         self._name(key, followed)
 
     def unfollow(self, topic_id: bytes, index: int) -> None:
@@ -183,18 +183,18 @@ class Fetching:
             self._lost.pop(key, None)
             self._to_forget[key] = None
 
-    def _name(self, key: Key, followed: _Followed) -> None:
+    def _name(self, key: Key, followed: _FollowedPartition) -> None:
         self._to_name[key] = followed
         self._to_forget.pop(key, None)
 
-    def _set_aside(self, key: Key, followed: _Followed) -> None:
+    def _set_aside(self, key: Key, followed: _FollowedPartition) -> None:
         """Take a partition out of the session."""
         self._progressed = True
         followed.asked = NO_OFFSET
         self._to_name.pop(key, None)
         self._to_forget[key] = None
 
-    def _pause(self, key: Key, followed: _Followed, now_ms: int) -> None:
+    def _pause(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
         self._set_aside(key, followed)
         self._pauses += 1
         due_ms = now_ms + self._pause_ms(followed.failures)
@@ -203,7 +203,7 @@ class Fetching:
 
     def _resume(self, now_ms: int) -> None:
         """Name the partitions whose backoff has ended."""
-        unsaved: list[tuple[Key, _Followed]] = []
+        unsaved: list[tuple[Key, _FollowedPartition]] = []
         while self._pausing and self._pausing[0][0] <= now_ms:
             _, _, key, followed = heappop(self._pausing)
             if self._followed.get(key) is followed:
@@ -274,7 +274,7 @@ class Fetching:
             forgotten_topics_data=forgotten,
         )
 
-    def _topics(self, named: dict[Key, _Followed]) -> list[_Asked]:
+    def _topics(self, named: dict[Key, _FollowedPartition]) -> list[_Asked]:
         topics: dict[bytes, _Asked] = {}
         for (topic_id, index), followed in named.items():
             copy = followed.copy
@@ -373,7 +373,7 @@ class Fetching:
             self._failures += 1
 
     def _take(self, response: FetchResponse, now_ms: int) -> None:
-        moved: list[tuple[Key, _Followed]] = []
+        moved: list[tuple[Key, _FollowedPartition]] = []
         self._cuts_left = CUTS_AN_ANSWER
         for topic in response.responses:
             for fetched in topic.partitions:
@@ -394,7 +394,7 @@ class Fetching:
         if moved:
             self._save_starts(moved, now_ms)
 
-    def _save_starts(self, moved: list[tuple[Key, _Followed]], now_ms: int) -> None:
+    def _save_starts(self, moved: list[tuple[Key, _FollowedPartition]], now_ms: int) -> None:
         """Save log starts to disk: the leader must not get one that a crash would undo."""
         try:
             self._save_log_starts()
@@ -404,7 +404,7 @@ class Fetching:
                 if not followed.copy.start_is_saved:
                     self._stop_or_pause(key, followed, now_ms)
 
-    def _take_one(self, key: Key, followed: _Followed, fetched: _Fetched, now_ms: int) -> bool:
+    def _take_one(self, key: Key, followed: _FollowedPartition, fetched: _Fetched, now_ms: int) -> bool:
         """Handle the leader's result for one partition; return whether its log start moved."""
         code, copy, diverging = fetched.error_code, followed.copy, fetched.diverging_epoch
         if code != ErrorCode.NONE:
@@ -443,7 +443,7 @@ class Fetching:
             self._pause(key, followed, now_ms)  # records of an epoch above `leader_epoch`, or a partial batch
         return moved
 
-    def _refused(self, key: Key, followed: _Followed, code: int, now_ms: int) -> None:
+    def _refused(self, key: Key, followed: _FollowedPartition, code: int, now_ms: int) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._set_aside(key, followed)
             followed.lost = _LATEST
@@ -453,17 +453,19 @@ class Fetching:
         else:
             self._pause(key, followed, now_ms)
 
-    def _failed_here(self, key: Key, followed: _Followed, error: KafkaError | DecodeError, now_ms: int) -> None:
+    def _failed_here(
+        self, key: Key, followed: _FollowedPartition, error: KafkaError | DecodeError, now_ms: int
+    ) -> None:
         """Stop if the local disk failed; retry if the leader's bytes were invalid."""
         self._complain(followed, f"{followed.copy}: {error}")
         self._stop_or_pause(key, followed, now_ms)
 
-    def _complain(self, followed: _Followed, complaint: str) -> None:
+    def _complain(self, followed: _FollowedPartition, complaint: str) -> None:
         if complaint != followed.complaint:
             followed.complaint = complaint
             self._remark(complaint)
 
-    def _stop_or_pause(self, key: Key, followed: _Followed, now_ms: int) -> None:
+    def _stop_or_pause(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
         if followed.copy.partition.log.offline:
             self._set_aside(key, followed)
         else:
@@ -482,7 +484,7 @@ class Fetching:
                 except KafkaError as error:
                     self._failed_here(key, followed, error, now_ms)
 
-    def _take_end(self, key: Key, followed: _Followed, offset: int, now_ms: int) -> None:
+    def _take_end(self, key: Key, followed: _FollowedPartition, offset: int, now_ms: int) -> None:
         copy, which = followed.copy, followed.lost
         if which == _LATEST and offset >= copy.end_offset:
             followed.lost = _EARLIEST

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     _Fetched = FetchResponse.Topic.Partition
 
 
-class ReplicaCopy:
+class FollowerReplica:
     """The replica of a partition that another broker leads in `leader_epoch`."""
 
     __slots__ = ("_changed", "_logs", "_now_ms", "leader", "leader_epoch", "partition")

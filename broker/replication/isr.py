@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.replication.replica_state import NO_EPOCH, NO_OFFSET, Follower
+from broker.replication.replica_state import NO_EPOCH, NO_OFFSET, ReplicaState
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
@@ -51,7 +51,7 @@ def with_joiners(partition: Partition, brokers: Brokers, now_ms: int, lag_max_ms
     return partition.isr | joining if joining else None
 
 
-def is_eligible(follower: Follower, brokers: Brokers) -> bool:
+def is_eligible(follower: ReplicaState, brokers: Brokers) -> bool:
     """Return whether the follower's broker is active, and fetched with its registered broker epoch (or without one)."""
     known = brokers.get(follower.broker)
     if known is None or not known.active or follower.log_end_offset == NO_OFFSET:
@@ -59,14 +59,14 @@ def is_eligible(follower: Follower, brokers: Brokers) -> bool:
     return follower.broker_epoch in (NO_EPOCH, known.epoch)
 
 
-def is_awaited(partition: Partition, follower: Follower, brokers: Brokers, now_ms: int, lag_max_ms: int) -> bool:
+def is_awaited(partition: Partition, follower: ReplicaState, brokers: Brokers, now_ms: int, lag_max_ms: int) -> bool:
     """Return whether a replica outside the ISR bounds the high watermark."""
     if follower.broker in partition.isr:
         return False
     return not follower.lags(partition.log.log_end_offset, now_ms, lag_max_ms) and is_eligible(follower, brokers)
 
 
-def _has_all(partition: Partition, follower: Follower) -> bool:
+def _has_all(partition: Partition, follower: ReplicaState) -> bool:
     """Return whether a replica has all committed records and none that the leader has deleted."""
     log = partition.log
     has_committed = follower.log_end_offset >= max(log.high_watermark, partition.epoch_start_offset)

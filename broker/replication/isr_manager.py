@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.log_dirs.missing import some_of
-from broker.replication.alter_partition_manager import IsrProposals
+from broker.replication.alter_partition_manager import AlterPartitionManager
 from broker.replication.isr import is_awaited, with_joiners, without_laggards
 from protocol.messages.alter_partition import AlterPartitionResponse
 
@@ -30,7 +30,7 @@ _PARTITIONS_A_STEP = 256
 _log = logging.getLogger("broker.isr")
 
 
-class IsrDriver:
+class IsrManager:
     """The ISRs of all partitions led here (Kafka: `ReplicaManager.maybeShrinkIsr` and `AlterPartitionManager`)."""
 
     def __init__(
@@ -49,7 +49,7 @@ class IsrDriver:
         self._send_to_controller = send_to_controller
         self._broker_epoch = broker_epoch
         self._lag_max_ms = lag_max_ms
-        self.proposals = IsrProposals(node_id)
+        self.proposals = AlterPartitionManager(node_id)
         # Partitions proposed in this turn, by the change: one log line may cover thousands.
         self._unreported: dict[str, list[str]] = {}
         self._soon: asyncio.Handle | None = None

@@ -28,12 +28,12 @@ from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.replication.replica_state import NEVER_MS, NO_EPOCH, NO_OFFSET, Follower
+from broker.replication.replica_state import NEVER_MS, NO_EPOCH, NO_OFFSET, ReplicaState
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.config import FSYNC_ALWAYS
 
 if TYPE_CHECKING:
-    from broker.monitoring.topic_stats import TopicTraffic
+    from broker.monitoring.topic_stats import BrokerTopicMetrics
     from controller.image import PartitionImage
     from protocol.record_batch import BatchHeader
     from storage.log.log import AppendInfo, FileSlice, Log
@@ -111,7 +111,9 @@ class Partition:
         "unavailable",
     )
 
-    def __init__(self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, traffic: TopicTraffic) -> None:
+    def __init__(
+        self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, traffic: BrokerTopicMetrics
+    ) -> None:
         """Begin neither as leader nor as follower; `traffic` is shared by the topic's partitions."""
         self.node_id = node_id
         self.topic = topic
@@ -129,10 +131,10 @@ class Partition:
         self.isr: frozenset[int] = frozenset()
         self.proposed_isr: frozenset[int] | None = None
         """The ISR sent to the controller, which may have committed it already."""
-        self.followers: dict[int, Follower] = {}
-        self.at_end: list[Follower] = []
+        self.followers: dict[int, ReplicaState] = {}
+        self.at_end: list[ReplicaState] = []
         """The followers that have fetched up to the log end since the last append."""
-        self._counted: tuple[Follower, ...] = ()  # followers that bound the high watermark
+        self._counted: tuple[ReplicaState, ...] = ()  # followers that bound the high watermark
         self.epoch_start_offset = 0
         self.log_start_seen = log.log_start_offset
 
@@ -166,7 +168,7 @@ class Partition:
         self._take(image)
         self.is_leader = True
         self.followers = {
-            broker: self.followers.get(broker) or Follower(broker, elapsed_ms if broker in self.isr else NEVER_MS)
+            broker: self.followers.get(broker) or ReplicaState(broker, elapsed_ms if broker in self.isr else NEVER_MS)
             for broker in image.replicas
             if broker != self.node_id
         }
@@ -207,7 +209,7 @@ class Partition:
         return True
 
     def recount(self) -> None:
-        """Recompute which followers bound the high watermark; call it after setting `Follower.awaited`."""
+        """Recompute which followers bound the high watermark; call it after setting `ReplicaState.awaited`."""
         counts = self.maximal_isr
         for follower in self.followers.values():
             follower.awaited = follower.awaited and follower.broker not in self.isr
@@ -429,5 +431,5 @@ class Partition:
         return target
 
 
-def _starts(followers: Iterable[Follower]) -> Iterable[int]:
+def _starts(followers: Iterable[ReplicaState]) -> Iterable[int]:
     return (follower.log_start_offset for follower in followers if not follower.fenced)

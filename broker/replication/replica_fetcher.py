@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from broker.replication.fetcher_state import FETCH_FROM_VERSION, Fetching
+from broker.replication.fetcher_state import FETCH_FROM_VERSION, FetcherState
 from protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Answer = asyncio.Future[Message | None]
 
 
-class Connection(Protocol):
+class LeaderConnection(Protocol):
     """A connection to one broker: `broker.network.network_client.Peer`, or a substitute in tests."""
 
     def call(self, request: Message, *, min_version: int = 0) -> Answer:
@@ -30,14 +30,14 @@ class Connection(Protocol):
         """Close the connection; requests in flight are lost."""
 
 
-class Fetcher:
+class ReplicaFetcher:
     """The fetcher for one leader."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        machine: Fetching,
-        connection: Connection,
+        machine: FetcherState,
+        connection: LeaderConnection,
         broker_epoch: Callable[[], int],
         remark: Callable[[str], None],
     ) -> None:

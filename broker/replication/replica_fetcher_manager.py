@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.replication.fetcher_state import Fetching, FetchLimits
-from broker.replication.isr_manager import IsrDriver
-from broker.replication.replica_fetcher import Connection, Fetcher
+from broker.replication.fetcher_state import FetcherState, FetchLimits
+from broker.replication.isr_manager import IsrManager
+from broker.replication.replica_fetcher import LeaderConnection, ReplicaFetcher
 from protocol.records.metadata import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -53,7 +53,7 @@ def fetch_limits(settings: StaticSettings) -> FetchLimits:
     )
 
 
-class Replication:
+class ReplicaFetcherManager:
     """The replica fetchers and the ISR maintenance of this broker."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Replication:
         replicas: ReplicaManager,
         *,
         cluster_id: str,
-        open_peer: Callable[[int], Connection],
+        open_peer: Callable[[int], LeaderConnection],
         send_to_controller: Callable[[Message], asyncio.Future[Message | None]],
         broker_epoch: Callable[[], int],
         limits: FetchLimits,
@@ -82,10 +82,10 @@ class Replication:
         self._open_peer = open_peer
         self._broker_epoch = broker_epoch
         self._limits = limits
-        self._fetchers: dict[int, Fetcher] = {}
+        self._fetchers: dict[int, ReplicaFetcher] = {}
         self._leaders: dict[Partition, int] = {}
         self._stopped = False
-        self.isr = IsrDriver(
+        self.isr = IsrManager(
             loop,
             node_id,
             replicas,
@@ -165,11 +165,13 @@ class Replication:
         if not self._stopped:
             self.isr.fetched(partition, broker)
 
-    def _fetcher(self, leader: int) -> Fetcher:
+    def _fetcher(self, leader: int) -> ReplicaFetcher:
         found = self._fetchers.get(leader)
         if found is None:
             remark = partial(_log.warning, "Fetcher of leader %d: %s", leader)
-            machine = Fetching(self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, remark)
-            found = Fetcher(self._loop, machine, self._open_peer(leader), self._broker_epoch, remark)
+            machine = FetcherState(
+                self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, remark
+            )
+            found = ReplicaFetcher(self._loop, machine, self._open_peer(leader), self._broker_epoch, remark)
             self._fetchers[leader] = found
         return found

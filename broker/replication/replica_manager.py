@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from broker.log_dirs.missing import some_of
-from broker.monitoring.topic_stats import Traffic
-from broker.replication.delayed_produce import Acknowledgement
-from broker.replication.follower_replica import ReplicaCopy
+from broker.monitoring.topic_stats import TopicStats
+from broker.replication.delayed_produce import DelayedProduce
+from broker.replication.follower_replica import FollowerReplica
 from broker.replication.group_commit import GroupCommit
 from broker.replication.partition import Partition
 from broker.replication.replica_state import NO_EPOCH
-from broker.runtime.deferred import Promise
+from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory import Purgatory
 from controller.configs.topic import BEHIND_TOPICS
 from controller.image import ResourceType
@@ -51,7 +51,7 @@ OnLeadership = Callable[[int, int | None], None]
 
 
 class Replicating(Protocol):
-    """Replica fetching and ISR maintenance, as `ReplicaManager` sees it (`replica_fetcher_manager.Replication`)."""
+    """Replica fetching and ISR maintenance, as `ReplicaManager` uses `ReplicaFetcherManager`."""
 
     def placed(self, partition: Partition) -> None:
         """Apply the leader and follower role that `partition` has now."""
@@ -91,7 +91,7 @@ class ReplicaManager:
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
         self._image: MetadataImage | None = None
-        self.traffic = Traffic()
+        self.traffic = TopicStats()
         # Offline replicas, each with the reason.
         self._unserved: dict[tuple[bytes, int], str] = {}
         # Offline replicas not logged yet, by reason.
@@ -191,10 +191,10 @@ class ReplicaManager:
         self._purgatory.wake(partition)
         self._purgatory.wake(partition.log)
 
-    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Promise[list[ErrorCode]]:
+    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Deferred[list[ErrorCode]]:
         """Return the error code of each (partition, end offset), once all are committed or `timeout_ms` has passed."""
-        outcomes: Promise[list[ErrorCode]] = Promise(self._loop)
-        return Acknowledgement(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
+        outcomes: Deferred[list[ErrorCode]] = Deferred(self._loop)
+        return DelayedProduce(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
 
     def check_follower(self, partition: Partition, broker: int, broker_epoch: int, current_leader_epoch: int) -> None:
         """Raise KafkaError if `broker` has no replica of `partition`, or is registered with a newer broker epoch."""
@@ -228,9 +228,9 @@ class ReplicaManager:
             partition.advance_high_watermark()
         self._wake_readers(partition)
 
-    def copy_of(self, partition: Partition) -> ReplicaCopy:
+    def copy_of(self, partition: Partition) -> FollowerReplica:
         """Return `partition` as a follower replica, to append its leader's records to."""
-        return ReplicaCopy(partition, self._logs, self._now_ms, self._purgatory.wake)
+        return FollowerReplica(partition, self._logs, self._now_ms, self._purgatory.wake)
 
     def delete_records(self, partition: Partition, offset: int) -> int:
         """Move the log start to `offset` (-1: the high watermark); return the resolved offset.

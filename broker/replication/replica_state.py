@@ -16,7 +16,7 @@ NO_OFFSET = -1
 NEVER_MS = -(1 << 62)
 
 
-class Follower:
+class ReplicaState:
     """State of one other replica, as of its last fetch in this leader epoch."""
 
     __slots__ = (

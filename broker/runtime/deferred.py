@@ -1,11 +1,11 @@
 """A deferred result, with the methods of `asyncio.Future` that a connection uses and synchronous callbacks.
 
 A future runs its callbacks in the next turn of the loop, and a task that awaits it resumes in the turn after that; each
-turn polls the kernel. These turns are all the latency of a client that waits for records. A `Promise` runs its
+turn polls the kernel. These turns are all the latency of a client that waits for records. A `Deferred` runs its
 callbacks synchronously inside `answer` (Twisted: `Deferred`).
 
-Code that completes a `Promise` must therefore not be in the middle of a change that a callback could disturb. Otherwise
-it calls `answer_soon`, which runs the callbacks in the next turn.
+Code that completes a `Deferred` must therefore not be in the middle of a change that a callback could disturb, or else
+calls `answer_soon`, which runs the callbacks in the next turn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Promise(Generic[T]):
+class Deferred(Generic[T]):
     """A result of type T, or an exception, that is set later."""
 
     __slots__ = ("_callbacks", "_cancelled", "_done", "_exception", "_finish", "_loop", "_result")
@@ -27,14 +27,14 @@ class Promise(Generic[T]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._callbacks: list[Callable[[Promise[T]], object]] = []
+        self._callbacks: list[Callable[[Deferred[T]], object]] = []
         self._finish: Callable[[Any], object] | None = None
         self._exception: Exception | None = None
         self._done = self._cancelled = False
 
     def __await__(self) -> Generator[Any, None, T]:
         """Wait for the result through a future."""
-        future: asyncio.Future[Promise[T]] = self._loop.create_future()
+        future: asyncio.Future[Deferred[T]] = self._loop.create_future()
         self.add_done_callback(future.set_result)
         yield from future
         return self.result()
@@ -43,7 +43,7 @@ class Promise(Generic[T]):
         """Return a future of the result. Its callbacks do not run in the turn in which the result is set."""
         future: asyncio.Future[T] = self._loop.create_future()
 
-        def settle(_: Promise[T]) -> None:
+        def settle(_: Deferred[T]) -> None:
             if future.done():
                 return
             if self._exception is not None:
@@ -56,7 +56,7 @@ class Promise(Generic[T]):
         self.add_done_callback(settle)
         return future
 
-    def then(self, finish: Callable[[T | Exception], Any]) -> Promise[Any]:
+    def then(self, finish: Callable[[T | Exception], Any]) -> Deferred[Any]:
         """Replace the outcome by what `finish` returns for the result or the exception; return `self`.
 
         Applies also if the result is already set. Calls chain in order. An exception that `finish` raises becomes the
@@ -91,7 +91,7 @@ class Promise(Generic[T]):
         result: T = self._result
         return result
 
-    def add_done_callback(self, callback: Callable[[Promise[T]], object]) -> None:
+    def add_done_callback(self, callback: Callable[[Deferred[T]], object]) -> None:
         """Call `callback` when this is done: synchronously, or in the next turn if it is done already."""
         if self._done:
             self._loop.call_soon(callback, self)

@@ -49,7 +49,7 @@ class Watcher(Protocol):
         """Complete if the recorded events suffice. Called after all keys woken so far were delivered."""
 
 
-class Operation(Protocol):
+class DelayedOperation(Protocol):
     """A deferred operation with a deadline."""
 
     kind: ClassVar[str]
@@ -73,7 +73,7 @@ class Purgatory:
         self._watchers: dict[Hashable, dict[Watcher, None]] = {}
         self._woken: dict[Hashable, int] = {}
         self._told: dict[Watcher, None] = {}
-        self._deadlines: list[tuple[float, int, Operation]] = []
+        self._deadlines: list[tuple[float, int, DelayedOperation]] = []
         self._sequence = 0
         self._live = _SWEEP_FROM
 
@@ -109,7 +109,7 @@ class Purgatory:
                 self._on_work()
             woken[key] = woken.get(key, 0) + size_bytes
 
-    def expire_at(self, operation: Operation, deadline: float) -> None:
+    def expire_at(self, operation: DelayedOperation, deadline: float) -> None:
         """Expire `operation` at `deadline`, in loop seconds, unless it is done by then."""
         deadlines = self._deadlines
         if len(deadlines) > self._live:
@@ -121,7 +121,7 @@ class Purgatory:
         if deadlines[0][2] is operation:
             self._on_work()
 
-    def waiting(self) -> Iterator[Operation]:
+    def waiting(self) -> Iterator[DelayedOperation]:
         """Yield the operations that are not done."""
         return (operation for _, _, operation in self._deadlines if not operation.done)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 _REMEMBERED = 1000
 
 
-class SaidOnce:
+class LoggedOnce:
     """Logs once per key, for at most `limit` keys.
 
     Clients choose the keys, of any length, so only the hash is kept: of two keys with equal hashes, one is logged.
@@ -25,7 +25,7 @@ class SaidOnce:
         return True
 
 
-class SaidLately:
+class RateLimitedLog:
     """Counts events per key between two log lines. Drops all counts when there are too many keys."""
 
     __slots__ = ("_interval_s", "_said")

@@ -14,7 +14,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from controller.commands.client_metrics_configs import check_client_metrics_configs
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.election_configs import check_min_isr, consequences
 from controller.commands.group_configs import check_group_configs
 from controller.commands.topic_configs import check_topic_configs
@@ -35,7 +35,7 @@ from protocol.messages.incremental_alter_configs import (
 from protocol.records.metadata import ConfigRecord
 
 
-class Operation(IntEnum):
+class AlterConfigOp(IntEnum):
     """An operation of IncrementalAlterConfigs (Kafka: `AlterConfigOp.OpType`)."""
 
     SET = 0
@@ -69,7 +69,7 @@ class _SettingsOf:
 
 def alter_configs(
     image: MetadataImage, request: AlterConfigsRequest, settings: StaticSettings
-) -> Decision[AlterConfigsResponse]:
+) -> ControllerResult[AlterConfigsResponse]:
     """Replace the configs of resources by those in the request; no records if it only validates."""
     records: list[ConfigRecord] = []
     response = AlterConfigsResponse(responses=[])
@@ -80,19 +80,21 @@ def alter_configs(
             error_message=None, resource_type=resource.type, resource_name=resource.name
         )
         response.responses.append(answer)
-        changes = [_Change(config.name, Operation.SET, config.value) for config in asked.configs]
+        changes = [_Change(config.name, AlterConfigOp.SET, config.value) for config in asked.configs]
         try:
             _check_times(times[resource])
             check_changes(asked.configs)
             records += _alter(image, settings, resource, changes, base={})
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
-    return Decision(() if request.validate_only else (*records, *consequences(image, records, settings)), response)
+    return ControllerResult(
+        () if request.validate_only else (*records, *consequences(image, records, settings)), response
+    )
 
 
 def incremental_alter_configs(
     image: MetadataImage, request: IncrementalAlterConfigsRequest, settings: StaticSettings
-) -> Decision[IncrementalAlterConfigsResponse]:
+) -> ControllerResult[IncrementalAlterConfigsResponse]:
     """Perform the operations in the request; no records if it only validates."""
     records: list[ConfigRecord] = []
     response = IncrementalAlterConfigsResponse(responses=[])
@@ -110,7 +112,9 @@ def incremental_alter_configs(
             records += _alter(image, settings, resource, changes, base=image.configs(*resource))
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
-    return Decision(() if request.validate_only else (*records, *consequences(image, records, settings)), response)
+    return ControllerResult(
+        () if request.validate_only else (*records, *consequences(image, records, settings)), response
+    )
 
 
 def _check_times(times: int) -> None:
@@ -125,7 +129,7 @@ def check_changes(changes: Sequence[Any]) -> None:
     nulls = [
         change.name
         for change in changes
-        if change.value is None and getattr(change, "config_operation", Operation.SET) != Operation.DELETE
+        if change.value is None and getattr(change, "config_operation", AlterConfigOp.SET) != AlterConfigOp.DELETE
     ]
     if nulls:
         raise _invalid_request(f"Null value not supported for : {', '.join(nulls)}")
@@ -174,15 +178,15 @@ def _check_broker(image: MetadataImage, name: str) -> None:
 
 def _perform(change: _Change, configs: dict[str, str], resource_type: int) -> None:
     name, operation, value = change
-    if operation == Operation.DELETE:
+    if operation == AlterConfigOp.DELETE:
         configs.pop(name, None)
-    elif operation == Operation.SET and value is not None:
+    elif operation == AlterConfigOp.SET and value is not None:
         configs[name] = value
-    elif operation in (Operation.APPEND, Operation.SUBTRACT) and value is not None:
-        default = _list_default(name, Operation(operation), resource_type)
+    elif operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT) and value is not None:
+        default = _list_default(name, AlterConfigOp(operation), resource_type)
         items = dict.fromkeys(split_list(configs.get(name, default)))
         for item in split_list(value):
-            if operation == Operation.APPEND:
+            if operation == AlterConfigOp.APPEND:
                 items[item] = None
             else:
                 items.pop(item, None)
@@ -191,7 +195,7 @@ def _perform(change: _Change, configs: dict[str, str], resource_type: int) -> No
         raise _invalid_request(f"Unknown operation {operation} for configuration {name}")
 
 
-def _list_default(name: str, operation: Operation, resource_type: int) -> str:
+def _list_default(name: str, operation: AlterConfigOp, resource_type: int) -> str:
     """Return the default of a LIST config; KafkaError INVALID_CONFIG if `name` is none."""
     definition = None
     if resource_type == ResourceType.TOPIC:

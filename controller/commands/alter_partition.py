@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, PartitionImage
 from controller.image_builder import LEADER_UNCHANGED, apply_records
-from controller.partition_change import DEFAULT_SETTINGS, RECOVERED, RECOVERING, Elector
+from controller.partition_change import DEFAULT_SETTINGS, RECOVERED, RECOVERING, PartitionChangeBuilder
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from protocol.records.metadata import PartitionChangeRecord
@@ -30,15 +30,15 @@ _ANY_EPOCH = -1
 
 def alter_partition(
     image: MetadataImage, request: AlterPartitionRequest, settings: StaticSettings = DEFAULT_SETTINGS
-) -> Decision[AlterPartitionResponse]:
+) -> ControllerResult[AlterPartitionResponse]:
     """Change the ISRs of a leader's partitions, each on its own.
 
     STALE_BROKER_EPOCH for the whole request if the broker is not registered in that epoch.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
-        return Decision((), AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
-    elector = Elector(image, settings)
+        return ControllerResult((), AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
+    elector = PartitionChangeBuilder(image, settings)
     changes: dict[tuple[bytes, int], PartitionChangeRecord] = {}
     outcomes = [
         (
@@ -58,11 +58,11 @@ def alter_partition(
         )
         for topic_id, partitions in outcomes
     ]
-    return Decision(records, AlterPartitionResponse(topics=topics))
+    return ControllerResult(records, AlterPartitionResponse(topics=topics))
 
 
 def _alter(
-    elector: Elector,
+    elector: PartitionChangeBuilder,
     broker_id: int,
     topic_id: bytes,
     wanted: _Wanted,

@@ -7,10 +7,10 @@ again.
 
 from __future__ import annotations
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.image import BrokerImage, MetadataImage
-from controller.partition_change import DEFAULT_SETTINGS, Elector, has_directory
+from controller.partition_change import DEFAULT_SETTINGS, PartitionChangeBuilder, has_directory
 from protocol.errors import ErrorCode
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from protocol.records.metadata import PartitionChangeRecord
@@ -20,15 +20,17 @@ _Directory = AssignReplicasToDirsResponse.Directory
 
 def assign_replicas_to_dirs(
     image: MetadataImage, request: AssignReplicasToDirsRequest, settings: StaticSettings = DEFAULT_SETTINGS
-) -> Decision[AssignReplicasToDirsResponse]:
+) -> ControllerResult[AssignReplicasToDirsResponse]:
     """Store the directories of a broker's replicas.
 
     STALE_BROKER_EPOCH for the whole request if the broker is not registered in that epoch.
     """
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
-        return Decision((), AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[]))
-    elector = Elector(image, settings)
+        return ControllerResult(
+            (), AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[])
+        )
+    elector = PartitionChangeBuilder(image, settings)
     # Of a replica that is named twice, the last directory counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     answers = []
@@ -44,11 +46,11 @@ def assign_replicas_to_dirs(
             ]
             topics.append(_Directory.Topic(topic_id=topic.topic_id, partitions=partitions))
         answers.append(_Directory(id=directory.id, topics=topics))
-    return Decision(tuple(filter(None, changes.values())), AssignReplicasToDirsResponse(directories=answers))
+    return ControllerResult(tuple(filter(None, changes.values())), AssignReplicasToDirsResponse(directories=answers))
 
 
 def _assign(
-    elector: Elector,
+    elector: PartitionChangeBuilder,
     broker: BrokerImage,
     directory: bytes,
     topic_id: bytes,

@@ -7,7 +7,7 @@ min.insync.replicas, which must then be the same on all brokers (KIP-966). Kafka
 
 from __future__ import annotations
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.election_configs import agreement_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage
@@ -27,10 +27,12 @@ def bootstrap_records() -> tuple[FeatureLevelRecord, ...]:
     return tuple(FeatureLevelRecord(name=name, feature_level=levels[name]) for name in names)
 
 
-def bootstrap(image: MetadataImage, records: tuple[Message, ...], settings: StaticSettings) -> Decision[None]:
+def bootstrap(image: MetadataImage, records: tuple[Message, ...], settings: StaticSettings) -> ControllerResult[None]:
     """Return the bootstrap checkpoint's `records` in a transaction; none if the cluster has a metadata.version."""
     if METADATA_VERSION in image.features:
-        return Decision((), None)
+        return ControllerResult((), None)
     begun = apply_records(image, records, offset=image.offset, epoch=image.epoch)
     agreed = agreement_records(begun, settings) if tracks_eligible(begun) else ()
-    return Decision((BeginTransactionRecord(name="Bootstrap records"), *records, *agreed, EndTransactionRecord()), None)
+    return ControllerResult(
+        (BeginTransactionRecord(name="Bootstrap records"), *records, *agreed, EndTransactionRecord()), None
+    )

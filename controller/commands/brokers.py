@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.elections import on_broker_unfenced, on_brokers_fenced, on_directory_failure
 from controller.image import BrokerImage, MetadataImage
@@ -22,11 +22,11 @@ from protocol.schema import Message
 _UNFENCED, _FENCED = -1, 1
 
 
-def fence_brokers(image: MetadataImage, epochs: Mapping[int, int], settings: StaticSettings) -> Decision[None]:
+def fence_brokers(image: MetadataImage, epochs: Mapping[int, int], settings: StaticSettings) -> ControllerResult[None]:
     """Fence each broker that is unfenced and still in its epoch: its session expired (`broker_heartbeat_manager`)."""
     brokers = [image.brokers[broker_id] for broker_id in epochs if broker_id in image.brokers]
     gone = [broker for broker in brokers if not broker.fenced and broker.epoch == epochs[broker.broker_id]]
-    return Decision(tuple(fencing_records(image, gone, settings)), None)
+    return ControllerResult(tuple(fencing_records(image, gone, settings)), None)
 
 
 def fencing_records(image: MetadataImage, brokers: Collection[BrokerImage], settings: StaticSettings) -> list[Message]:
@@ -42,32 +42,32 @@ def fencing_records(image: MetadataImage, brokers: Collection[BrokerImage], sett
 
 def unfence_broker(
     image: MetadataImage, broker_id: int, broker_epoch: int, settings: StaticSettings = DEFAULT_SETTINGS
-) -> Decision[None]:
+) -> ControllerResult[None]:
     """Unfence a broker, and let it lead partitions that have no leader.
 
     KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
     """
     broker = registered(image, broker_id, broker_epoch)
     if not broker.fenced:
-        return Decision((), None)
+        return ControllerResult((), None)
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
-    return Decision((change, *on_broker_unfenced(image, broker_id, settings)), None)
+    return ControllerResult((change, *on_broker_unfenced(image, broker_id, settings)), None)
 
 
 def cordon_directories(
     image: MetadataImage, broker_id: int, broker_epoch: int, directories: tuple[bytes, ...]
-) -> Decision[None]:
+) -> ControllerResult[None]:
     """Set the broker's cordoned directories, which get no new replicas (KIP-1066).
 
     Errors as `unfence_broker`.
     """
     broker = registered(image, broker_id, broker_epoch)
     if directories == (broker.cordoned_directories or ()):
-        return Decision((), None)
+        return ControllerResult((), None)
     change = BrokerRegistrationChangeRecord(
         broker_id=broker_id, broker_epoch=broker_epoch, cordoned_log_dirs=list(directories)
     )
-    return Decision((change,), None)
+    return ControllerResult((change,), None)
 
 
 def lose_directories(
@@ -76,7 +76,7 @@ def lose_directories(
     broker_epoch: int,
     directories: Collection[bytes],
     settings: StaticSettings = DEFAULT_SETTINGS,
-) -> Decision[None]:
+) -> ControllerResult[None]:
     """Remove failed directories from a broker's registration, until it registers again.
 
     The broker leaves the ISRs of the partitions in them, and gets no new replicas there. If no directory would be left
@@ -86,16 +86,16 @@ def lose_directories(
     failed = [directory for directory in broker.directories if directory in directories]
     left = [directory for directory in broker.directories if directory not in directories]
     if not failed:
-        return Decision((), None)
+        return ControllerResult((), None)
     records = on_directory_failure(image, broker_id, failed, settings)
     if left:
         records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, log_dirs=left))
-    return Decision(tuple(records), None)
+    return ControllerResult(tuple(records), None)
 
 
 def unregister_broker(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
-) -> Decision[None]:
+) -> ControllerResult[None]:
     """Unregister a broker; other replicas lead what it led, if any can.
 
     KafkaError BROKER_ID_NOT_REGISTERED if it is not registered.
@@ -104,7 +104,7 @@ def unregister_broker(
     if broker is None:
         raise _unknown(broker_id)
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
-    return Decision((*on_brokers_fenced(image, (broker_id,), settings), gone), None)
+    return ControllerResult((*on_brokers_fenced(image, (broker_id,), settings), gone), None)
 
 
 def registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:

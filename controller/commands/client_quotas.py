@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.image import NO_QUOTAS, MetadataImage, QuotaEntity, quota_entity
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
@@ -34,7 +34,7 @@ _Op = AlterClientQuotasRequest.Entry.Op
 
 def alter_client_quotas(
     image: MetadataImage, request: AlterClientQuotasRequest, unknown_hosts: Collection[str] = ()
-) -> Decision[AlterClientQuotasResponse]:
+) -> ControllerResult[AlterClientQuotasResponse]:
     """Set and remove quotas, refusing an `ip` among `unknown_hosts`; no records if the request only validates."""
     records: list[ClientQuotaRecord] = []
     answers: dict[QuotaEntity, AlterClientQuotasResponse.Entry] = {}
@@ -59,7 +59,7 @@ def alter_client_quotas(
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     response = AlterClientQuotasResponse(entries=list(answers.values()))
-    return Decision(() if request.validate_only else tuple(records), response)
+    return ControllerResult(() if request.validate_only else tuple(records), response)
 
 
 def _check_entity(entity: QuotaEntity, unknown_hosts: Collection[str]) -> None:

@@ -11,7 +11,7 @@ from protocol.schema import Message
 R = TypeVar("R")
 
 
-class Decision(NamedTuple, Generic[R]):
+class ControllerResult(NamedTuple, Generic[R]):
     """Records to append to the metadata log, all or none, and the response to send once they are committed."""
 
     records: tuple[Message, ...]
@@ -19,4 +19,4 @@ class Decision(NamedTuple, Generic[R]):
 
 
 # A command with its request bound, to be run on an image. Its first record gets the offset `image.offset + 1`.
-Command: TypeAlias = Callable[[MetadataImage], Decision[R]]
+Command: TypeAlias = Callable[[MetadataImage], ControllerResult[R]]

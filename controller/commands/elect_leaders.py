@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from controller.batches import MAX_RECORDS_PER_BATCH
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from controller.partition_change import DEFAULT_SETTINGS, Election, Elector
+from controller.partition_change import DEFAULT_SETTINGS, Election, PartitionChangeBuilder
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from protocol.records.metadata import PartitionChangeRecord
@@ -44,7 +44,7 @@ _UNAVAILABLE = {
 
 def elect_leaders(
     image: MetadataImage, request: ElectLeadersRequest, settings: StaticSettings = DEFAULT_SETTINGS
-) -> Decision[ElectLeadersResponse]:
+) -> ControllerResult[ElectLeadersResponse]:
     """Elect leaders of the requested partitions; with none named, of all, returning only those that needed an election.
 
     KafkaError INVALID_REQUEST for an unknown election type, POLICY_VIOLATION if too many partitions need an election.
@@ -52,7 +52,7 @@ def elect_leaders(
     if request.election_type not in set(ElectionType):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     election = ElectionType(request.election_type)
-    elector = Elector(image, settings)
+    elector = PartitionChangeBuilder(image, settings)
     changes: dict[tuple[str, int], PartitionChangeRecord] = {}
     results = []
     for topic, partitions in _asked(image, request):
@@ -62,7 +62,7 @@ def elect_leaders(
         results.append(ElectLeadersResponse.Topic(topic=topic, partition_result=answers))
     if len(changes) > MAX_RECORDS_PER_BATCH:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-    return Decision(tuple(changes.values()), ElectLeadersResponse(replica_election_results=results))
+    return ControllerResult(tuple(changes.values()), ElectLeadersResponse(replica_election_results=results))
 
 
 def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, list[int]]]:
@@ -75,7 +75,7 @@ def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple
 
 
 def _elect(
-    elector: Elector,
+    elector: PartitionChangeBuilder,
     name: str,
     index: int,
     election: ElectionType,
@@ -96,7 +96,7 @@ def _elect(
 
 
 def _change(
-    elector: Elector, topic: TopicImage, partition: PartitionImage, election: ElectionType
+    elector: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage, election: ElectionType
 ) -> PartitionChangeRecord:
     """Return the record of an election; KafkaError if none is needed or no replica can lead."""
     preferred = partition.replicas[0]

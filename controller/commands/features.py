@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.election_configs import agreement_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage
@@ -37,7 +37,7 @@ def update_features(
     request: UpdateFeaturesRequest,
     kraft_version: int,
     settings: StaticSettings = DEFAULT_SETTINGS,
-) -> Decision[UpdateFeaturesResponse]:
+) -> ControllerResult[UpdateFeaturesResponse]:
     """Set feature levels; no records if the request only validates.
 
     KafkaError INVALID_UPDATE_VERSION for the first level that is not possible; then none is set.
@@ -61,7 +61,7 @@ def update_features(
     if ELR_VERSION in updates and updates[ELR_VERSION].max_version_level > levels.get(ELR_VERSION, 0):
         records += agreement_records(image, settings)
     results = [UpdateFeaturesResponse.Result(feature=name, error_message=None) for name in updates]
-    return Decision(
+    return ControllerResult(
         () if request.validate_only else tuple(records), UpdateFeaturesResponse(error_message=None, results=results)
     )
 

@@ -24,7 +24,7 @@ from controller.commands.brokers import (
     registered,
     unfence_broker,
 )
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.elections import leads_any, on_controlled_shutdown
 from controller.image import BrokerImage, MetadataImage
@@ -46,11 +46,11 @@ class _State(Enum):
 
 def broker_heartbeat(
     image: MetadataImage, request: BrokerHeartbeatRequest, settings: StaticSettings, *, may_stop: bool = False
-) -> Decision[BrokerHeartbeatResponse]:
+) -> ControllerResult[BrokerHeartbeatResponse]:
     """Change a broker to the next state, and return that state.
 
-    `may_stop`: all active brokers know that its leaderships moved (`Liveness.may_stop`). KafkaError STALE_BROKER_EPOCH
-    if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
+    `may_stop`: all active brokers know that its leaderships moved (`BrokerHeartbeatManager.may_stop`). KafkaError
+    STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
     """
     broker_id, broker_epoch = request.broker_id, request.broker_epoch
     registered(image, broker_id, broker_epoch)
@@ -68,7 +68,7 @@ def broker_heartbeat(
         is_fenced=state in (_State.FENCED, _State.STOPPED),
         should_shut_down=state is _State.STOPPED,
     )
-    return Decision(tuple(records), response)
+    return ControllerResult(tuple(records), response)
 
 
 def _next_state(image: MetadataImage, broker: BrokerImage, request: BrokerHeartbeatRequest, may_stop: bool) -> _State:

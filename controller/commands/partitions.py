@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.topics import EXCESSIVE_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
 from controller.image import MetadataImage
 from controller.replica_placer import place_replicas, usable_brokers
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def create_partitions(
     image: MetadataImage, request: CreatePartitionsRequest, random: Random
-) -> Decision[CreatePartitionsResponse]:
+) -> ControllerResult[CreatePartitionsResponse]:
     """Increase topics to the requested numbers of partitions; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
     records: list[PartitionRecord] = []
@@ -37,7 +37,7 @@ def create_partitions(
             answer.error_code, answer.error_message = error.code, error.message or None
     if request.validate_only:
         records = []
-    return Decision(tuple(records), CreatePartitionsResponse(results=list(answers.values())))
+    return ControllerResult(tuple(records), CreatePartitionsResponse(results=list(answers.values())))
 
 
 def _add_partitions(

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.elections import partitions
 from controller.image import NO_LEADER, MetadataImage
-from controller.partition_change import DEFAULT_SETTINGS, Election, Elector
+from controller.partition_change import DEFAULT_SETTINGS, Election, PartitionChangeBuilder
 from protocol.records.metadata import PartitionChangeRecord
 
 MAX_ELECTIONS = 1_000
@@ -25,12 +25,12 @@ MAX_ELECTIONS = 1_000
 
 def balance_leaders(
     image: MetadataImage, settings: StaticSettings = DEFAULT_SETTINGS, limit: int = MAX_ELECTIONS
-) -> Decision[bool]:
+) -> ControllerResult[bool]:
     """Elect preferred replicas that can lead but do not, at most `limit`.
 
     The response is whether more may be due. The caller checks auto.leader.rebalance.enable.
     """
-    elector = Elector(image, settings)
+    elector = PartitionChangeBuilder(image, settings)
     return _first(
         (
             elector.change(topic, partition, election=Election.PREFERRED)
@@ -43,12 +43,12 @@ def balance_leaders(
 
 def elect_unclean_leaders(
     image: MetadataImage, settings: StaticSettings = DEFAULT_SETTINGS, limit: int = MAX_ELECTIONS
-) -> Decision[bool]:
+) -> ControllerResult[bool]:
     """Elect leaders for partitions without one whose topics enable unclean elections, at most `limit`.
 
     The response is whether more may be due.
     """
-    elector = Elector(image, settings)
+    elector = PartitionChangeBuilder(image, settings)
     return _first(
         (
             elector.change(topic, partition, election=Election.UNCLEAN)
@@ -59,6 +59,6 @@ def elect_unclean_leaders(
     )
 
 
-def _first(changes: Iterable[PartitionChangeRecord | None], limit: int) -> Decision[bool]:
+def _first(changes: Iterable[PartitionChangeRecord | None], limit: int) -> ControllerResult[bool]:
     records = tuple(islice(filter(None, changes), limit))
-    return Decision(records, len(records) >= limit)
+    return ControllerResult(records, len(records) >= limit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ProducerIdsRecord
@@ -11,7 +11,7 @@ BLOCK_SIZE = 1000
 _MAX_PRODUCER_ID = (1 << 63) - 1
 
 
-def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> Decision[range]:
+def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: int) -> ControllerResult[range]:
     """Allocate the next block of ids to a broker.
 
     KafkaError STALE_BROKER_EPOCH if the broker is not registered in that epoch, UNKNOWN_SERVER_ERROR if no ids are
@@ -25,4 +25,4 @@ def allocate_producer_ids(image: MetadataImage, broker_id: int, broker_epoch: in
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are allocated")
     following = first + BLOCK_SIZE
     record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=following)
-    return Decision((record,), range(first, following))
+    return ControllerResult((record,), range(first, following))

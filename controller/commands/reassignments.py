@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.commands.assignment import check_assignment, choose_directory
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings, effective_topic_value
 from controller.image import MetadataImage, PartitionImage, ResourceType
 from controller.image_builder import LEADER_UNCHANGED
@@ -34,7 +34,7 @@ _Answer = AlterPartitionReassignmentsResponse.Topic.Partition
 
 def alter_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, settings: StaticSettings
-) -> Decision[AlterPartitionReassignmentsResponse]:
+) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """Start, complete or cancel the reassignments of a request, each partition on its own."""
     # Of a partition that is named twice, the last target counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
@@ -59,7 +59,7 @@ def alter_reassignments(
                 answer.error_code, answer.error_message = error.code, error.message or None
             answers.append(answer)
         response.responses.append(AlterPartitionReassignmentsResponse.Topic(name=asked.name, partitions=answers))
-    return Decision(tuple(filter(None, changes.values())), response)
+    return ControllerResult(tuple(filter(None, changes.values())), response)
 
 
 def list_reassignments(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from controller.commands.bootstrap import METADATA_VERSION
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.elections import on_brokers_fenced, on_unclean_restart
 from controller.image import BrokerImage, MetadataImage
@@ -32,13 +32,14 @@ _FIRST_DIRECTORY = (100).to_bytes(16, "big")
 
 def register_broker(
     image: MetadataImage, request: BrokerRegistrationRequest, settings: StaticSettings, *, alive: Collection[int] = ()
-) -> Decision[BrokerRegistrationResponse]:
+) -> ControllerResult[BrokerRegistrationResponse]:
     """Register a broker as fenced, or update its registration; the response has its epoch.
 
-    `alive` are the brokers whose session lasts (`Liveness.alive`). KafkaError INCONSISTENT_CLUSTER_ID for a broker of
-    another cluster; DUPLICATE_BROKER_REGISTRATION while another incarnation is alive whose epoch the request does not
-    name; BROKER_ID_NOT_REGISTERED for a migrating ZooKeeper broker; INVALID_REGISTRATION for invalid directories, or
-    without metadata.version; UNSUPPORTED_VERSION if it does not support the cluster's level of a feature.
+    `alive` are the brokers whose session lasts (`BrokerHeartbeatManager.alive`). KafkaError INCONSISTENT_CLUSTER_ID for
+    a broker of another cluster; DUPLICATE_BROKER_REGISTRATION while another incarnation is alive whose epoch the
+    request does not name; BROKER_ID_NOT_REGISTERED for a migrating ZooKeeper broker; INVALID_REGISTRATION for invalid
+    directories, or without metadata.version; UNSUPPORTED_VERSION if it does not support the cluster's level of a
+    feature.
     """
     if request.cluster_id != image.cluster_id:
         raise KafkaError(
@@ -60,7 +61,7 @@ def register_broker(
     if existing is not None and amends:
         amended = _said(request, existing)
         records = () if amended == existing else (broker_record(amended),)
-        return Decision(records, BrokerRegistrationResponse(broker_epoch=existing.epoch))
+        return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=existing.epoch))
     new = _said(
         request,
         BrokerImage(
@@ -79,7 +80,7 @@ def register_broker(
         changes = on_brokers_fenced(image, (broker_id,), settings)
     else:
         changes = on_unclean_restart(image, broker_id, settings)
-    return Decision((broker_record(new), *changes), BrokerRegistrationResponse(broker_epoch=new.epoch))
+    return ControllerResult((broker_record(new), *changes), BrokerRegistrationResponse(broker_epoch=new.epoch))
 
 
 def _said(request: BrokerRegistrationRequest, broker: BrokerImage) -> BrokerImage:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.effective import StaticSettings, effective_text, topic_config_values
 from controller.configs.topic import TOPIC_CONFIGS
@@ -38,7 +38,7 @@ _DEFAULT = -1
 
 def create_topics(
     image: MetadataImage, request: CreateTopicsRequest, settings: StaticSettings, random: Random
-) -> Decision[CreateTopicsResponse]:
+) -> ControllerResult[CreateTopicsResponse]:
     """Create topics with their partitions, leaders and configs; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
@@ -62,7 +62,7 @@ def create_topics(
             records += topic_records
     if request.validate_only:
         records = []
-    return Decision(tuple(records), CreateTopicsResponse(topics=list(answers.values())))
+    return ControllerResult(tuple(records), CreateTopicsResponse(topics=list(answers.values())))
 
 
 def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: StaticSettings) -> int:
@@ -195,7 +195,7 @@ def _describe(
 
 def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, settings: StaticSettings
-) -> Decision[DeleteTopicsResponse]:
+) -> ControllerResult[DeleteTopicsResponse]:
     """Delete topics by name or, from version 6 on, by id; none with `delete.topic.enable=false`."""
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, ZERO_UUID) for name in request.topic_names]
@@ -224,7 +224,7 @@ def delete_topics(
             answer.error_code, answer.error_message = error.code, error.message
         else:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-    return Decision(tuple(records), DeleteTopicsResponse(responses=list(answers.values())))
+    return ControllerResult(tuple(records), DeleteTopicsResponse(responses=list(answers.values())))
 
 
 def _topic_to_delete(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicImage:

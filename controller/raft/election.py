@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from controller.raft.messages import NOBODY, QuorumState, Request, Role
+from controller.raft.messages import NO_NODE, OutboundRequest, QuorumState, Role
 
 if TYPE_CHECKING:
     from controller.raft.voters import VoterSet
@@ -24,7 +24,7 @@ class Calls:
     def __init__(self, node_ids: Iterable[int], now_ms: int) -> None:
         """Start with a request due to each of `node_ids`."""
         self._due_ms = dict.fromkeys(node_ids, now_ms)
-        self._sent: dict[int, Request] = {}
+        self._sent: dict[int, OutboundRequest] = {}
 
     @property
     def due_ms(self) -> int | None:
@@ -35,12 +35,12 @@ class Calls:
         """Return the nodes to which a request is due."""
         return [node_id for node_id, due_ms in self._due_ms.items() if due_ms <= now_ms]
 
-    def sent(self, request: Request) -> None:
+    def sent(self, request: OutboundRequest) -> None:
         """Record `request` as outstanding."""
         self._due_ms.pop(request.to, None)
         self._sent[request.to] = request
 
-    def ended(self, request: Request) -> bool:
+    def ended(self, request: OutboundRequest) -> bool:
         """Record the end of `request`; return False if it is not outstanding."""
         if self._sent.get(request.to) is not request:
             return False
@@ -84,7 +84,7 @@ def would_vote(role: Role, state: QuorumState, candidate_id: int, *, leader_hear
 def may_vote(state: QuorumState, candidate_id: int, directory_id: bytes) -> bool:
     """Return whether the vote of this epoch can go to this candidate: no leader is known, and no other got the vote."""
     given_to = (state.voted_id, state.voted_directory_id)
-    return state.leader_id == NOBODY and (state.voted_id == NOBODY or given_to == (candidate_id, directory_id))
+    return state.leader_id == NO_NODE and (state.voted_id == NO_NODE or given_to == (candidate_id, directory_id))
 
 
 def backoff_ms(losses: int, limit_ms: int, chance: float) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.raft.messages import Request, SnapshotPart
+from controller.raft.messages import OutboundRequest, SnapshotPart
 from protocol.errors import DecodeError
 from protocol.record_batch import crc_matches, iter_batches
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from protocol.primitives import Buffer
 
 
-class Download(NamedTuple):
+class SnapshotDownload(NamedTuple):
     """A snapshot download; `position` bytes are received."""
 
     snapshot: SnapshotId
     position: int
 
 
-class Fetching:
+class FollowerState:
     """The fetch state of a node that does not lead: its leader, the outstanding request, and the snapshot download."""
 
     def __init__(self, leader_id: int, now_ms: int) -> None:
@@ -41,21 +41,21 @@ class Fetching:
         # Set by a response or a BeginQuorumEpoch of the leader, cleared when it is suspected. While set, pre-votes of
         # other nodes are refused.
         self.heard = False
-        self.download: Download | None = None
+        self.download: SnapshotDownload | None = None
         self._due_ms: int | None = now_ms
-        self._sent: Request | None = None
+        self._sent: OutboundRequest | None = None
 
     @property
     def due_ms(self) -> int | None:
         """Return when to send the next request; None while one is outstanding."""
         return self._due_ms
 
-    def sent(self, request: Request) -> None:
+    def sent(self, request: OutboundRequest) -> None:
         """Record `request` as outstanding."""
         self._sent = request
         self._due_ms = None
 
-    def ended(self, request: Request, due_ms: int) -> bool:
+    def ended(self, request: OutboundRequest, due_ms: int) -> bool:
         """Record the end of `request` and schedule the next one; return False if it was sent for an earlier leader."""
         if self._sent is not request:
             return False

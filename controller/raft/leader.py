@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.raft.election import Calls, successors
 from controller.raft.log import SnapshotId
-from controller.raft.messages import Answer, LogRead, Replica, SnapshotRead, Timing
-from controller.raft.wire import Known, fetch_response, snapshot_response
+from controller.raft.messages import LogRead, ReplicaProgress, Response, SnapshotRead, Timing
+from controller.raft.wire import LeaderAndEpoch, fetch_response, snapshot_response
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class HeldFetch(NamedTuple):
     due_ms: int
 
 
-class Progress:
+class FollowerProgress:
     """Fetch progress of one follower (Kafka: `LeaderState.ReplicaState`)."""
 
     __slots__ = ("caught_up_ms", "directory_id", "end_offset", "fetched_ms", "leader_end_offset")
@@ -72,19 +72,19 @@ class Progress:
         self.leader_end_offset = leader_end_offset
 
 
-class Leadership:
+class LeaderState:
     """One epoch of leadership."""
 
     def __init__(self, node_id: int, voters: VoterSet, epoch: int, log: RaftLog, timing: Timing, now_ms: int) -> None:
         """Start the epoch at the end of `log`, all of which is stored."""
         self.epoch_start = log.end_offset
         self.begin_calls = Calls((voter_id for voter_id in voters.by_id if voter_id != node_id), now_ms)
-        self._known = Known(node_id, epoch)
+        self._known = LeaderAndEpoch(node_id, epoch)
         self._log = log
         self._timing = timing
         self._began_ms = now_ms
         self._stored = log.end_offset
-        self._progress: dict[int, Progress] = {}
+        self._progress: dict[int, FollowerProgress] = {}
         self._held: list[HeldFetch] = []
 
     def count_own(self, end_offset: int) -> None:
@@ -122,7 +122,7 @@ class Leadership:
         """Return when the next held Fetch expires."""
         return min((held.due_ms for held in self._held), default=None)
 
-    def fetch(self, token: object, request: FetchRequest, asked: Any, voters: VoterSet, now_ms: int) -> list[Answer]:
+    def fetch(self, token: object, request: FetchRequest, asked: Any, voters: VoterSet, now_ms: int) -> list[Response]:
         """Answer a Fetch or hold it; return the answers to send."""
         log = self._log
         replica_id = request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
@@ -136,10 +136,10 @@ class Leadership:
             else:
                 progress.fetched_ms = now_ms
         if instead is not None:
-            return [*answers, Answer(token, self._response(instead))]
+            return [*answers, Response(token, self._response(instead))]
         max_bytes = max(0, min(request.max_bytes, asked.partition_max_bytes))
         if asked.fetch_offset < log.end_offset:
-            return [*answers, Answer(token, self._response(), LogRead(asked.fetch_offset, max_bytes))]
+            return [*answers, Response(token, self._response(), LogRead(asked.fetch_offset, max_bytes))]
         due_ms = now_ms + min(request.max_wait_ms, _MOST_WAIT_MS)
         held = HeldFetch(token, replica_id, asked.high_watermark, max_bytes, due_ms)
         if asked.high_watermark < log.high_watermark or due_ms <= now_ms:
@@ -149,22 +149,22 @@ class Leadership:
 
     def fetch_snapshot(
         self, token: object, request: FetchSnapshotRequest, asked: Any, voters: VoterSet, now_ms: int
-    ) -> Answer:
+    ) -> Response:
         """Return the answer to a FetchSnapshot."""
         snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
         if asked.position < 0:
-            return Answer(token, snapshot_response(self._known, snapshot, error=ErrorCode.POSITION_OUT_OF_RANGE))
+            return Response(token, snapshot_response(self._known, snapshot, error=ErrorCode.POSITION_OUT_OF_RANGE))
         if request.replica_id >= 0:
             self._progress_of(request.replica_id, asked.replica_directory_id, voters).fetched_ms = now_ms
         response = snapshot_response(self._known, snapshot, position=asked.position)
-        return Answer(token, response, SnapshotRead(snapshot, asked.position, max(0, request.max_bytes)))
+        return Response(token, response, SnapshotRead(snapshot, asked.position, max(0, request.max_bytes)))
 
-    def _progress_of(self, replica_id: int, directory_id: bytes, voters: VoterSet) -> Progress:
+    def _progress_of(self, replica_id: int, directory_id: bytes, voters: VoterSet) -> FollowerProgress:
         progress = self._progress.get(replica_id)
         if progress is None and replica_id not in voters:
             self._make_room(voters)
         if progress is None or progress.directory_id != directory_id:
-            progress = self._progress[replica_id] = Progress(directory_id)
+            progress = self._progress[replica_id] = FollowerProgress(directory_id)
         return progress
 
     def _make_room(self, voters: VoterSet) -> None:
@@ -181,8 +181,8 @@ class Leadership:
             self._known, high_watermark=log.high_watermark, log_start_offset=log.start_offset, instead=instead
         )
 
-    def _empty(self, held: HeldFetch) -> Answer:
-        return Answer(held.token, self._response())
+    def _empty(self, held: HeldFetch) -> Response:
+        return Response(held.token, self._response())
 
     def _take_held(self, which: Callable[[HeldFetch], bool]) -> list[HeldFetch]:
         taken = [held for held in self._held if which(held)]
@@ -190,18 +190,18 @@ class Leadership:
             self._held = [held for held in self._held if not which(held)]
         return taken
 
-    def appended(self, from_offset: int) -> list[Answer]:
+    def appended(self, from_offset: int) -> list[Response]:
         """Return answers to all held Fetches with the records from `from_offset` on, the previous end of the log."""
         held_at_end, self._held = self._held, []
-        return [Answer(held.token, self._response(), LogRead(from_offset, held.max_bytes)) for held in held_at_end]
+        return [Response(held.token, self._response(), LogRead(from_offset, held.max_bytes)) for held in held_at_end]
 
-    def committed(self) -> list[Answer]:
+    def committed(self) -> list[Response]:
         """Return answers to the held Fetches that do not know the high watermark."""
         return [
             self._empty(held) for held in self._take_held(lambda held: held.high_watermark < self._log.high_watermark)
         ]
 
-    def expired(self, now_ms: int) -> list[Answer]:
+    def expired(self, now_ms: int) -> list[Response]:
         """Return answers to the held Fetches whose wait time has passed."""
         return [self._empty(held) for held in self._take_held(lambda held: held.due_ms <= now_ms)]
 
@@ -220,14 +220,14 @@ class Leadership:
         progress = self._progress.get(voter_id)
         return -1 if progress is None else progress.end_offset
 
-    def voters(self, voters: VoterSet, now_ms: int) -> tuple[Replica, ...]:
+    def voters(self, voters: VoterSet, now_ms: int) -> tuple[ReplicaProgress, ...]:
         """Return the replication state of the voters."""
         return tuple(
             self._own(voters) if voter_id == self._known.leader_id else self._replica(voter_id, now_ms)
             for voter_id in voters.by_id
         )
 
-    def observers(self, voters: VoterSet, now_ms: int) -> tuple[Replica, ...]:
+    def observers(self, voters: VoterSet, now_ms: int) -> tuple[ReplicaProgress, ...]:
         """Return the replication state of the observers; drop those that have not fetched for 5 min."""
         expired = [
             node_id
@@ -238,14 +238,14 @@ class Leadership:
             del self._progress[node_id]
         return tuple(self._replica(node_id, now_ms) for node_id in sorted(self._progress) if node_id not in voters)
 
-    def _own(self, voters: VoterSet) -> Replica:
+    def _own(self, voters: VoterSet) -> ReplicaProgress:
         node_id = self._known.leader_id
-        return Replica(node_id, voters.by_id[node_id].directory_id, self._log.end_offset, 0, 0)
+        return ReplicaProgress(node_id, voters.by_id[node_id].directory_id, self._log.end_offset, 0, 0)
 
-    def _replica(self, node_id: int, now_ms: int) -> Replica:
-        progress = self._progress.get(node_id) or Progress(bytes(16))
+    def _replica(self, node_id: int, now_ms: int) -> ReplicaProgress:
+        progress = self._progress.get(node_id) or FollowerProgress(bytes(16))
         fetched_ms, caught_up_ms = progress.fetched_ms, progress.caught_up_ms
-        return Replica(
+        return ReplicaProgress(
             node_id,
             progress.directory_id,
             progress.end_offset,

@@ -42,7 +42,7 @@ class SnapshotId(NamedTuple):
         return f"{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
 
-class EpochEnd(NamedTuple):
+class RaftEpochEnd(NamedTuple):
     """An epoch and the offset after its last record."""
 
     epoch: int
@@ -88,22 +88,22 @@ class RaftLog:
         return self._epochs[-1]
 
     @property
-    def end(self) -> EpochEnd:
+    def end(self) -> RaftEpochEnd:
         """Return the last epoch and the end offset."""
-        return EpochEnd(self.end_epoch, self.end_offset)
+        return RaftEpochEnd(self.end_epoch, self.end_offset)
 
-    def may_be_led_by(self, end: EpochEnd) -> bool:
+    def may_be_led_by(self, end: RaftEpochEnd) -> bool:
         """Return whether a log with that end is at least as up to date as this one (Raft section 5.4.1)."""
         return end >= self.end
 
-    def end_of(self, epoch: int) -> EpochEnd | None:
+    def end_of(self, epoch: int) -> RaftEpochEnd | None:
         """Return the largest epoch up to `epoch` and its end offset; None if it lies before the start of the log."""
         at = bisect_right(self._epochs, epoch)
         if not at:
             return None
-        return EpochEnd(self._epochs[at - 1], self._starts[at] if at < len(self._starts) else self.end_offset)
+        return RaftEpochEnd(self._epochs[at - 1], self._starts[at] if at < len(self._starts) else self.end_offset)
 
-    def compare(self, end_offset: int, end_epoch: int) -> EpochEnd | SnapshotId | None:
+    def compare(self, end_offset: int, end_epoch: int) -> RaftEpochEnd | SnapshotId | None:
         """Return None if a log with that end is a prefix of this one; else the diverging epoch or the snapshot to send.
 
         A diverging epoch is where its owner continues the search for the common prefix; a snapshot is what it restarts
@@ -116,7 +116,7 @@ class RaftLog:
             return None
         end = self.end_of(end_epoch)
         if end is None:
-            return snapshot or EpochEnd(self._epochs[0], self._starts[0])
+            return snapshot or RaftEpochEnd(self._epochs[0], self._starts[0])
         return None if end.epoch == end_epoch and end_offset <= end.end_offset else end
 
     def append(self, epoch: int, next_offset: int) -> None:
@@ -126,7 +126,7 @@ class RaftLog:
         self._begin_epoch(epoch, self.end_offset)
         self.end_offset = next_offset
 
-    def truncate(self, leaders: EpochEnd) -> int:
+    def truncate(self, leaders: RaftEpochEnd) -> int:
         """Truncate to the common prefix with the leader's `leaders`, an epoch and its end offset; return the new end.
 
         InvariantError if that would remove committed records.

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 RaftRequest: TypeAlias = (
     "VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | FetchRequest | FetchSnapshotRequest"
 )
-NOBODY = -1
+NO_NODE = -1
 
 
 class Role(Enum):
@@ -102,8 +102,8 @@ class QuorumState(NamedTuple):
     """The durable election state of a voter: its epoch, and the leader or its vote in it (Kafka: `ElectionState`)."""
 
     epoch: int = 0
-    leader_id: int = NOBODY
-    voted_id: int = NOBODY
+    leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
     voted_directory_id: bytes = NO_DIRECTORY
 
 
@@ -111,7 +111,7 @@ class Tick(NamedTuple):
     """Time has passed."""
 
 
-class Asked(NamedTuple):
+class RequestReceived(NamedTuple):
     """A request of another node: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch or FetchSnapshot."""
 
     token: object
@@ -119,17 +119,17 @@ class Asked(NamedTuple):
     request: RaftRequest
 
 
-class Request(NamedTuple):
+class OutboundRequest(NamedTuple):
     """A request to another node; compared by identity."""
 
     to: int
     message: Message
 
 
-class Answered(NamedTuple):
+class ResponseReceived(NamedTuple):
     """The end of a Request: a response, or None."""
 
-    request: Request
+    request: OutboundRequest
     response: Message | None
 
 
@@ -139,7 +139,7 @@ class Disconnected(NamedTuple):
     node_id: int
 
 
-Event: TypeAlias = Tick | Asked | Answered | Disconnected
+Event: TypeAlias = Tick | RequestReceived | ResponseReceived | Disconnected
 
 
 class LogRead(NamedTuple):
@@ -164,7 +164,7 @@ class SnapshotRead(NamedTuple):
     max_bytes: int
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """The response to the request with that token; the driver fills in `read` first."""
 
     token: object
@@ -180,7 +180,7 @@ class SnapshotPart(NamedTuple):
     data: Buffer
 
 
-class Received(NamedTuple):
+class ReceivedBatches(NamedTuple):
     """Whole, checked and consecutive batches that start at the end of the log."""
 
     base_offset: int
@@ -199,14 +199,14 @@ class Ready(NamedTuple):
     truncate_to: int | None = None
     snapshot_parts: tuple[SnapshotPart, ...] = ()
     begin_behind: SnapshotId | None = None
-    received: Received | None = None
-    requests: tuple[Request, ...] = ()
-    answers: tuple[Answer, ...] = ()
+    received: ReceivedBatches | None = None
+    requests: tuple[OutboundRequest, ...] = ()
+    answers: tuple[Response, ...] = ()
     warnings: tuple[str, ...] = ()
     """Problems that the node cannot solve, to be logged for the operator."""
 
 
-class Replica(NamedTuple):
+class ReplicaProgress(NamedTuple):
     """How far a node has replicated the leader's log; ages in ms, None if unknown."""
 
     node_id: int
@@ -218,11 +218,11 @@ class Replica(NamedTuple):
     """Since it last had all of the leader's log."""
 
 
-class Quorum(NamedTuple):
+class QuorumInfo(NamedTuple):
     """The leader's view of its quorum; the leader is one of the voters."""
 
     leader_id: int
     epoch: int
     high_watermark: int
-    voters: tuple[Replica, ...]
-    observers: tuple[Replica, ...] = ()
+    voters: tuple[ReplicaProgress, ...]
+    observers: tuple[ReplicaProgress, ...] = ()

@@ -40,27 +40,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from controller.raft.follower import Download, Fetching, scan
-from controller.raft.log import Entry, EpochEnd, RaftLog, SnapshotId
+from controller.raft.follower import FollowerState, SnapshotDownload, scan
+from controller.raft.log import Entry, RaftEpochEnd, RaftLog, SnapshotId
 from controller.raft.messages import (
-    NOBODY,
-    Answered,
-    Asked,
+    NO_NODE,
     Disconnected,
     Event,
-    Quorum,
+    OutboundRequest,
+    QuorumInfo,
     QuorumState,
     Ready,
-    Received,
-    Request,
+    ReceivedBatches,
+    RequestReceived,
+    ResponseReceived,
     Role,
     Timing,
 )
-from controller.raft.request_handling import Answering
+from controller.raft.request_handling import RequestHandling
 from controller.raft.voters import NO_DIRECTORY, VoterSet
 from controller.raft.wire import (
-    Self,
-    Told,
+    ReplicaKey,
+    ResponseHeader,
     told_by,
 )
 from protocol.errors import ErrorCode, InvariantError, KafkaError
@@ -73,10 +73,10 @@ from protocol.schema import Message
 if TYPE_CHECKING:
     from random import Random
 
-__all__ = ["NOBODY", "Entry", "Quorum", "QuorumState", "RaftNode", "Ready", "Role"]
+__all__ = ["NO_NODE", "Entry", "QuorumInfo", "QuorumState", "RaftNode", "Ready", "Role"]
 
 
-class RaftNode(Answering):
+class RaftNode(RequestHandling):
     """One node of the quorum: a voter or an observer."""
 
     def __init__(
@@ -116,7 +116,7 @@ class RaftNode(Answering):
         )
         own = voters.by_id.get(node_id)
         super().__init__(
-            Self(node_id, own.directory_id if own is not None else directory_id, cluster_id),
+            ReplicaKey(node_id, own.directory_id if own is not None else directory_id, cluster_id),
             voters,
             quorum_state,
             log,
@@ -153,13 +153,13 @@ class RaftNode(Answering):
         """Return the high watermark that this node knows."""
         return self._log.high_watermark
 
-    def quorum(self, now_ms: int | None = None) -> Quorum:
+    def quorum(self, now_ms: int | None = None) -> QuorumInfo:
         """Return the state of the quorum; KafkaError NOT_LEADER_OR_FOLLOWER if this node does not lead."""
         leadership = self._leadership
         if leadership is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"node {self.node_id} does not lead the quorum")
         now_ms = self._now_ms if now_ms is None else now_ms
-        return Quorum(
+        return QuorumInfo(
             self.node_id,
             self.epoch,
             self.high_watermark,
@@ -235,15 +235,15 @@ class RaftNode(Answering):
     def step(self, event: Event, now_ms: int) -> None:
         """Process an event; InvariantError if a correct quorum cannot produce it."""
         self._now_ms = now_ms
-        if isinstance(event, Asked):
+        if isinstance(event, RequestReceived):
             self._asked(event.token, event.request)
-        elif isinstance(event, Answered):
+        elif isinstance(event, ResponseReceived):
             self._answered(event.request, event.response)
         elif isinstance(event, Disconnected) and event.node_id == self.leader_id:
             self._suspect()
         self._pass_time()
 
-    def _answered(self, request: Request, response: Message | None) -> None:
+    def _answered(self, request: OutboundRequest, response: Message | None) -> None:
         told = None if response is None else told_by(response)
         if told is not None and told.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._strangers.add(request.to)
@@ -265,7 +265,7 @@ class RaftNode(Answering):
         else:
             self._learn(told)
 
-    def _learn(self, told: Told | None) -> None:
+    def _learn(self, told: ResponseHeader | None) -> None:
         """Follow the leader that a response reports for this or a later epoch; epoch 0 has no leader."""
         if told is None or not told.epoch:
             return
@@ -276,13 +276,13 @@ class RaftNode(Answering):
                 self._follow(told.epoch, told.leader_id)
             else:
                 self._unattach(QuorumState(told.epoch), self._election_ms())
-        elif told.epoch == self.epoch and follows and (known == NOBODY or self._lost_leader(told.leader_id)):
+        elif told.epoch == self.epoch and follows and (known == NO_NODE or self._lost_leader(told.leader_id)):
             self._follow(told.epoch, told.leader_id)
 
     def _lost_leader(self, leader_id: int) -> bool:
         return self.role is Role.UNATTACHED and self.quorum_state.leader_id == leader_id
 
-    def _answered_vote(self, request: Request, told: Told | None) -> None:
+    def _answered_vote(self, request: OutboundRequest, told: ResponseHeader | None) -> None:
         ballot = self._ballot
         counts = ballot is not None and ballot.calls.ended(request)
         self._learn(told)
@@ -301,7 +301,7 @@ class RaftNode(Answering):
             self._ballot.granted.add(voter_id)
             self._count_votes()
 
-    def _answered_begin(self, request: Request, told: Told | None) -> None:
+    def _answered_begin(self, request: OutboundRequest, told: ResponseHeader | None) -> None:
         leadership = self._leadership
         counts = leadership is not None and leadership.begin_calls.ended(request)
         self._learn(told)
@@ -310,14 +310,14 @@ class RaftNode(Answering):
             wait_ms = self.timing.fetch_timeout_ms // (8 if told is None else 2)
             leadership.begin_calls.again(request.to, self._now_ms + wait_ms)
 
-    def _answered_read(self, request: Request, told: Told | None) -> None:
+    def _answered_read(self, request: OutboundRequest, told: ResponseHeader | None) -> None:
         fetching = self._fetching
         retry_ms = self._now_ms + self.timing.retry_backoff_ms
         counts = fetching is not None and fetching.ended(request, retry_ms)
         self._learn(told)
         if fetching is None or not counts or self._fetching is not fetching:
             return
-        if told is None or told.error or fetching.leader_id == NOBODY:
+        if told is None or told.error or fetching.leader_id == NO_NODE:
             fetching.download = None
             if self.role is Role.OBSERVER:
                 self._suspect()
@@ -329,7 +329,7 @@ class RaftNode(Answering):
             if proceeds:
                 fetching.again(self._now_ms)
 
-    def _read(self, fetching: Fetching, request: Request, answered: Any) -> bool:
+    def _read(self, fetching: FollowerState, request: OutboundRequest, answered: Any) -> bool:
         """Process a successful response; return False if the next request is to wait for the backoff."""
         if isinstance(request.message, FetchSnapshotRequest):
             return self._read_snapshot(fetching, answered)
@@ -342,10 +342,10 @@ class RaftNode(Answering):
                     self._log,
                 )
                 return False
-            fetching.download = Download(snapshot, 0)
+            fetching.download = SnapshotDownload(snapshot, 0)
             return True
         if answered.diverging_epoch.end_offset >= 0:
-            parts_at = EpochEnd(answered.diverging_epoch.epoch, answered.diverging_epoch.end_offset)
+            parts_at = RaftEpochEnd(answered.diverging_epoch.epoch, answered.diverging_epoch.end_offset)
             self._outbox.truncate_to = self._log.truncate(parts_at)
             return True
         return self._read_batches(answered)
@@ -357,14 +357,14 @@ class RaftNode(Answering):
             self._log.append(epoch, next_offset)
         if scanned.batches:
             batches = data[: scanned.size_bytes]
-            self._outbox.received = Received(base_offset, self._log.end_offset, self.epoch, batches)
+            self._outbox.received = ReceivedBatches(base_offset, self._log.end_offset, self.epoch, batches)
         if scanned.problem:
             self._warn("Batches from the quorum's leader %s refused: %s", self.leader_id, scanned.problem)
             return False
         self._log.commit(answered.high_watermark)
         return True
 
-    def _read_snapshot(self, fetching: Fetching, answered: Any) -> bool:
+    def _read_snapshot(self, fetching: FollowerState, answered: Any) -> bool:
         part = fetching.received(answered.position, answered.unaligned_records or b"", answered.size)
         if part is None:
             fetching.download = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.raft.log import Entry
-from controller.raft.messages import Answer, QuorumState, Ready, Received, Request, SnapshotPart
+from controller.raft.messages import OutboundRequest, QuorumState, Ready, ReceivedBatches, Response, SnapshotPart
 
 if TYPE_CHECKING:
     from controller.raft.log import SnapshotId
 
 
-class Outbox:
+class PendingReady:
     """The Ready under construction."""
 
     def __init__(self, high_watermark: int) -> None:
@@ -26,9 +26,9 @@ class Outbox:
         self.snapshot_parts: list[SnapshotPart] = []
         self.begin_behind: SnapshotId | None = None
         self.entries: list[Entry] = []
-        self.received: Received | None = None
-        self.requests: list[Request] = []
-        self.answers: list[Answer] = []
+        self.received: ReceivedBatches | None = None
+        self.requests: list[OutboundRequest] = []
+        self.answers: list[Response] = []
         self.warnings: list[str] = []
 
     def take(self, high_watermark: int) -> Ready | None:

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 from controller.raft.election import may_vote, would_vote
-from controller.raft.log import EpochEnd
-from controller.raft.messages import NOBODY, Answer, QuorumState, RaftRequest
+from controller.raft.log import RaftEpochEnd
+from controller.raft.messages import NO_NODE, QuorumState, RaftRequest, Response
 from controller.raft.roles import Member
 from controller.raft.voters import NO_DIRECTORY
 from controller.raft.wire import asked_partition, error_response, refusal, vote_response
@@ -30,7 +30,7 @@ from protocol.messages.vote import VoteRequest
 from protocol.schema import Message
 
 
-class Answering(Member):
+class RequestHandling(Member):
     """A node that answers the others' requests."""
 
     def _asked(self, token: object, request: RaftRequest) -> None:
@@ -50,7 +50,7 @@ class Answering(Member):
             response = self._told_of_leader(request, asked)
         else:
             response = self._told_of_end(request, asked)
-        self._outbox.answers.append(Answer(token, response))
+        self._outbox.answers.append(Response(token, response))
 
     def _asked_to_vote(self, request: VoteRequest, asked: Any) -> Message:
         candidate_id, epoch = asked.replica_id, asked.replica_epoch
@@ -64,7 +64,7 @@ class Answering(Member):
             return error_response(request, error, self._known())
         if epoch > self.epoch:
             self._unattach(QuorumState(epoch), self._election_ms())
-        may = self.is_voter and self._log.may_be_led_by(EpochEnd(asked.last_offset_epoch, asked.last_offset))
+        may = self.is_voter and self._log.may_be_led_by(RaftEpochEnd(asked.last_offset_epoch, asked.last_offset))
         if asked.pre_vote:
             heard = self._fetching is not None and self._fetching.heard
             granted = may and would_vote(self.role, self.quorum_state, candidate_id, leader_heard=heard)
@@ -111,7 +111,7 @@ class Answering(Member):
             error = ErrorCode.INVALID_REQUEST
         if error or self._leadership is None:
             error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._outbox.answers.append(Answer(token, error_response(request, error, self._known())))
+            self._outbox.answers.append(Response(token, error_response(request, error, self._known())))
         elif isinstance(request, FetchRequest):
             self._outbox.answers += self._leadership.fetch(token, request, asked, self.voters, self._now_ms)
             self._commit()
@@ -122,7 +122,7 @@ class Answering(Member):
     def _not_for_us(self, request: VoteRequest | BeginQuorumEpochRequest, asked: Any) -> ErrorCode | None:
         own = self._me.directory_id
         another_directory = NO_DIRECTORY not in (own, asked.voter_directory_id) and asked.voter_directory_id != own
-        if request.voter_id not in (NOBODY, self.node_id) or another_directory:
+        if request.voter_id not in (NO_NODE, self.node_id) or another_directory:
             return ErrorCode.INVALID_VOTER_KEY
         return None
 
@@ -138,7 +138,7 @@ class Answering(Member):
         if epoch < self.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if leader_id == self.node_id or (
-            epoch == self.epoch and self.quorum_state.leader_id not in (NOBODY, leader_id)
+            epoch == self.epoch and self.quorum_state.leader_id not in (NO_NODE, leader_id)
         ):
             known = self.quorum_state
             self._warn("Node %s claims to be the leader of epoch %s, which contradicts %s", leader_id, epoch, known)

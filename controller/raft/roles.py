@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from controller.raft.election import Ballot, backoff_ms
-from controller.raft.follower import Fetching
-from controller.raft.leader import Leadership
+from controller.raft.follower import FollowerState
+from controller.raft.leader import LeaderState
 from controller.raft.log import Entry, RaftLog
-from controller.raft.messages import NOBODY, Answer, QuorumState, RaftRequest, Request, Role, Timing
-from controller.raft.pending_ready import Outbox
+from controller.raft.messages import NO_NODE, OutboundRequest, QuorumState, RaftRequest, Response, Role, Timing
+from controller.raft.pending_ready import PendingReady
 from controller.raft.voters import Voter, VoterSet
 from controller.raft.wire import (
-    Known,
-    Self,
+    LeaderAndEpoch,
+    ReplicaKey,
     begin_request,
     end_request,
     fetch_request,
@@ -55,7 +55,7 @@ class Member:
 
     def __init__(
         self,
-        me: Self,
+        me: ReplicaKey,
         voters: VoterSet,
         quorum_state: QuorumState,
         log: RaftLog,
@@ -75,14 +75,14 @@ class Member:
         self._kraft_version = kraft_version
         self._voters_in_log = voters_in_log
         self._random = random
-        self._outbox = Outbox(log.high_watermark)
+        self._outbox = PendingReady(log.high_watermark)
         self._now_ms = now_ms
         self._stopping = False
         self._losses = 0
         self._warned: defaultdict[str, set[str]] = defaultdict(set)
         self._ballot: Ballot | None = None
-        self._leadership: Leadership | None = None
-        self._fetching: Fetching | None = None
+        self._leadership: LeaderState | None = None
+        self._fetching: FollowerState | None = None
         self._enter(Role.UNATTACHED, self._soon_ms())
         leader_id = quorum_state.leader_id
         if leader_id in voters and leader_id != me.node_id:
@@ -107,7 +107,7 @@ class Member:
         """Return the leader as this node knows it, or NOBODY."""
         if self.role is Role.LEADER:
             return self.node_id
-        return self._fetching.leader_id if self._fetching is not None else NOBODY
+        return self._fetching.leader_id if self._fetching is not None else NO_NODE
 
     @property
     def due_ms(self) -> int | None:
@@ -122,8 +122,8 @@ class Member:
             times += [leadership.due_ms(), leadership.begin_calls.due_ms, leadership.quorum_until_ms(self.voters)]
         return min((time for time in times if time is not None), default=None)
 
-    def _known(self) -> Known:
-        return Known(self.leader_id, self.epoch)
+    def _known(self) -> LeaderAndEpoch:
+        return LeaderAndEpoch(self.leader_id, self.epoch)
 
     def _jitter(self, longest_ms: int) -> int:
         return int(longest_ms * self._random.random()) if self._random is not None else 0
@@ -158,7 +158,7 @@ class Member:
             tokens = self._leadership.end()
             self._leadership = None
             refused = fetch_response(self._known(), error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._outbox.answers += [Answer(token, refused) for token in tokens]
+            self._outbox.answers += [Response(token, refused) for token in tokens]
 
     def _unattach(self, state: QuorumState, deadline_ms: int) -> None:
         """Enter UNATTACHED: no leader is known."""
@@ -166,18 +166,18 @@ class Member:
         self._set_state(state)
         self._fetching = self._discovery()
 
-    def _discovery(self) -> Fetching | None:
+    def _discovery(self) -> FollowerState | None:
         others = self.voters.by_id.keys() - {self.node_id}
-        return Fetching(NOBODY, self._now_ms) if others else None
+        return FollowerState(NO_NODE, self._now_ms) if others else None
 
     def _follow(self, epoch: int, leader_id: int) -> None:
         self._enter(Role.FOLLOWER if self.is_voter else Role.OBSERVER, self._now_ms + self.timing.fetch_timeout_ms)
         self._set_state(QuorumState(epoch, leader_id=leader_id))
-        self._fetching = Fetching(leader_id, self._now_ms)
+        self._fetching = FollowerState(leader_id, self._now_ms)
 
     def _heard_of_leader(self) -> None:
         """Restart the fetch timeout: the leader is live."""
-        if self._fetching is not None and self._fetching.leader_id != NOBODY:
+        if self._fetching is not None and self._fetching.leader_id != NO_NODE:
             self._fetching.heard = True
             self._losses = 0
             if self._deadline_ms is not None:
@@ -240,7 +240,7 @@ class Member:
         self._enter(Role.LEADER, None)
         self._losses = 0
         self._set_state(QuorumState(self.epoch, leader_id=self.node_id))
-        self._leadership = Leadership(self.node_id, self.voters, self.epoch, self._log, self.timing, self._now_ms)
+        self._leadership = LeaderState(self.node_id, self.voters, self.epoch, self._log, self.timing, self._now_ms)
         records: list[Message] = [self._leader_change(granted)]
         if self._kraft_version > 0 and not self._voters_in_log:
             records += [KRaftVersionRecord(version=0, kraft_version=self._kraft_version), self.voters.to_record()]
@@ -270,7 +270,7 @@ class Member:
         successors = [self.voters.by_id[voter_id] for voter_id in self._leadership.successors(self.voters)]
         self._enter(Role.RESIGNED, self._election_ms())
         for voter in successors:
-            self._outbox.requests.append(Request(voter.voter_id, end_request(self._me, self.epoch, successors)))
+            self._outbox.requests.append(OutboundRequest(voter.voter_id, end_request(self._me, self.epoch, successors)))
 
     def _pass_time(self) -> None:
         """Perform what is due at the current time."""
@@ -298,11 +298,11 @@ class Member:
             self._tell_voters(self._leadership)
         fetching = self._fetching
         if fetching is not None and fetching.due_ms is not None and fetching.due_ms <= now_ms:
-            to = fetching.leader_id if fetching.leader_id != NOBODY else self._any_other_voter()
+            to = fetching.leader_id if fetching.leader_id != NO_NODE else self._any_other_voter()
             fetching.sent(self._send(to, self._fetch_request(fetching)))
 
-    def _send(self, to: int, message: RaftRequest) -> Request:
-        request = Request(to, message)
+    def _send(self, to: int, message: RaftRequest) -> OutboundRequest:
+        request = OutboundRequest(to, message)
         self._outbox.requests.append(request)
         return request
 
@@ -310,7 +310,7 @@ class Member:
         pre_vote = self.role is Role.PROSPECTIVE
         return vote_request(self._me, voter, self.epoch, self._log.end, pre_vote=pre_vote)
 
-    def _fetch_request(self, fetching: Fetching) -> RaftRequest:
+    def _fetch_request(self, fetching: FollowerState) -> RaftRequest:
         download = fetching.download
         if download is not None:
             return snapshot_request(self._me, self.epoch, download.snapshot, download.position, self.timing)
@@ -320,7 +320,7 @@ class Member:
         others = [voter_id for voter_id in self.voters.by_id if voter_id != self.node_id]
         return others[self._jitter(len(others))]
 
-    def _tell_voters(self, leadership: Leadership) -> None:
+    def _tell_voters(self, leadership: LeaderState) -> None:
         """Send BeginQuorumEpoch to the voters that have not fetched for half a fetch timeout."""
         interval_ms = self.timing.fetch_timeout_ms // 2
         for voter_id in leadership.begin_calls.due(self._now_ms):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.raft.log import SnapshotId
-from controller.raft.messages import NOBODY
+from controller.raft.messages import NO_NODE
 from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
 from protocol.errors import ErrorCode, InvariantError
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
@@ -20,7 +20,7 @@ from protocol.messages.vote import VoteRequest, VoteResponse
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from controller.raft.log import EpochEnd
+    from controller.raft.log import RaftEpochEnd
     from controller.raft.messages import RaftRequest, Timing
     from controller.raft.voters import Voter
 
@@ -29,7 +29,7 @@ NO_EPOCH = -1
 _RAFT_RESPONSES = (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse, FetchResponse, FetchSnapshotResponse)
 
 
-class Self(NamedTuple):
+class ReplicaKey(NamedTuple):
     """The sending node: its id, its log directory, and its cluster id, None if unknown."""
 
     node_id: int
@@ -37,14 +37,14 @@ class Self(NamedTuple):
     cluster_id: str | None
 
 
-class Known(NamedTuple):
+class LeaderAndEpoch(NamedTuple):
     """The leader, or NOBODY, and the epoch that a node knows (Kafka: `LeaderAndEpoch`)."""
 
     leader_id: int
     epoch: int
 
 
-class Told(NamedTuple):
+class ResponseHeader(NamedTuple):
     """Error, leader and epoch of a response."""
 
     error: int
@@ -54,7 +54,7 @@ class Told(NamedTuple):
     """The rest of the response; None if the error is that of the whole request."""
 
 
-def vote_request(me: Self, to: Voter, epoch: int, end: EpochEnd, *, pre_vote: bool) -> VoteRequest:
+def vote_request(me: ReplicaKey, to: Voter, epoch: int, end: RaftEpochEnd, *, pre_vote: bool) -> VoteRequest:
     """Return the Vote request for `epoch`, or for a pre-vote in the current epoch."""
     partition = VoteRequest.Topic.Partition(
         partition_index=0,
@@ -71,7 +71,7 @@ def vote_request(me: Self, to: Voter, epoch: int, end: EpochEnd, *, pre_vote: bo
 
 
 def begin_request(
-    me: Self, to: Voter, epoch: int, endpoints: Sequence[tuple[str, str, int]]
+    me: ReplicaKey, to: Voter, epoch: int, endpoints: Sequence[tuple[str, str, int]]
 ) -> BeginQuorumEpochRequest:
     """Return the BeginQuorumEpoch request that announces this node as the leader."""
     partition = BeginQuorumEpochRequest.Topic.Partition(
@@ -87,7 +87,7 @@ def begin_request(
     )
 
 
-def end_request(me: Self, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
+def end_request(me: ReplicaKey, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
     """Return the EndQuorumEpoch request of a leader that resigns, with the preferred successors, best first."""
     asked = EndQuorumEpochRequest.Topic.Partition
     partition = asked(
@@ -104,7 +104,7 @@ def end_request(me: Self, epoch: int, successors: Sequence[Voter]) -> EndQuorumE
     return EndQuorumEpochRequest(cluster_id=me.cluster_id, topics=[topic])
 
 
-def fetch_request(me: Self, epoch: int, end: EpochEnd, high_watermark: int, timing: Timing) -> FetchRequest:
+def fetch_request(me: ReplicaKey, epoch: int, end: RaftEpochEnd, high_watermark: int, timing: Timing) -> FetchRequest:
     """Return the Fetch request for what follows the end of this node's log."""
     partition = FetchRequest.Topic.Partition(
         partition=0,
@@ -127,7 +127,9 @@ def fetch_request(me: Self, epoch: int, end: EpochEnd, high_watermark: int, timi
     )
 
 
-def snapshot_request(me: Self, epoch: int, snapshot: SnapshotId, position: int, timing: Timing) -> FetchSnapshotRequest:
+def snapshot_request(
+    me: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int, timing: Timing
+) -> FetchSnapshotRequest:
     """Return the FetchSnapshot request for the bytes from `position` on."""
     asked = FetchSnapshotRequest.Topic.Partition
     partition = asked(
@@ -172,7 +174,7 @@ def refusal(request: RaftRequest, error: ErrorCode) -> Message:
     return EndQuorumEpochResponse(error_code=error, topics=[])
 
 
-def error_response(request: RaftRequest, error: ErrorCode, known: Known) -> Message:
+def error_response(request: RaftRequest, error: ErrorCode, known: LeaderAndEpoch) -> Message:
     """Return the response with an error of the partition; NONE for a successful BeginQuorumEpoch or EndQuorumEpoch."""
     if isinstance(request, FetchRequest):
         return fetch_response(known, error=error)
@@ -189,7 +191,7 @@ def error_response(request: RaftRequest, error: ErrorCode, known: Known) -> Mess
     return told
 
 
-def vote_response(known: Known, *, granted: bool, error: ErrorCode = ErrorCode.NONE) -> VoteResponse:
+def vote_response(known: LeaderAndEpoch, *, granted: bool, error: ErrorCode = ErrorCode.NONE) -> VoteResponse:
     """Return the response to a Vote."""
     partition = VoteResponse.Topic.Partition(
         partition_index=0,
@@ -202,12 +204,12 @@ def vote_response(known: Known, *, granted: bool, error: ErrorCode = ErrorCode.N
 
 
 def fetch_response(
-    known: Known,
+    known: LeaderAndEpoch,
     *,
     error: ErrorCode = ErrorCode.NONE,
     high_watermark: int = -1,
     log_start_offset: int = -1,
-    instead: EpochEnd | SnapshotId | None = None,
+    instead: RaftEpochEnd | SnapshotId | None = None,
 ) -> FetchResponse:
     """Return the response to a Fetch, still without records; `instead` is the diverging epoch or the snapshot."""
     answered = FetchResponse.Topic.Partition
@@ -230,7 +232,7 @@ def fetch_response(
 
 
 def snapshot_response(
-    known: Known, snapshot: SnapshotId, *, position: int = 0, error: ErrorCode = ErrorCode.NONE
+    known: LeaderAndEpoch, snapshot: SnapshotId, *, position: int = 0, error: ErrorCode = ErrorCode.NONE
 ) -> FetchSnapshotResponse:
     """Return the response to a FetchSnapshot, still without bytes and size."""
     answered = FetchSnapshotResponse.Topic.Partition
@@ -246,15 +248,15 @@ def snapshot_response(
     return FetchSnapshotResponse(topics=[FetchSnapshotResponse.Topic(name=CLUSTER_METADATA, partitions=[partition])])
 
 
-def told_by(response: Message) -> Told:
+def told_by(response: Message) -> ResponseHeader:
     """Return error, leader and epoch of a response; InvariantError if it is no response of Raft."""
     if not isinstance(response, _RAFT_RESPONSES):
         raise InvariantError(f"{type(response).__name__} is not a Raft response")
     topics: Any = response.responses if isinstance(response, FetchResponse) else response.topics
     if response.error_code or len(topics) != 1 or len(topics[0].partitions) != 1:
-        return Told(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR, NOBODY, NO_EPOCH, None)
+        return ResponseHeader(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR, NO_NODE, NO_EPOCH, None)
     partition = topics[0].partitions[0]
     if isinstance(response, FetchResponse | FetchSnapshotResponse):
         leader = partition.current_leader
-        return Told(partition.error_code, leader.leader_id, leader.leader_epoch, partition)
-    return Told(partition.error_code, partition.leader_id, partition.leader_epoch, partition)
+        return ResponseHeader(partition.error_code, leader.leader_id, leader.leader_epoch, partition)
+    return ResponseHeader(partition.error_code, partition.leader_id, partition.leader_epoch, partition)

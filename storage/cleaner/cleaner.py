@@ -20,10 +20,10 @@ from protocol.record_index import record_spans
 from storage.checkpoint import CheckpointError
 from storage.cleaner.batch_cleaner import RECORDS_A_STEP, BatchCleaner, LastBatch, unpacked
 from storage.cleaner.batch_reader import BatchReader
-from storage.cleaner.log_to_clean import Filth
+from storage.cleaner.log_to_clean import LogToClean
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.segment_groups import group_segments
-from storage.cleaner.segment_swap import Swap
+from storage.cleaner.segment_swap import SegmentSwap
 from storage.cleaner.transactions import Transactions, find_aborted
 from storage.disk import Disk
 from storage.log.flush import Flush
@@ -37,7 +37,7 @@ from storage.steps import Search, Step
 _LEAST_WORK_BYTES = 4096
 
 
-class Compaction:
+class CleanerPass:
     """A pass over `log` up to the first uncleanable offset in `filth`."""
 
     __slots__ = (
@@ -51,7 +51,7 @@ class Compaction:
         disk: Disk,
         directory: LogDirectory,
         log: Log,
-        filth: Filth,
+        filth: LogToClean,
         *,
         now_ms: Callable[[], int],
         memory_bytes: int,
@@ -66,7 +66,7 @@ class Compaction:
         self._chunk_bytes = chunk_bytes
         self._config = log.config
         self._flush: Flush | None = None
-        self._swap: Swap | None = None
+        self._swap: SegmentSwap | None = None
         self._answer: object = None
         self._error: Exception | None = None
         self.log = log
@@ -251,7 +251,7 @@ class Compaction:
         offsets.latest_offset = last_offset
 
     def _rewrite(self, group: list[Segment], cleaner: BatchCleaner, transactions: Transactions) -> Search[None]:
-        swap = self._swap = Swap(self._disk, self._directory, self.log, group, self._now_ms())
+        swap = self._swap = SegmentSwap(self._disk, self._directory, self.log, group, self._now_ms())
         for segment in group:
             reader = BatchReader(segment, 0, self._chunk_bytes)  # opened in turn: a group may have thousands of files
             while (chunk := (yield from reader.chunk())) is not None:

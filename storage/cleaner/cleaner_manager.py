@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.cleaner.cleaner import Compaction
-from storage.cleaner.log_to_clean import Filth, find_filth
+from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.log_to_clean import LogToClean, find_filth
 from storage.disk import Disk
 from storage.log.log import Log
 from storage.log_directory import CLEANED_TO
@@ -22,7 +22,7 @@ from storage.log_manager import LogManager
 _LOGS_A_STEP = 16
 
 
-class CompactorConfig(NamedTuple):
+class CleanerConfig(NamedTuple):
     """The settings `log.cleaner.dedupe.buffer.size`, `.io.buffer.load.factor` and `.io.buffer.size`."""
 
     memory_bytes: int = 128 * 1024 * 1024
@@ -30,7 +30,7 @@ class CompactorConfig(NamedTuple):
     buffer_bytes: int = 512 * 1024
 
 
-class Compactor:
+class CleanerManager:
     """The cleaner of all logs in `logs`; it cleans one log at a time."""
 
     def __init__(self, disk: Disk, logs: LogManager, *, now_ms: Callable[[], int]) -> None:
@@ -41,9 +41,9 @@ class Compactor:
         """Logs that are not cleaned until the next start, with the reason."""
         self.max_dirty_percent = 0
 
-    def next(self, config: CompactorConfig) -> Iterator[Compaction | None]:
+    def next(self, config: CleanerConfig) -> Iterator[CleanerPass | None]:
         """Search for the dirtiest log that is due, 16 logs a step; at the end yield its pass, if there is one."""
-        worst: tuple[float, Log, Filth] | None = None
+        worst: tuple[float, Log, LogToClean] | None = None
         max_ratio = 0.0
         self.uncleanable = {log: why for log, why in self.uncleanable.items() if self._is_here(log)}
         for number, log in enumerate(self._logs, 1):
@@ -63,7 +63,7 @@ class Compactor:
         self.max_dirty_percent = int(100 * max_ratio)
         if worst is not None and self._is_free(worst[1]):
             _, log, filth = worst
-            yield Compaction(
+            yield CleanerPass(
                 self._disk,
                 self._logs.directory_of(log),
                 log,
@@ -74,7 +74,7 @@ class Compactor:
                 chunk_bytes=config.buffer_bytes // 2,
             )
 
-    def finished(self, compaction: Compaction) -> None:
+    def finished(self, compaction: CleanerPass) -> None:
         """Write the cleaner checkpoints after a pass that completed."""
         if compaction.cleaned_to is not None:
             self._logs.checkpoint(CLEANED_TO)

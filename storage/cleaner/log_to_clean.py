@@ -18,7 +18,7 @@ from storage.log.log import Log
 from storage.log.segment import Segment
 
 
-class Filth(NamedTuple):
+class LogToClean(NamedTuple):
     """Cleanable range of one log, as offsets and sizes in bytes; `overdue`: past `max.compaction.lag.ms`."""
 
     first_dirty_offset: int
@@ -37,7 +37,7 @@ class Filth(NamedTuple):
         return self.dirty_bytes > 0 and (self.overdue or self.ratio > min_ratio)
 
 
-def find_filth(log: Log, now_ms: int) -> Filth:
+def find_filth(log: Log, now_ms: int) -> LogToClean:
     """Return the cleanable range of `log` at wall-clock time `now_ms`, from its cleaner checkpoint `cleaned_to` on."""
     segments, config = log.segments, log.config
     first_dirty = log.log_start_offset
@@ -60,7 +60,7 @@ def find_filth(log: Log, now_ms: int) -> Filth:
         dirty += segment.size_bytes - position
         if config.max_compaction_lag_ms != FOREVER:
             overdue = overdue or 0 <= segment.first_timestamp < now_ms - config.max_compaction_lag_ms
-    return Filth(first_dirty, first_uncleanable, clean, dirty, overdue)
+    return LogToClean(first_dirty, first_uncleanable, clean, dirty, overdue)
 
 
 def _first_uncleanable(log: Log, segments: Sequence[Segment], first_dirty: int, now_ms: int) -> int:

@@ -28,7 +28,7 @@ from storage.log_directory import LogDirectory
 from storage.steps import Search
 
 
-class Swap:
+class SegmentSwap:
     """The replacement of the segments `old` of `log` by one."""
 
     __slots__ = ("_disk", "_home", "_log", "_made", "_old", "_replaced", "_replacing", "interrupted")

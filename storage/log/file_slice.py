@@ -32,7 +32,7 @@ class FileSlice:
         return self.file.send_nowait(socket, size, self.position + offset)
 
 
-class LogRead(NamedTuple):
+class FetchDataInfo(NamedTuple):
     """The complete batches that a read found: none, or one slice of one segment."""
 
     slices: list[FileSlice]

@@ -12,7 +12,7 @@ from storage.log.flush import Flush
 from storage.log_directory import DELETED, LogDirectory
 
 
-class Flushes:
+class FlushQueue:
     """The flushes of one log; `begun_ms` is when the last one began, or when the log was opened."""
 
     __slots__ = ("_disk", "_is_new", "_names_unsynced", "_under_way", "begun_ms")

@@ -13,7 +13,7 @@ from storage.log.corruption_checks import LogRefused, refuse_newer
 from storage.log.files import EPOCHS_FILE, METADATA_FILE, LogFiles
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log import Log
-from storage.log.parts import LogParts
+from storage.log.parts import LoadedLog
 from storage.log.producer_recovery import recover_producers
 from storage.log.producer_state import ProducerState
 from storage.log.recovery import RecoveryReport, recover_segments
@@ -85,7 +85,7 @@ def _open_parts(
     contiguous_from: int | None,
     index_interval_bytes: int,
     now_ms: int,
-) -> LogParts:
+) -> LoadedLog:
     try:
         names = disk.list_dir(path)
     except FileNotFoundError:
@@ -131,7 +131,7 @@ def _open_parts(
     for segment in found.segments:
         segment.close_file()  # most logs are idle after a start
     topic_id = files.read_topic_id(clean) or ZERO_UUID
-    return LogParts(
+    return LoadedLog(
         files,
         Segments(disk, path, found.segments),
         producers,
@@ -152,11 +152,11 @@ def _open_parts(
     )
 
 
-def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LogParts:
+def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LoadedLog:
     """Create the files of a new log in a directory that was just created."""
     segment = Segment.create(disk, path, start_offset, now_ms)
     segment.close_file()
-    return LogParts(
+    return LoadedLog(
         LogFiles(disk, path),
         Segments(disk, path, [segment]),
         ProducerState(start_offset),

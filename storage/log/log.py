@@ -28,13 +28,13 @@ from protocol.record_batch import (
 )
 from storage.disk import Disk
 from storage.log.config import LOG_APPEND_TIME, LogConfig
-from storage.log.file_slice import FileSlice, LogRead
+from storage.log.file_slice import FetchDataInfo, FileSlice
 from storage.log.files import LogFiles
 from storage.log.flush import Flush, sync_cut
-from storage.log.flush_queue import Flushes
+from storage.log.flush_queue import FlushQueue
 from storage.log.leader_epochs import EpochEnd
 from storage.log.log_validator import AppendInfo, admit, append_info, take_batches
-from storage.log.parts import LogParts
+from storage.log.parts import LoadedLog
 from storage.log.producer_recovery import recover_producers
 from storage.log.producer_state import CompletedTxn, ProducerState
 from storage.log.record_search import TimestampOffset
@@ -44,7 +44,7 @@ from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import LogDirectory, no_directory
 from storage.steps import Search, T, while_same
 
-__all__ = ["AppendInfo", "FileSlice", "Log", "LogConfig", "LogRead", "TimestampOffset"]
+__all__ = ["AppendInfo", "FetchDataInfo", "FileSlice", "Log", "LogConfig", "TimestampOffset"]
 
 
 class Log:
@@ -64,13 +64,13 @@ class Log:
         topic: str,
         partition: int,
         config: LogConfig,
-        parts: LogParts,
+        parts: LoadedLog,
         now_ms: int,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._files = parts.files
-        self._flushes = Flushes(disk, now_ms, is_new=parts.is_new)
+        self._flushes = FlushQueue(disk, now_ms, is_new=parts.is_new)
         self._segments = parts.segments
         self.cleaned_to: int | None = None
         """The offset below which the log is compacted; None if it never was."""
@@ -252,7 +252,7 @@ class Log:
 
     # Reading
 
-    def read(self, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> LogRead:
+    def read(self, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> FetchDataInfo:
         """Return complete batches, from the one that holds `offset`, all ending below `limit_offset`.
 
         At most `max_bytes`, but with `min_one` always the first batch. The bytes are read when they are sent. Raise
@@ -266,12 +266,14 @@ class Log:
         if self._directory.failure is not None:
             raise self._directory.offline()
         if offset >= limit_offset or offset == self.log_end_offset:
-            return LogRead([], 0)
+            return FetchDataInfo([], 0)
         try:
             found = self._segments.read(offset, max_bytes, limit_offset, min_one)
         except OSError as error:
             raise self._directory.fail(error) from error
-        return LogRead([found], found.size_bytes) if found is not None and found.size_bytes else LogRead([], 0)
+        return (
+            FetchDataInfo([found], found.size_bytes) if found is not None and found.size_bytes else FetchDataInfo([], 0)
+        )
 
     def aborted_transactions(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions that overlap `part`, which `read` returned for `offset`."""
@@ -500,7 +502,7 @@ class Log:
         self._files = LogFiles(self._disk, self.directory)
         self._segments, self.recovery_point = copy._segments, copy.recovery_point
         self._segments.move_to(self.directory)
-        self._flushes = Flushes(self._disk, self._flushes.begun_ms)
+        self._flushes = FlushQueue(self._disk, self._flushes.begun_ms)
         self.pending_deletes.clear()
 
     def disown(self) -> None:

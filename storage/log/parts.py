@@ -9,7 +9,7 @@ from storage.log.recovery import RecoveryReport
 from storage.log.segments import Segments
 
 
-class LogParts(NamedTuple):
+class LoadedLog(NamedTuple):
     """A log's parts and offsets, as loaded from its files."""
 
     files: LogFiles

@@ -51,7 +51,7 @@ class TransactionIndexError(KafkaError):
         super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, problem)
 
 
-class Found(NamedTuple):
+class AbortedTxns(NamedTuple):
     """The aborted transactions in a range of offsets; `complete` if later indexes have no more of them."""
 
     transactions: list[AbortedTxn]
@@ -129,7 +129,7 @@ class TransactionIndex:
         except TransactionIndexError:
             return False
 
-    def find(self, start_offset: int, end_offset: int) -> Found:
+    def find(self, start_offset: int, end_offset: int) -> AbortedTxns:
         """Return the transactions with a record or marker from `start_offset` to below `end_offset`."""
         entries, found = self.entries, list[AbortedTxn]()
         for number in range(bisect_left(entries, start_offset, key=_last_offset), len(entries)):
@@ -137,8 +137,8 @@ class TransactionIndex:
             if entry.first_offset < end_offset:
                 found.append(entry)
             if entry.last_stable_offset >= end_offset:
-                return Found(found, complete=True)
-        return Found(found, complete=False)
+                return AbortedTxns(found, complete=True)
+        return AbortedTxns(found, complete=False)
 
     def append(self, entry: AbortedTxn) -> None:
         """Add the transaction that a marker after all others has aborted; an unwritten entry waits for `save`."""

@@ -21,8 +21,8 @@ import storage.log.producer_recovery
 import tests.crash.states
 import tests.crash.workload
 from protocol.record_batch import build_batch
-from storage.cleaner.cleaner import Compaction
-from storage.cleaner.segment_swap import Swap
+from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.segment_swap import SegmentSwap
 from storage.log.config import FOREVER, LogConfig
 from storage.log.flush import Flush
 from storage.log.leader_epochs import LeaderEpochs
@@ -170,20 +170,20 @@ def a_swap_that_is_named_before_it_is_synced(plant: Planter) -> None:
 def no_sync_of_the_names_of_a_swap(plant: Planter) -> None:
     """A segment swap does not sync the directory."""
 
-    def begin(self: Swap, disk: MemoryDisk, *args: Any) -> None:
+    def begin(self: SegmentSwap, disk: MemoryDisk, *args: Any) -> None:
         begun(self, disk, *args)
         quiet = copy(disk)
         quiet.sync_dir = lambda path: None  # type: ignore[method-assign]
         self._disk = quiet
 
-    begun = Swap.__init__
-    plant.setattr(Swap, "__init__", begin)
+    begun = SegmentSwap.__init__
+    plant.setattr(SegmentSwap, "__init__", begin)
     _compact_often(plant)
 
 
 def compaction_of_what_is_not_synced(plant: Planter) -> None:
     """Compaction reads past what is synced, and drops what it replaces."""
-    plant.setattr(Compaction, "_make_durable", lambda self: iter(()))
+    plant.setattr(CleanerPass, "_make_durable", lambda self: iter(()))
     _compact_often(plant)
 
 

@@ -15,7 +15,7 @@ from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import NOBODY, QuorumState, Received
+from controller.raft.messages import NO_NODE, QuorumState, ReceivedBatches
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.records.metadata import ConfigRecord
@@ -104,7 +104,7 @@ class Workload:
     def campaign(self) -> None:
         """Vote for itself in the next epoch, lead, and begin the epoch with an entry."""
         epoch = self._next_epoch()
-        self._store(QuorumState(epoch, NOBODY, NODE, VOTERS.by_id[NODE].directory_id))
+        self._store(QuorumState(epoch, NO_NODE, NODE, VOTERS.by_id[NODE].directory_id))
         self._store(QuorumState(epoch, NODE, NODE, VOTERS.by_id[NODE].directory_id))
         self.append()
 
@@ -122,7 +122,7 @@ class Workload:
             self._follow_another()
         entries = self._entries(self.log.end_epoch)
         batches = b"".join(encode_entry(entry, self.now) for entry in entries)
-        sent = Received(entries[0].base_offset, entries[-1].next_offset, self.quorum.epoch, batches)
+        sent = ReceivedBatches(entries[0].base_offset, entries[-1].next_offset, self.quorum.epoch, batches)
         receipt = self.log.receive(sent, self.now)
         _hold(Invariant.ENTRIES_ARE_THE_SAME, receipt.entries == entries, "what was received is not what was sent")
         self.branch.entries.extend(entries)

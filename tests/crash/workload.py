@@ -14,8 +14,8 @@ from random import Random
 
 from protocol.errors import KafkaError
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, read_header
-from storage.cleaner.cleaner import Compaction
-from storage.cleaner.cleaner_manager import Compactor, CompactorConfig
+from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
 from storage.log.config import FOREVER
 from storage.log.flush import Flush
 from storage.log.log import Log, LogConfig
@@ -109,8 +109,8 @@ class Workload:
         self._epoch = 1 + max((batch.header.partition_leader_epoch for batch in last), default=0)
         self._moves: dict[str, Search[None]] = {}
         self.manager = self._start()
-        self._compactor = Compactor(disk, self.manager, now_ms=lambda: self.now)
-        self._compaction: Compaction | None = None
+        self._compactor = CleanerManager(disk, self.manager, now_ms=lambda: self.now)
+        self._compaction: CleanerPass | None = None
         self._call: Callable[[], object] | None = None
         self.mark()
 
@@ -391,7 +391,7 @@ class Workload:
         """Go on with a pass, or begin one; whatever else happens before the next steps, also amid a call of it."""
         if self._compaction is None or self._compaction.done:
             memory_bytes = self.random.choice((5 * 24, 1 << 20))
-            config = CompactorConfig(memory_bytes, 0.9, self.random.choice((2048, 1 << 16)))
+            config = CleanerConfig(memory_bytes, 0.9, self.random.choice((2048, 1 << 16)))
             self._compaction = next(filter(None, self._compactor.next(config)), None)
         compaction = self._compaction
         if compaction is None:
@@ -462,7 +462,7 @@ class Workload:
 
     def _restarted(self) -> None:
         self.manager = self._start()
-        self._compactor = Compactor(self.disk, self.manager, now_ms=lambda: self.now)
+        self._compactor = CleanerManager(self.disk, self.manager, now_ms=lambda: self.now)
         self._compaction = self._call = None
         for name, life in self.lives.items():
             everything = life.promise()._replace(

@@ -1,6 +1,7 @@
 """Our controller and Apache Kafka's, told the same by brokers that do not exist, and compared.
 
-Ours is the commands and `Liveness` on an image; Kafka's is a server, with a broker of its own that leads nothing here.
+Ours is the commands and `BrokerHeartbeatManager` on an image; Kafka's is a server, with a broker of its own that leads
+nothing here.
 Compared are error codes, the states that brokers are told, and what becomes of partitions.
 """
 
@@ -12,7 +13,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from controller.broker_heartbeat_manager import Liveness
+from controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from controller.commands.brokers import unregister_broker
 from controller.commands.heartbeats import broker_heartbeat
 from controller.commands.producer_ids import allocate_producer_ids
@@ -54,7 +55,7 @@ class BothControllers:
         self._ours.replay(
             [FeatureLevelRecord(name=level.name, feature_level=level.max_version_level) for level in levels]
         )
-        self._liveness = Liveness(session_timeout_ms=60_000, disconnect_grace_ms=300)
+        self._liveness = BrokerHeartbeatManager(session_timeout_ms=60_000, disconnect_grace_ms=300)
         self._liveness.lead(self._ours.image, 0)
 
     def close(self) -> None:

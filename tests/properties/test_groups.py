@@ -15,7 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
-from broker.coordinator.group.context import Answer, GroupSettings, Join, Joined, Leaving, Sync, Synced, Turn
+from broker.coordinator.group.context import (
+    CoordinatorContext,
+    CoordinatorResponse,
+    GroupSettings,
+    Join,
+    Joined,
+    Leaving,
+    Sync,
+    Synced,
+)
 from broker.coordinator.group.shard import Shard
 from broker.coordinator.group.timers import Timers
 from protocol.errors import ErrorCode
@@ -145,10 +154,10 @@ class Cluster:
     def live(self) -> list[Client]:
         return [client for client in self.clients if client.alive]
 
-    def turn(self) -> Turn:
-        return Turn(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
+    def turn(self) -> CoordinatorContext:
+        return CoordinatorContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
 
-    def ask(self, client: Client, rule: Callable[[Shard, Turn, tuple[Client, int]], object]) -> None:
+    def ask(self, client: Client, rule: Callable[[Shard, CoordinatorContext, tuple[Client, int]], object]) -> None:
         self.asked += 1
         client.waits_for = self.asked
         turn = self.turn()
@@ -158,10 +167,10 @@ class Cluster:
     def heartbeat(self, client: Client) -> ErrorCode:
         return self.shard.heartbeat(self.timers, self.now, "g", client.member_id, client.instance, client.generation)
 
-    def perform(self, turn: Turn) -> None:
+    def perform(self, turn: CoordinatorContext) -> None:
         while turn.effects:
             effect = turn.effects.pop(0)
-            if isinstance(effect, Answer):
+            if isinstance(effect, CoordinatorResponse):
                 self.give(effect)
             elif self.holding:
                 self.held.append(effect)
@@ -172,7 +181,7 @@ class Cluster:
                 effect.then(turn, ErrorCode.NONE)
             self.check()
 
-    def give(self, answer: Answer) -> None:
+    def give(self, answer: CoordinatorResponse) -> None:
         to: Any = answer.to  # what `ask` handed in
         client, number = to
         self.answers[number] += 1

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.broker_heartbeat_manager import Liveness
+from controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from controller.commands.brokers import fence_brokers, unfence_broker
 from tests.unit.controller.cluster import Cluster
 
@@ -55,7 +55,7 @@ class Model:
 @given(st.lists(STEPS, max_size=40))
 def test_sessions_end_when_the_rules_say(steps: list[tuple[Any, ...]]) -> None:
     cluster, model, now = Cluster(brokers=3), Model(), 0
-    liveness = Liveness(SESSION, GRACE)
+    liveness = BrokerHeartbeatManager(SESSION, GRACE)
 
     def begin(broker_id: int) -> None:
         epoch = cluster.add_broker(broker_id)

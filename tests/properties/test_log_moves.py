@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from protocol.record_batch import BatchHeader, iter_batches, read_header
 from storage.disk import OsDisk
-from storage.future_replicas import LogMove
+from storage.future_replicas import FutureReplica
 from storage.log.log import Log, LogConfig
 from storage.log_manager import LogManager
 from storage.steps import Search, Step
@@ -45,7 +45,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         self.logs.format("WV5yoIVIQ7q2wIB0pOwZQg", 1)
         for log in self.logs.load():
             self.log = log
-        self.move: LogMove | None = None
+        self.move: FutureReplica | None = None
         self.steps_since_take_over = 0
         self.steps: Search[None]
         self.advance: Callable[[], Step]

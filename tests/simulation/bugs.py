@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.coordinator.group import shard
 from broker.metadata import snapshot_generator
-from broker.metadata.producer_id_manager import ProducerIds
+from broker.metadata.producer_id_manager import ProducerIdManager
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
@@ -118,10 +118,10 @@ def reads_past_the_high_watermark(plant: Planter) -> None:
 def gives_producer_ids_twice(plant: Planter) -> None:
     """Every producer gets the same id."""
 
-    async def next_id(self: ProducerIds) -> int:
+    async def next_id(self: ProducerIdManager) -> int:
         return 7
 
-    plant.setattr(ProducerIds, "next", next_id)
+    plant.setattr(ProducerIdManager, "next", next_id)
 
 
 def takes_over_the_log_of_a_namesake(plant: Planter) -> None:

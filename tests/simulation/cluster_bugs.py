@@ -9,14 +9,14 @@ from broker.coordinator.runtime.shard_host import ShardHost
 from broker.metadata import topic_creation
 from broker.metadata.metadata_log import MetadataLog
 from broker.replication import isr, isr_manager
-from broker.replication.follower_replica import ReplicaCopy
+from broker.replication.follower_replica import FollowerReplica
 from broker.replication.partition import LATEST, Isolation, OffsetFound, Partition
 from broker.replication.replica_manager import ReplicaManager
-from broker.replication.replica_state import NO_EPOCH, Follower
+from broker.replication.replica_state import NO_EPOCH, ReplicaState
 from controller.commands import alter_partition, registration
 from controller.image import MetadataImage
 from controller.partition_change import Election, _Target
-from controller.raft.messages import NOBODY, QuorumState
+from controller.raft.messages import NO_NODE, QuorumState
 from protocol.errors import ErrorCode
 from protocol.primitives import ZERO_UUID
 from storage.log.files import LogFiles
@@ -34,7 +34,7 @@ def cuts_to_its_own_high_watermark(plant: Planter) -> None:
     """A follower truncates to its high watermark, not by leader epoch (rule 1)."""
     copy_of = ReplicaManager.copy_of
 
-    def cut(self: ReplicaManager, partition: Partition) -> ReplicaCopy:
+    def cut(self: ReplicaManager, partition: Partition) -> FollowerReplica:
         copy = copy_of(self, partition)
         copy.cut(partition.high_watermark)
         return copy
@@ -105,12 +105,12 @@ def takes_into_sync_who_is_behind(plant: Planter) -> None:
 
 def remembers_the_farthest_that_a_follower_was(plant: Planter) -> None:
     """A follower that comes back with less counts with its former log end."""
-    fetched = Follower.fetched
+    fetched = ReplicaState.fetched
 
-    def fetched_before(self: Follower, log_end_offset: int, *args: int) -> None:
+    def fetched_before(self: ReplicaState, log_end_offset: int, *args: int) -> None:
         fetched(self, max(log_end_offset, self.log_end_offset), *args)
 
-    plant.setattr(Follower, "fetched", fetched_before)
+    plant.setattr(ReplicaState, "fetched", fetched_before)
 
 
 def takes_fetches_of_any_leader_epoch(plant: Planter) -> None:
@@ -145,13 +145,13 @@ def takes_who_is_in_sync_for_as_far_as_itself(plant: Planter) -> None:
 
 def keeps_epochs_that_begin_where_it_cuts(plant: Planter) -> None:
     """A truncation that drops no record keeps the leader epochs (rule 2)."""
-    cut = ReplicaCopy.cut
+    cut = FollowerReplica.cut
 
-    def cut_records(self: ReplicaCopy, end_offset: int) -> None:
+    def cut_records(self: FollowerReplica, end_offset: int) -> None:
         if end_offset < self.end_offset:
             cut(self, end_offset)
 
-    plant.setattr(ReplicaCopy, "cut", cut_records)
+    plant.setattr(FollowerReplica, "cut", cut_records)
 
 
 def acknowledges_what_only_the_leader_has(plant: Planter) -> None:
@@ -273,7 +273,7 @@ def forgets_votes_at_a_restart(plant: Planter) -> None:
     read = MetadataLog.read_quorum_state
 
     def read_without_vote(self: MetadataLog) -> QuorumState:
-        return read(self)._replace(voted_id=NOBODY)
+        return read(self)._replace(voted_id=NO_NODE)
 
     plant.setattr(MetadataLog, "read_quorum_state", read_without_vote)
 

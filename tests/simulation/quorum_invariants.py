@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.raft.messages import NOBODY, QuorumState, Role
+from controller.raft.messages import NO_NODE, QuorumState, Role
 from tests.simulation.cluster import Host, World
 from tests.simulation.violation import Invariant
 
@@ -111,7 +111,7 @@ class QuorumInvariants:
         state = node.quorum_state
         if starts != host.starts:
             remembers = state.epoch > kept.epoch or (
-                state.epoch == kept.epoch and (kept.voted_id in (NOBODY, state.voted_id) or state.leader_id != NOBODY)
+                state.epoch == kept.epoch and (kept.voted_id in (NO_NODE, state.voted_id) or state.leader_id != NO_NODE)
             )
             self._world.check(
                 Invariant.VOTES_ARE_KEPT, remembers, f"{host.name} has voted as {kept}, and knows of {state}"

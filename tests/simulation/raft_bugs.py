@@ -12,9 +12,9 @@ from typing import Any
 
 from controller.raft import request_handling
 from controller.raft.election import Calls
-from controller.raft.leader import Leadership
-from controller.raft.log import EpochEnd, RaftLog
-from controller.raft.messages import NOBODY, QuorumState, Role
+from controller.raft.leader import LeaderState
+from controller.raft.log import RaftEpochEnd, RaftLog
+from controller.raft.messages import NO_NODE, QuorumState, Role
 from controller.raft.node import RaftNode
 from controller.raft.roles import Member
 from controller.raft.voters import VoterSet
@@ -29,7 +29,7 @@ SIMULATED_MS = 12_000
 
 def votes_for_all_who_ask(plant: Planter) -> None:
     """A node votes again in an epoch in which it has voted."""
-    plant.setattr(request_handling, "may_vote", lambda state, *_: state.leader_id == NOBODY)
+    plant.setattr(request_handling, "may_vote", lambda state, *_: state.leader_id == NO_NODE)
 
 
 def votes_for_logs_that_lack_entries(plant: Planter) -> None:
@@ -48,7 +48,7 @@ def forgets_votes(plant: Planter) -> None:
 
     def unstored(self: Member, state: QuorumState) -> None:
         set_state(self, state)
-        if state.voted_id != NOBODY:
+        if state.voted_id != NO_NODE:
             self._outbox.quorum_state = None
 
     plant.setattr(Member, "_set_state", unstored)
@@ -106,16 +106,16 @@ def would_never_vote(plant: Planter) -> None:
 
 def commits_earlier_epochs_by_counting(plant: Planter) -> None:
     """A new leader commits entries of former epochs by counting (Raft 5.4.2)."""
-    commit = Leadership.commit
+    commit = LeaderState.commit
 
-    def at_once(self: Leadership, voters: VoterSet) -> bool:
+    def at_once(self: LeaderState, voters: VoterSet) -> bool:
         begun, self.epoch_start = self.epoch_start, -1
         try:
             return commit(self, voters)
         finally:
             self.epoch_start = begun
 
-    plant.setattr(Leadership, "commit", at_once)
+    plant.setattr(LeaderState, "commit", at_once)
 
 
 def counts_what_is_not_synced(plant: Planter) -> None:
@@ -133,11 +133,11 @@ def counts_what_is_not_synced(plant: Planter) -> None:
 def counts_observers(plant: Planter) -> None:
     """Observers count for the majority."""
 
-    def commit(self: Leadership, voters: VoterSet) -> bool:
+    def commit(self: LeaderState, voters: VoterSet) -> bool:
         ends = sorted([self._stored, *(each.end_offset for each in self._progress.values()), *[0] * 5], reverse=True)
         return ends[voters.majority - 1] > self.epoch_start and self._log.commit(ends[voters.majority - 1])
 
-    plant.setattr(Leadership, "commit", commit)
+    plant.setattr(LeaderState, "commit", commit)
 
 
 def takes_all_logs_for_the_same(plant: Planter) -> None:
@@ -172,7 +172,7 @@ def cuts_to_the_high_watermark(plant: Planter) -> None:
 def cuts_by_offset_alone(plant: Planter) -> None:
     """A follower truncates by offset, not by epoch."""
 
-    def truncate(self: RaftLog, leaders: EpochEnd) -> int:
+    def truncate(self: RaftLog, leaders: RaftEpochEnd) -> int:
         end_offset = min(self.end_offset, leaders.end_offset)
         self.cut(end_offset)
         return end_offset
@@ -186,7 +186,7 @@ def compares_offsets_alone(plant: Planter) -> None:
 
     def without_epochs(self: RaftLog, end_offset: int, end_epoch: int) -> Any:
         different = compare(self, end_offset, end_epoch)
-        return None if isinstance(different, EpochEnd) and end_offset <= self.end_offset else different
+        return None if isinstance(different, RaftEpochEnd) and end_offset <= self.end_offset else different
 
     plant.setattr(RaftLog, "compare", without_epochs)
 
@@ -205,7 +205,7 @@ def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
 
 def leads_on_without_a_quorum(plant: Planter) -> None:
     """A leader that reaches no majority goes on to lead, and hears of no later epoch."""
-    plant.setattr(Leadership, "quorum_until_ms", lambda *_: None)
+    plant.setattr(LeaderState, "quorum_until_ms", lambda *_: None)
     plant.setattr(RaftNode, "_learn", lambda *_: None)
 
 

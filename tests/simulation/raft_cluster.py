@@ -13,7 +13,18 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
-from controller.raft.messages import Answer, Answered, Asked, Disconnected, LogRead, Ready, Request, Role, Tick, Timing
+from controller.raft.messages import (
+    Disconnected,
+    LogRead,
+    OutboundRequest,
+    Ready,
+    RequestReceived,
+    Response,
+    ResponseReceived,
+    Role,
+    Tick,
+    Timing,
+)
 from controller.raft.node import QuorumState, RaftNode
 from controller.raft.voters import Voter, VoterSet
 from protocol.records.control import LeaderChangeMessage
@@ -43,7 +54,7 @@ class Token(NamedTuple):
 
     node_id: int
     life: int
-    request: Request
+    request: OutboundRequest
 
 
 class Member:
@@ -55,7 +66,7 @@ class Member:
         self.raft: RaftNode | None = None
         self.life = 0
         self.performing: Ready | None = None
-        self.waiting: dict[int, Request] = {}
+        self.waiting: dict[int, OutboundRequest] = {}
         self.paused_until = 0
         self.clock_ahead_ms = 0
 
@@ -209,10 +220,10 @@ class RaftCluster:
         delay_ms = self.random.randrange(1, 15) if syncs else 0
         self.at(delay_ms, lambda: self._finish(member, ready, late), member)
 
-    def _may_leave(self, answer: Answer) -> bool:
+    def _may_leave(self, answer: Response) -> bool:
         return isinstance(answer.read, LogRead)
 
-    def _finish(self, member: Member, ready: Ready, answers: list[Answer]) -> None:
+    def _finish(self, member: Member, ready: Ready, answers: list[Response]) -> None:
         member.disk.sync()
         for request in ready.requests:
             self._send(member, request)
@@ -225,7 +236,7 @@ class RaftCluster:
 
     # The network.
 
-    def _send(self, member: Member, request: Request) -> None:
+    def _send(self, member: Member, request: OutboundRequest) -> None:
         member.waiting[id(request)] = request
         self.at(TIMING.request_timeout_ms, lambda: self.answered(member, request, None), member)
         data = over_the_wire(request.message)
@@ -243,9 +254,9 @@ class RaftCluster:
         elif target.paused_until > self.now_ms:
             self.at(target.paused_until - self.now_ms, lambda: self._arrive(token, message))
         else:
-            self.step(target, Asked(token, message))  # type: ignore[arg-type]  # only this comes here
+            self.step(target, RequestReceived(token, message))  # type: ignore[arg-type]  # only this comes here
 
-    def _answer(self, member: Member, answer: Answer) -> None:
+    def _answer(self, member: Member, answer: Response) -> None:
         token: Any = answer.token
         response = answer.response
         if answer.read is not None:
@@ -256,10 +267,10 @@ class RaftCluster:
         if asking.life == token.life and not self._lost(member.node_id, asking.node_id):
             self.at(self._delay_ms(), lambda: self.answered(asking, token.request, data), asking)
 
-    def answered(self, member: Member, request: Request, response: Message | None) -> None:
+    def answered(self, member: Member, request: OutboundRequest, response: Message | None) -> None:
         """End a request, if it has not ended yet."""
         if member.waiting.pop(id(request), None) is not None:
-            self.step(member, Answered(request, response))
+            self.step(member, ResponseReceived(request, response))
 
     def _delay_ms(self) -> int:
         return self.random.randrange(1, 4) if self.random.random() < 0.9 else self.random.randrange(4, 150)

@@ -10,7 +10,7 @@ from typing import Any
 
 from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import LogRead, QuorumState, Received, SnapshotPart, SnapshotRead
+from controller.raft.messages import LogRead, QuorumState, ReceivedBatches, SnapshotPart, SnapshotRead
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.config import LogConfig
@@ -70,7 +70,7 @@ class RaftFiles(RaftDisk):
         before = len(self.batches)
         super().append_batches(base_offset, data)
         received = self.batches[before:]
-        receipt = self.log.receive(Received(base_offset, self.end_offset, self.end_epoch, data), 0)
+        receipt = self.log.receive(ReceivedBatches(base_offset, self.end_offset, self.end_epoch, data), 0)
         assert [entry.next_offset for entry in receipt.entries] == [batch.next_offset for batch in received]
         self._flushes.append(receipt.flush)
 

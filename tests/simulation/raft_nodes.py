@@ -11,7 +11,16 @@ from collections import deque
 from typing import Any
 
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import Answered, Asked, Disconnected, Ready, Request, Role, Tick, Timing
+from controller.raft.messages import (
+    Disconnected,
+    OutboundRequest,
+    Ready,
+    RequestReceived,
+    ResponseReceived,
+    Role,
+    Tick,
+    Timing,
+)
 from controller.raft.node import QuorumState, RaftNode
 from controller.raft.voters import Voter, VoterSet
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -45,7 +54,7 @@ class Nodes:
         self.told: list[str] = []
         self.applied = dict.fromkeys(self.disks, 0)
         self._roles: dict[int, tuple[Role, int]] = {}
-        self._due: list[tuple[int, int, Request]] = []
+        self._due: list[tuple[int, int, OutboundRequest]] = []
         self._arriving: deque[Any] = deque()
 
     def log(self, node_id: int, *epochs: int) -> None:
@@ -85,7 +94,7 @@ class Nodes:
         ended = [(source, request) for _, source, request in self._due if request.to == node_id]
         self._due = [due for due in self._due if due[2].to != node_id and due[1] != node_id]
         for source, request in ended:
-            self.step(source, Answered(request, None))
+            self.step(source, ResponseReceived(request, None))
 
     def lead(self, node_id: int) -> None:
         """Have a node elected."""
@@ -121,7 +130,7 @@ class Nodes:
             lost = [(source, request) for at_ms, source, request in self._due if at_ms <= self.now_ms]
             self._due = [due for due in self._due if due[0] > self.now_ms]
             for source, request in lost:
-                self.step(source, Answered(request, None))
+                self.step(source, ResponseReceived(request, None))
             for node_id in sorted(self.nodes):
                 due = self.nodes[node_id].due_ms if node_id in self.nodes else None
                 if due is not None and due <= self.now_ms:
@@ -194,13 +203,13 @@ class Nodes:
             of = f" of {node.leader_id}" if node.role in (Role.FOLLOWER, Role.OBSERVER) else ""
             self.told.append(f"{node_id}: {node.role.value}{of} in epoch {node.epoch}")
 
-    def _tell_vote(self, node_id: int, request: Request, response: Any) -> None:
+    def _tell_vote(self, node_id: int, request: OutboundRequest, response: Any) -> None:
         if isinstance(request.message, VoteRequest) and response.topics:
             asked, answered = request.message.topics[0].partitions[0], response.topics[0].partitions[0]
             says = ("would vote" if asked.pre_vote else "votes") if answered.vote_granted else "refuses"
             self.told.append(f"{node_id}: {says} {'to vote ' if says == 'refuses' else ''}for {asked.replica_id}")
 
-    def _send(self, node_id: int, request: Request) -> None:
+    def _send(self, node_id: int, request: OutboundRequest) -> None:
         if isinstance(request.message, BeginQuorumEpochRequest | EndQuorumEpochRequest):
             verb = "leads" if isinstance(request.message, BeginQuorumEpochRequest) else "leads no more"
             self.told.append(f"{node_id}: tells {request.to} that it {verb}")
@@ -208,14 +217,14 @@ class Nodes:
         if request.to not in self.nodes:
             self._end(node_id, request, None)
         elif (node_id, request.to) not in self.cut:
-            self.nodes[request.to].step(Asked((node_id, request), request.message), self.now_ms)  # type: ignore[arg-type]  # only this comes here
+            self.nodes[request.to].step(RequestReceived((node_id, request), request.message), self.now_ms)  # type: ignore[arg-type]  # only this comes here
             self._arriving.append(request.to)
 
-    def _end(self, node_id: int, request: Request, response: Any) -> None:
+    def _end(self, node_id: int, request: OutboundRequest, response: Any) -> None:
         waiting = [due for due in self._due if due[2] is request]
         self._due = [due for due in self._due if due[2] is not request]
         if waiting and node_id in self.nodes:
-            self.nodes[node_id].step(Answered(request, response), self.now_ms)
+            self.nodes[node_id].step(ResponseReceived(request, response), self.now_ms)
             self._arriving.append(node_id)
 
     def heal(self) -> None:

@@ -1,6 +1,6 @@
 """What Raft promises (figure 3 of the paper), held against everything that simulated nodes do.
 
-`Promise` lists it. Epochs and high watermarks never go back in a node's life, and epochs not in its next one either.
+`Deferred` lists it. Epochs and high watermarks never go back in a node's life, and epochs not in its next one either.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.raft.log import SnapshotId
 from controller.raft.messages import Role
-from controller.raft.node import NOBODY, QuorumState
+from controller.raft.node import NO_NODE, QuorumState
 from protocol.messages.vote import VoteRequest, VoteResponse
 from tests.planting import Finding
 
@@ -64,7 +64,7 @@ class Promises:
         snapshot = member.disk.snapshot
         self._applied[member.node_id] = snapshot.end_offset if snapshot else 0
         self._high_watermarks[member.node_id] = 0
-        self._roles[member.node_id] = (Role.UNATTACHED, NOBODY)
+        self._roles[member.node_id] = (Role.UNATTACHED, NO_NODE)
 
     def saw(self, member: Any) -> None:
         """Look at a node after it was told something."""
@@ -106,7 +106,7 @@ class Promises:
     def _commits(self, member: Any, end_offset: int, own_epoch: int | None) -> None:
         self.committed_end = end_offset
         synced = {voter_id: self._synced_epoch(voter_id, end_offset) for voter_id in self._cluster.voters.by_id}
-        known = {epoch for epoch in synced.values() if epoch not in (NOBODY, _BEHIND_A_SNAPSHOT)}
+        known = {epoch for epoch in synced.values() if epoch not in (NO_NODE, _BEHIND_A_SNAPSHOT)}
         name = f"node {member.node_id} commits up to {end_offset}"
         for epoch in known:
             has = [voter_id for voter_id, other in synced.items() if other in (epoch, _BEHIND_A_SNAPSHOT)]
@@ -122,7 +122,7 @@ class Promises:
         if disk.start_offset >= end_offset:
             return _BEHIND_A_SNAPSHOT
         synced = disk.batches[: disk.synced]
-        return next((batch.epoch for batch in synced if batch.next_offset == end_offset), NOBODY)
+        return next((batch.epoch for batch in synced if batch.next_offset == end_offset), NO_NODE)
 
     def stores(self, member: Any, state: QuorumState) -> None:
         before = member.disk.quorum_state or QuorumState()
@@ -132,7 +132,7 @@ class Promises:
             for old, new in ((before.leader_id, state.leader_id), (before.voted_id, state.voted_id)):
                 self.require(
                     Promise.ELECTION_SAFETY,
-                    NOBODY in (old, new) or old == new,
+                    NO_NODE in (old, new) or old == new,
                     f"{name} had stored {before}, then {state}",
                 )
 
@@ -150,7 +150,7 @@ class Promises:
                 f"node {key[0]} voted for {voted} and {asked.replica_id} in {key[1]}",
             )
             stored = member.disk.quorum_state or QuorumState()
-            told_first = stored.epoch < key[1] or (stored.epoch == key[1] and stored.voted_id not in (NOBODY, voted))
+            told_first = stored.epoch < key[1] or (stored.epoch == key[1] and stored.voted_id not in (NO_NODE, voted))
             self.require(
                 Promise.ELECTION_SAFETY,
                 not told_first,

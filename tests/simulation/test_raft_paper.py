@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controller.raft.log import Entry, EpochEnd
-from controller.raft.messages import Asked, Role
-from controller.raft.node import NOBODY, QuorumState
-from controller.raft.wire import Known, fetch_response, vote_response
+from controller.raft.log import Entry, RaftEpochEnd
+from controller.raft.messages import RequestReceived, Role
+from controller.raft.node import NO_NODE, QuorumState
+from controller.raft.wire import LeaderAndEpoch, fetch_response, vote_response
 from protocol.errors import InvariantError
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.vote import VoteRequest
@@ -63,9 +63,9 @@ def test_section_5_2_election_safety_a_candidate_leads_by_a_majority_alone() -> 
     candidate.node.campaign(0)
     candidate.perform()
     to_2, to_3 = candidate.sent(VoteRequest)
-    candidate.answered(to_2, vote_response(Known(NOBODY, 2), granted=False))
+    candidate.answered(to_2, vote_response(LeaderAndEpoch(NO_NODE, 2), granted=False))
     assert candidate.node.role is Role.CANDIDATE
-    candidate.answered(to_3, vote_response(Known(NOBODY, 2), granted=True))
+    candidate.answered(to_3, vote_response(LeaderAndEpoch(NO_NODE, 2), granted=True))
     assert candidate.node.role is Role.LEADER  # type: ignore[comparison-overlap]  # a call has changed it since
 
 
@@ -126,7 +126,9 @@ def test_section_5_3_a_follower_takes_back_nothing_that_is_committed() -> None:
 
 
 def only_diverging(follower: LoneVoter, epoch: int, end_offset: int) -> tuple[Any, Any]:
-    response = fetch_response(Known(2, 2), high_watermark=0, log_start_offset=0, instead=EpochEnd(epoch, end_offset))
+    response = fetch_response(
+        LeaderAndEpoch(2, 2), high_watermark=0, log_start_offset=0, instead=RaftEpochEnd(epoch, end_offset)
+    )
     return follower.the_fetch(), response
 
 
@@ -228,5 +230,5 @@ def test_thesis_section_10_2_1_a_leader_may_count_others_before_itself() -> None
     assert leader.node.high_watermark == 3
 
 
-def asked_by(node_id: int) -> Asked:
-    return Asked(node_id, fetch(node_id, 2, 2, 3))
+def asked_by(node_id: int) -> RequestReceived:
+    return RequestReceived(node_id, fetch(node_id, 2, 2, 3))

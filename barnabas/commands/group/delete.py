@@ -9,7 +9,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._groups import Group, committed_offsets, describe, refuse_active
+from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
 from barnabas.commands._output import CommandError, Report, add_json, amount_of, explain_code
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     return report.end()
 
 
-def _delete_group(client: KafkaAdminClient, group: Group, options: argparse.Namespace, report: Report) -> None:
+def _delete_group(client: KafkaAdminClient, group: GroupView, options: argparse.Namespace, report: Report) -> None:
     refuse_active(group)
     if options.dry_run:
         partitions = len(committed_offsets(client, group.name))
@@ -64,7 +64,7 @@ def _delete_group(client: KafkaAdminClient, group: Group, options: argparse.Name
     report.done("deleted", group.name)
 
 
-def _delete_offsets(client: KafkaAdminClient, group: Group, options: argparse.Namespace, report: Report) -> None:
+def _delete_offsets(client: KafkaAdminClient, group: GroupView, options: argparse.Namespace, report: Report) -> None:
     committed = committed_offsets(client, group.name)
     chosen = [partition for partition in committed if partition.topic in options.topic]
     if not chosen:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._groups import Group, assigned, describe, lag_rows
+from barnabas.commands._groups import GroupView, assigned, describe, lag_rows
 from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
 from barnabas.commands._watch import add_watch, repeat
 
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _describe(client: Any, options: argparse.Namespace) -> int:
     found = describe(client, options.group)
-    groups = [_described(client, group) for group in found.values() if isinstance(group, Group)]
+    groups = [_described(client, group) for group in found.values() if isinstance(group, GroupView)]
     if options.json:
         show_json(groups)
     else:
@@ -51,7 +51,7 @@ def _describe(client: Any, options: argparse.Namespace) -> int:
     return 1 if missing else 0
 
 
-def _described(client: Any, group: Group) -> dict[str, Any]:
+def _described(client: Any, group: GroupView) -> dict[str, Any]:
     partitions = lag_rows(client, group)
     lags = [row["lag"] for row in partitions if row["lag"] is not None]
     return {

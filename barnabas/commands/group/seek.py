@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._groups import Group, committed_offsets, describe, refuse_active
+from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
 from barnabas.commands._offsets import Point, parse_point, resolve
 from barnabas.commands._output import CommandError, add_json, explain_code, show, some
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     """Commit the new offsets for the group, and print them with the old ones."""
     with admin(options) as client:
         group = describe(client, [options.group])[options.group]
-        if isinstance(group, Group):
+        if isinstance(group, GroupView):
             refuse_active(group)
         elif not options.topics and not (options.to_file or options.to_group or isinstance(options.to, str)):
             raise CommandError(f"{options.group}: {group}; --topics makes one")

@@ -1,7 +1,7 @@
 """The context of the group protocol's rules: requests, responses, and effects to perform.
 
-A `Turn` is the handling of one event. It has the time, settings, timers and randomness that the rules use, and collects
-their effects, which are performed in order. The rules use nothing else from outside.
+A `CoordinatorContext` is the handling of one event. It has the time, settings, timers and randomness of the rules, and
+collects their effects, which are performed in order. The rules use nothing else from outside.
 
 An `Append` is the only effect with a continuation: its `then` is called with a new turn, with error NONE once its
 records are below the high watermark, or with the error if they could not be written. A response that depends on the
@@ -110,7 +110,7 @@ class Left(NamedTuple):
     members: tuple[ErrorCode, ...] = ()
 
 
-class Answer(NamedTuple):
+class CoordinatorResponse(NamedTuple):
     """The effect of sending `result` to the waiting request `to`."""
 
     to: object
@@ -121,7 +121,7 @@ class Append(NamedTuple):
     """The effect of writing `records`, then calling `then`."""
 
     records: list[Record]
-    then: Callable[[Turn, ErrorCode], None]
+    then: Callable[[CoordinatorContext, ErrorCode], None]
 
 
 def because(event: str, reason: str) -> str:
@@ -129,7 +129,7 @@ def because(event: str, reason: str) -> str:
     return f"{event} ({reason})" if reason else event
 
 
-class Log(Protocol):
+class CoordinatorLog(Protocol):
     """The logger that the rules use."""
 
     def info(self, message: str, *args: object) -> None:
@@ -139,13 +139,13 @@ class Log(Protocol):
         """Log a step between states."""
 
 
-class Turn:
+class CoordinatorContext:
     """The handling of one event. `now` is the event loop's time in seconds, `now_ms` the wall clock."""
 
     __slots__ = ("effects", "log", "now", "now_ms", "random", "settings", "timers")
 
     def __init__(
-        self, now: float, now_ms: int, settings: GroupSettings, timers: Timers, random: Random, log: Log
+        self, now: float, now_ms: int, settings: GroupSettings, timers: Timers, random: Random, log: CoordinatorLog
     ) -> None:
         self.now = now
         self.now_ms = now_ms
@@ -153,13 +153,13 @@ class Turn:
         self.timers = timers
         self.random = random
         self.log = log
-        self.effects: list[Answer | Append] = []
+        self.effects: list[CoordinatorResponse | Append] = []
 
     def answer(self, to: object, result: Joined | Synced | Left) -> None:
         """Add the effect of sending `result` to the waiting request `to`."""
-        self.effects.append(Answer(to, result))
+        self.effects.append(CoordinatorResponse(to, result))
 
-    def append(self, records: list[Record], then: Callable[[Turn, ErrorCode], None]) -> None:
+    def append(self, records: list[Record], then: Callable[[CoordinatorContext, ErrorCode], None]) -> None:
         """Add the effect of writing `records` and calling `then` with the result."""
         self.effects.append(Append(records, then))
 

@@ -17,7 +17,16 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from broker.coordinator.group.context import GroupSettings, Join, Joined, Leaving, Left, Sync, Synced, Turn
+from broker.coordinator.group.context import (
+    CoordinatorContext,
+    GroupSettings,
+    Join,
+    Joined,
+    Leaving,
+    Left,
+    Sync,
+    Synced,
+)
 from broker.coordinator.group.timers import Timers
 from broker.coordinator.runtime.partition_for import partition_for
 from broker.coordinator.runtime.partition_log import Journal
@@ -245,8 +254,8 @@ class GroupCoordinator:
 
     # Time.
 
-    def _turn(self) -> Turn:
-        return Turn(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
+    def _turn(self) -> CoordinatorContext:
+        return CoordinatorContext(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:

@@ -18,7 +18,17 @@ from typing import Any, NamedTuple
 
 from broker.coordinator.group import join, leave, records, sync
 from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
-from broker.coordinator.group.context import Answer, Join, Joined, Leaving, Left, Record, Sync, Synced, Turn
+from broker.coordinator.group.context import (
+    CoordinatorContext,
+    CoordinatorResponse,
+    Join,
+    Joined,
+    Leaving,
+    Left,
+    Record,
+    Sync,
+    Synced,
+)
 from broker.coordinator.group.offsets import Committed, Key, Offsets
 from broker.coordinator.group.rebalance import joins_due, prepare, refuse_join, refuse_sync, renew_session, syncs_due
 from broker.coordinator.group.timers import Timers
@@ -60,7 +70,7 @@ class Shard:
 
     # The group protocol.
 
-    def join(self, turn: Turn, request: Join, to: object) -> None:
+    def join(self, turn: CoordinatorContext, request: Join, to: object) -> None:
         """Answer a join at `to`; a new group is stored before any response that mentions it."""
         group = self.groups.get(request.group_id)
         if group is not None:
@@ -72,7 +82,7 @@ class Shard:
         else:
             self._join_first(turn, request, to)
 
-    def _join_first(self, turn: Turn, request: Join, to: object) -> None:
+    def _join_first(self, turn: CoordinatorContext, request: Join, to: object) -> None:
         group = self.groups[request.group_id] = Group(request.group_id, turn.now_ms)
         record = records.new_group_record(group)
         first = len(turn.effects)
@@ -80,12 +90,12 @@ class Shard:
         held = turn.effects[first:]
         del turn.effects[first:]
 
-        def then(turn: Turn, error: ErrorCode) -> None:
+        def then(turn: CoordinatorContext, error: ErrorCode) -> None:
             if error == ErrorCode.NONE:
                 turn.effects += held
                 return
             for effect in held:
-                if isinstance(effect, Answer):
+                if isinstance(effect, CoordinatorResponse):
                     turn.answer(effect.to, Joined(error))
             if self.groups.get(group.group_id) is group:
                 del self.groups[group.group_id]
@@ -96,7 +106,7 @@ class Shard:
 
         turn.append([record], then)
 
-    def sync(self, turn: Turn, request: Sync, to: object) -> None:
+    def sync(self, turn: CoordinatorContext, request: Sync, to: object) -> None:
         """Answer a sync at `to`."""
         group = self.groups.get(request.group_id)
         if group is None:
@@ -117,7 +127,7 @@ class Shard:
             timers.schedule(member.session, now + member.session_timeout_ms / 1000)
         return error
 
-    def leave(self, turn: Turn, group_id: str, members: list[Leaving], to: object) -> None:
+    def leave(self, turn: CoordinatorContext, group_id: str, members: list[Leaving], to: object) -> None:
         """Remove members, and answer at `to`."""
         group = self.groups.get(group_id)
         if group is None:
@@ -125,7 +135,7 @@ class Shard:
         else:
             leave.leave(turn, group, members, to)
 
-    def fire(self, turn: Turn, event: tuple[Any, ...]) -> None:
+    def fire(self, turn: CoordinatorContext, event: tuple[Any, ...]) -> None:
         """Handle a timer event of a group."""
         group = self.groups.get(event[1])
         if group is None:
@@ -141,7 +151,7 @@ class Shard:
 
     def commit(
         self,
-        turn: Turn,
+        turn: CoordinatorContext,
         who: Commit,
         offsets: list[Offset],
         *,
@@ -200,7 +210,7 @@ class Shard:
             keys.update((group_id, topic, partition) for partition in partitions)
         return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
 
-    def expire(self, turn: Turn, group: Group) -> list[Record]:
+    def expire(self, turn: CoordinatorContext, group: Group) -> list[Record]:
         """Return tombstones for a group's expired offsets, and for the group if it is empty and none is left."""
         keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
         written = [records.offset_tombstone(*key) for key in keys]
@@ -246,7 +256,7 @@ class Shard:
             self.groups[key[0]] = Group(key[0], now_ms)
         self.offsets.put(key, committed, producer_id)
 
-    def loaded(self, turn: Turn) -> None:
+    def loaded(self, turn: CoordinatorContext) -> None:
         """Start the session timers of the loaded groups' members; rebalance groups above `group.max.size`."""
         for group in self.groups.values():
             for member in group.members.values():
@@ -254,7 +264,7 @@ class Shard:
             if len(group.members) > turn.settings.max_size:
                 prepare(turn, group, f"loaded with {count_of(len(group.members), 'member')}, more than group.max.size")
 
-    def unloaded(self, turn: Turn) -> None:
+    def unloaded(self, turn: CoordinatorContext) -> None:
         """Answer every waiting request with NOT_COORDINATOR, so that clients find the new coordinator."""
         for group in self.groups.values():
             _close(turn, group, ErrorCode.NOT_COORDINATOR)
@@ -275,7 +285,7 @@ def _check_committer(group: Group, who: Commit) -> None:
         raise KafkaError(error)
 
 
-def _close(turn: Turn, group: Group, error: ErrorCode) -> None:
+def _close(turn: CoordinatorContext, group: Group, error: ErrorCode) -> None:
     for member in group.members.values():
         refuse_join(turn, member, error, member.member_id)
         refuse_sync(turn, member, error)

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
-from broker.coordinator.group.context import Answer, Record, Turn
+from broker.coordinator.group.context import CoordinatorContext, CoordinatorResponse, Record
 from broker.coordinator.runtime.partition_log import Journal, Marker, Stored
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.plural import count_of
@@ -81,7 +81,7 @@ class ShardHost:
         journal: Journal,
         leader_epoch: int,
         loop: asyncio.AbstractEventLoop,
-        new_turn: Callable[[], Turn],
+        new_turn: Callable[[], CoordinatorContext],
     ) -> None:
         """Refuse requests until `load` sets `ready`; `close` clears it, and `open`."""
         self.shard = shard
@@ -147,10 +147,10 @@ class ShardHost:
         turn = self._new_turn()
         self.shard.unloaded(turn)
         for effect in turn.effects:
-            if isinstance(effect, Answer):
+            if isinstance(effect, CoordinatorResponse):
                 _give(effect)
 
-    def ask(self, rule: Callable[[Turn, object], None]) -> Outcome[Any]:
+    def ask(self, rule: Callable[[CoordinatorContext, object], None]) -> Outcome[Any]:
         """Run `rule` in a new turn, and return its answer."""
         to: asyncio.Future[Any] = self._loop.create_future()
         turn = self._new_turn()
@@ -158,12 +158,12 @@ class ShardHost:
         self.perform(turn)
         return to.result() if to.done() else to
 
-    def perform(self, turn: Turn) -> None:
+    def perform(self, turn: CoordinatorContext) -> None:
         """Perform the effects of `turn`, and of the continuations that can run at once."""
         effects = deque(turn.effects)
         while effects:
             effect = effects.popleft()
-            if isinstance(effect, Answer):
+            if isinstance(effect, CoordinatorResponse):
                 _give(effect)
                 continue
             outcome = self._append(effect.records)
@@ -186,7 +186,7 @@ class ShardHost:
             outcome = error.code
         return None if outcome is None else coordinator_error(outcome)
 
-    def _perform_later(self, then: Callable[[Turn, ErrorCode], None], end: int) -> None:
+    def _perform_later(self, then: Callable[[CoordinatorContext, ErrorCode], None], end: int) -> None:
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
             turn = self._new_turn()
             then(turn, self._settled(outcomes))
@@ -324,7 +324,7 @@ def _pieces(records: list[Record]) -> Iterator[list[Record]]:
         yield piece
 
 
-def _give(answer: Answer) -> None:
+def _give(answer: CoordinatorResponse) -> None:
     to = cast("asyncio.Future[Any]", answer.to)
     if not to.done():
         to.set_result(answer.result)

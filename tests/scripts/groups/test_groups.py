@@ -30,8 +30,9 @@ from typing import Any
 
 from broker.coordinator.group.classic_group import read_subscription
 from broker.coordinator.group.context import (
-    Answer,
     Append,
+    CoordinatorContext,
+    CoordinatorResponse,
     GroupSettings,
     Join,
     Joined,
@@ -39,7 +40,6 @@ from broker.coordinator.group.context import (
     Left,
     Sync,
     Synced,
-    Turn,
 )
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, Offset, Shard
@@ -89,13 +89,13 @@ class Machine:
     def member(self, name: str) -> str:
         return next((known for known, alias in self.names.items() if alias == name), name)
 
-    def turn(self) -> Turn:
-        return Turn(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
+    def turn(self) -> CoordinatorContext:
+        return CoordinatorContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
 
-    def perform(self, turn: Turn) -> None:
+    def perform(self, turn: CoordinatorContext) -> None:
         while turn.effects:
             effect = turn.effects.pop(0)
-            if isinstance(effect, Answer):
+            if isinstance(effect, CoordinatorResponse):
                 self.said.append(f"{effect.to}: {describe(effect.result)}")
                 continue
             assert isinstance(effect, Append)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from broker.monitoring.topic_stats import TopicTraffic
+from broker.monitoring.topic_stats import BrokerTopicMetrics
 from broker.replication.partition import LATEST, Isolation, Partition
 from controller.image import PartitionImage
 from protocol.errors import KafkaError
@@ -37,7 +37,7 @@ class Machine:
         directory = LogDirectory(disk, data)
         directory.open()
         log = open_log(disk, directory, "t", 0, LogConfig(), now_ms=0, topic_id=b"t" * 16)
-        self.partition = Partition(US, "t", b"t" * 16, 0, log, TopicTraffic())
+        self.partition = Partition(US, "t", b"t" * 16, 0, log, BrokerTopicMetrics())
         self.partition_epoch = 0
 
     def __call__(self, step: Step) -> str:

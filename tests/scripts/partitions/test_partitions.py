@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller.commands.alter_configs import Operation, incremental_alter_configs
+from controller.commands.alter_configs import AlterConfigOp, incremental_alter_configs
 from controller.commands.alter_partition import alter_partition
 from controller.commands.elect_leaders import elect_leaders
 from controller.commands.periodic_elections import balance_leaders
@@ -132,7 +132,7 @@ class Machine:
     def configure(self, step: Step) -> str:
         Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
         configs = [
-            Resource.Config(name=name, config_operation=Operation.SET, value=value)
+            Resource.Config(name=name, config_operation=AlterConfigOp.SET, value=value)
             for name, value in step.arguments.items()
         ]
         resource = Resource(resource_type=ResourceType.TOPIC, resource_name="t", configs=configs)

@@ -17,7 +17,7 @@ from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_limits import Limits
-from broker.network.connection_protocol import Waiting
+from broker.network.connection_protocol import DeferredResponse
 from broker.network.server import Server
 from protocol.primitives import Part
 from tests.disks import FaultyDisk
@@ -55,9 +55,9 @@ class Script:
 
     seen: list[bytes] = field(default_factory=list)
     read_only: list[bytes] = field(default_factory=list)
-    answer: Callable[[bytes, Connection], list[Part] | Waiting | None] = lambda body, _: [framed(body)]
+    answer: Callable[[bytes, Connection], list[Part] | DeferredResponse | None] = lambda body, _: [framed(body)]
 
-    def __call__(self, request: memoryview, connection: Connection) -> list[Part] | Waiting | None:
+    def __call__(self, request: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
         self.seen.append(bytes(request))
         if request.readonly:
             self.read_only.append(bytes(request))

@@ -14,12 +14,12 @@ from typing import Any
 
 from broker.dispatch import answer_here, decide_or_forward
 from broker.metadata.controller_channel import FORWARDED, ControllerChannel
-from broker.metadata.controller_tasks import ActiveController
-from broker.metadata.node_clients import Neighbours
+from broker.metadata.controller_tasks import ControllerTasks
+from broker.metadata.node_clients import NodeClients
 from broker.metadata.raft_driver import RaftDriver
-from broker.metadata.recently_fenced import LatelyLost
+from broker.metadata.recently_fenced import RecentlyFenced
 from broker.network.connection import RequestContext
-from broker.network.network_client import Peer
+from broker.network.network_client import NetworkClient
 from broker.settings import Option, check_settings
 from controller.commands.brokers import unfence_broker
 from controller.commands.registration import register_broker
@@ -37,7 +37,7 @@ CLUSTER_ID = "0123456789abcdefghijkl"
 LISTENER = "PLAINTEXT"
 
 
-def _nobody(node_id: int) -> Peer:
+def _nobody(node_id: int) -> NetworkClient:
     raise AssertionError(f"there is no other controller, {node_id} least of all")
 
 
@@ -56,9 +56,9 @@ class ControllerNode:
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
         self.to_controller: ControllerChannel
-        self.duties: ActiveController  # which are not begun
-        self.neighbours: Neighbours
-        self.lately_lost: LatelyLost
+        self.duties: ControllerTasks  # which are not begun
+        self.neighbours: NodeClients
+        self.lately_lost: RecentlyFenced
         self.endpoints: dict[str, Endpoint] = {}
         # Looked at for space only.
         self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=self.now_ms, random=self.random)
@@ -93,9 +93,9 @@ class ControllerNode:
             lambda request: answer_here(self, request),  # type: ignore[arg-type]  # stands in for Broker
             self.loop,
         )
-        self.neighbours = Neighbours(self.settings, self.loop, self.random)
-        self.lately_lost = LatelyLost(self.loop.time)
-        self.duties = ActiveController(
+        self.neighbours = NodeClients(self.settings, self.loop, self.random)
+        self.lately_lost = RecentlyFenced(self.loop.time)
+        self.duties = ControllerTasks(
             self.controller,
             self.settings,
             self.loop,

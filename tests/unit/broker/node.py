@@ -15,17 +15,17 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from broker.metadata.producer_id_manager import ProducerIds
-from broker.metadata.suspected_leaders import Suspects
+from broker.metadata.producer_id_manager import ProducerIdManager
+from broker.metadata.suspected_leaders import SuspectedLeaders
 from broker.monitoring.counters import Metrics
 from broker.monitoring.telemetry import Telemetry
 from broker.network.connection import Connection, RequestContext
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
-from broker.runtime.deferred import Promise
+from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import SaidOnce
+from broker.runtime.rate_limited_log import LoggedOnce
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey, request_class, response_class
@@ -99,12 +99,12 @@ class Node:
         self.configs: dict[str, LogConfig] = {}
         self.image = MetadataImage(cluster_id="test")
         self._opened = False
-        self.neighbours = SimpleNamespace(suspects=Suspects(self.loop, 0.5))
-        self.refused_transactions = SaidOnce()
+        self.neighbours = SimpleNamespace(suspects=SuspectedLeaders(self.loop, 0.5))
+        self.refused_transactions = LoggedOnce()
         self.telemetry = Telemetry(self.random, 1 << 20)
         self.allocated = 0
         self.decodes_all = False
-        self.producer_ids = ProducerIds(self._allocate)
+        self.producer_ids = ProducerIdManager(self._allocate)
         self.replicas = self._replicas(slots=4)
 
     def _replicas(self, slots: int) -> ReplicaManager:
@@ -239,14 +239,14 @@ class Node:
         if handle_frame is not None:
             connection = Connection(1, LISTENER, "127.0.0.1")
             answer = handle_frame(self, RequestHeader(key, version, 7, client_id), connection, frame, 0)
-            if isinstance(answer, Promise):
+            if isinstance(answer, Deferred):
                 return answer.then(partial(_decoded, key, version))
             if answer is not None:
                 return _decoded(key, version, answer)
         request = request_class(key).decode(frame, version)
         context = RequestContext(key, version, 7, client_id, 1, LISTENER, "127.0.0.1")
         outcome = handler.handle(self, context, request)
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Deferred):
             return outcome.then(partial(_decoded, key, version))
         return _decoded(key, version, outcome)
 

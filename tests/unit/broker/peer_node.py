@@ -1,4 +1,4 @@
-"""The node at the other end of a `Peer`, as a test wants it to be; and a network without sockets, in virtual time."""
+"""The node at the other end of a `NetworkClient`, as a test has it; and a network without sockets, in virtual time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from broker.dispatch import encode_response
 from broker.network.connection import Connection
-from broker.network.connection_protocol import Waiting
-from broker.network.network_client import Peer, PeerLimits
+from broker.network.connection_protocol import DeferredResponse
+from broker.network.network_client import NetworkClient, NetworkClientLimits
 from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, decode_request_header
@@ -51,7 +51,7 @@ class Node:
         """The requests but for those of versions."""
         return [request for header, request in self.seen if header.api_key is not ApiKey.API_VERSIONS]
 
-    def answer(self, frame: bytes, _connection: Connection | None = None) -> list[Part] | Waiting:
+    def answer(self, frame: bytes, _connection: Connection | None = None) -> list[Part] | DeferredResponse:
         header, body_at = decode_request_header(frame)
         if header.api_key is ApiKey.API_VERSIONS and header.api_version > self.versions[ApiKey.API_VERSIONS][1]:
             return self._versions(header._replace(api_version=0), ErrorCode.UNSUPPORTED_VERSION)
@@ -118,6 +118,6 @@ class Network(VirtualLoop):
         protocol.connection_made(line)
         return line, protocol
 
-    def peer(self, **limits: Any) -> Peer:
-        made = PeerLimits(**{"request_timeout_ms": 2000, **limits})
-        return Peer(self, ("127.0.0.1", 9093), "node 1", Random(1), made)
+    def peer(self, **limits: Any) -> NetworkClient:
+        made = NetworkClientLimits(**{"request_timeout_ms": 2000, **limits})
+        return NetworkClient(self, ("127.0.0.1", 9093), "node 1", Random(1), made)

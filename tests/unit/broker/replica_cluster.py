@@ -17,8 +17,8 @@ from typing import Any
 
 from broker.network.connection import RequestContext
 from broker.replication.fetcher_state import FetchLimits
-from broker.replication.replica_fetcher_manager import Replication
-from broker.runtime.deferred import Promise
+from broker.replication.replica_fetcher_manager import ReplicaFetcherManager
+from broker.runtime.deferred import Deferred
 from controller.commands.alter_partition import alter_partition
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
@@ -66,7 +66,7 @@ class Member(Node):
         self.start()
 
     def _wire(self) -> None:
-        self.replication = Replication(
+        self.replication = ReplicaFetcherManager(
             self.loop,
             self.node_id,
             self.replicas,
@@ -152,7 +152,7 @@ class Link:
         request = request_class(key).decode(frame, version)
         context = RequestContext(key, version, 7, None, 1, LISTENER, "127.0.0.1")
         outcome = import_module(f"broker.handlers.{APIS[key].module}").handle(member, context, request)
-        if isinstance(outcome, Promise):
+        if isinstance(outcome, Deferred):
             outcome.add_done_callback(lambda done: self._answer(key, version, done.result(), answer))
         elif isinstance(outcome, Awaitable):
             task = asyncio.ensure_future(outcome, loop=self._cluster.loop)

@@ -15,8 +15,8 @@ from broker.monitoring.counters import Metrics
 from broker.monitoring.request_errors import RequestErrors, with_errors
 from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.network.connection import Connection, Disconnect, RequestContext
-from broker.network.connection_protocol import Waiting
-from broker.runtime.deferred import Promise
+from broker.network.connection_protocol import DeferredResponse
+from broker.runtime.deferred import Deferred
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
@@ -134,7 +134,7 @@ def test_a_handler_that_waits_is_answered_later(dispatcher: Dispatcher, event_lo
         return HeartbeatResponse(error_code=await gate)
 
     waiting = handled_by(dispatcher, lambda *_: later())(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
-    assert isinstance(waiting, Waiting)
+    assert isinstance(waiting, DeferredResponse)
     assert waiting.api_key == ApiKey.HEARTBEAT
     gate.set_result(25)
     parts = event_loop.run_until_complete(waiting.response)
@@ -159,7 +159,7 @@ def test_a_kafka_error_is_answered_with_its_code_and_not_logged(
     handled_by(dispatcher, (lambda *_: later()) if waits else handle)
     with caplog.at_level(logging.INFO):
         parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
-        parts = event_loop.run_until_complete(instance(Waiting, parts).response) if waits else parts
+        parts = event_loop.run_until_complete(instance(DeferredResponse, parts).response) if waits else parts
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert not caplog.records
 
@@ -176,7 +176,7 @@ def test_an_unexpected_exception_is_answered_and_logged_with_its_traceback(
 
     handled_by(dispatcher, (lambda *_: later()) if waits else handle)
     parts = dispatcher(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
-    parts = event_loop.run_until_complete(instance(Waiting, parts).response) if waits else parts
+    parts = event_loop.run_until_complete(instance(DeferredResponse, parts).response) if waits else parts
     assert answer(parts, ApiKey.HEARTBEAT, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     (record,) = caplog.records
     assert present(record.exc_info)[0] is ZeroDivisionError
@@ -205,7 +205,7 @@ def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(
     handled_by(dispatcher, (lambda *_: later()) if waits else (lambda *_: response), ApiKey.DESCRIBE_CLUSTER)
     message = DescribeClusterRequest(include_cluster_authorized_operations=False)
     parts = dispatcher(request(ApiKey.DESCRIBE_CLUSTER, 0, message), CONNECTION)
-    parts = event_loop.run_until_complete(instance(Waiting, parts).response) if waits else parts
+    parts = event_loop.run_until_complete(instance(DeferredResponse, parts).response) if waits else parts
     assert answer(parts, ApiKey.DESCRIBE_CLUSTER, 0).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert caplog.records[0].exc_info
     assert dispatcher._metrics.handler_failures == 1
@@ -308,7 +308,7 @@ def test_of_a_response_that_cannot_be_encoded_only_the_error_that_is_sent_counts
     message = DescribeClusterRequest(include_cluster_authorized_operations=False)
     parts = counted.dispatch(request(ApiKey.DESCRIBE_CLUSTER, 0, message), CONNECTION)
     if waits:
-        event_loop.run_until_complete(instance(Waiting, parts).response)
+        event_loop.run_until_complete(instance(DeferredResponse, parts).response)
     assert counted.errors.codes == {(ApiKey.DESCRIBE_CLUSTER, ErrorCode.UNKNOWN_SERVER_ERROR): 1}
     assert counted.errors.failed[ApiKey.DESCRIBE_CLUSTER] == 1
 
@@ -316,7 +316,7 @@ def test_of_a_response_that_cannot_be_encoded_only_the_error_that_is_sent_counts
 def test_an_error_counts_in_the_same_step_as_its_request(
     dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop
 ) -> None:
-    counted, promise = Counted(dispatcher), Promise[Any](event_loop)
+    counted, promise = Counted(dispatcher), Deferred[Any](event_loop)
     handled_by(counted.dispatcher, lambda *_: promise)
     counted.dispatch(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     promise.answer_soon(KafkaError(ErrorCode.UNKNOWN_MEMBER_ID))
@@ -328,7 +328,7 @@ def test_an_error_counts_in_the_same_step_as_its_request(
 def test_a_request_without_an_answer_that_fails_counts_without_an_error(
     dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop
 ) -> None:
-    counted, promise = Counted(dispatcher), Promise[Any](event_loop)
+    counted, promise = Counted(dispatcher), Deferred[Any](event_loop)
     handled_by(counted.dispatcher, lambda *_: promise)
     counted.dispatch(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     promise.answer(DecodeError("closes the connection"))

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from controller.commands.brokers import unfence_broker
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.partitions import create_partitions
 from controller.commands.registration import SUPPORTED_FEATURES, register_broker
 from controller.commands.topics import create_topics, delete_topics
@@ -50,7 +50,7 @@ class Cluster:
         for broker_id in range(1, brokers + 1):
             self.add_broker(broker_id)
 
-    def apply(self, decide: Callable[[MetadataImage], Decision[Any]]) -> Any:
+    def apply(self, decide: Callable[[MetadataImage], ControllerResult[Any]]) -> Any:
         """Decide, apply the records, keep them in `records`, and return the response."""
         self.records, response = decide(self.image)
         self.replay(self.records)

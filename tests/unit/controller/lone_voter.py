@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.raft.log import EpochEnd
-from controller.raft.messages import Answer, Answered, Asked, Request, Tick, Timing
-from controller.raft.node import NOBODY, QuorumState, RaftNode
+from controller.raft.log import RaftEpochEnd
+from controller.raft.messages import OutboundRequest, RequestReceived, Response, ResponseReceived, Tick, Timing
+from controller.raft.node import NO_NODE, QuorumState, RaftNode
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from controller.raft.wire import (
-    Known,
-    Self,
+    LeaderAndEpoch,
+    ReplicaKey,
     begin_request,
     end_request,
     fetch_request,
@@ -53,8 +53,8 @@ class LoneVoter:
             **others,
         )
         self.now_ms = 0
-        self.requests: list[Request] = []
-        self.answers: list[Answer] = []
+        self.requests: list[OutboundRequest] = []
+        self.answers: list[Response] = []
         self.states: list[QuorumState] = []
         self.warnings: list[str] = []
         self.readies: list[Any] = []
@@ -76,19 +76,19 @@ class LoneVoter:
         self.node.step(Tick(), self.now_ms)
         self.perform()
 
-    def asked(self, request: Any, token: object = "token") -> list[Answer]:
+    def asked(self, request: Any, token: object = "token") -> list[Response]:
         """Have another node ask; return the answers that leave then, to whomever."""
         self.answers = []
-        self.node.step(Asked(token, request), self.now_ms)
+        self.node.step(RequestReceived(token, request), self.now_ms)
         self.perform()
         return self.answers
 
-    def answered(self, request: Request, response: Message | None) -> None:
+    def answered(self, request: OutboundRequest, response: Message | None) -> None:
         """End a request."""
-        self.node.step(Answered(request, response), self.now_ms)
+        self.node.step(ResponseReceived(request, response), self.now_ms)
         self.perform()
 
-    def sent(self, kind: type[Message]) -> list[Request]:
+    def sent(self, kind: type[Message]) -> list[OutboundRequest]:
         """Return the requests of one kind so far, and forget them."""
         found = [request for request in self.requests if isinstance(request.message, kind)]
         self.requests = [request for request in self.requests if not isinstance(request.message, kind)]
@@ -99,7 +99,7 @@ class LoneVoter:
         self.node.campaign(self.now_ms)
         self.perform()
         for request in self.sent(VoteRequest):
-            self.answered(request, vote_response(Known(NOBODY, self.node.epoch), granted=True))
+            self.answered(request, vote_response(LeaderAndEpoch(NO_NODE, self.node.epoch), granted=True))
         return self
 
     def follow(self, leader_id: int, epoch: int) -> LoneVoter:
@@ -107,18 +107,18 @@ class LoneVoter:
         self.asked(begin(leader_id, epoch, to=self.node.node_id))
         return self
 
-    def the_fetch(self) -> Request:
+    def the_fetch(self) -> OutboundRequest:
         """Return the only Fetch that was sent."""
         (request,) = self.sent(FetchRequest)
         return request
 
 
-def me(node_id: int, cluster_id: str | None = "c") -> Self:
-    return Self(node_id, NO_DIRECTORY, cluster_id)
+def me(node_id: int, cluster_id: str | None = "c") -> ReplicaKey:
+    return ReplicaKey(node_id, NO_DIRECTORY, cluster_id)
 
 
 def vote(candidate_id: int, epoch: int, end: tuple[int, int] = (9, 99), *, pre_vote: bool = False, to: int = 1) -> Any:
-    return vote_request(me(candidate_id), Voter(to), epoch, EpochEnd(*end), pre_vote=pre_vote)
+    return vote_request(me(candidate_id), Voter(to), epoch, RaftEpochEnd(*end), pre_vote=pre_vote)
 
 
 def begin(leader_id: int, epoch: int, to: int = 1) -> Any:
@@ -139,16 +139,16 @@ def fetch(
     directory_id: bytes = NO_DIRECTORY,
 ) -> Any:
     sender = me(replica_id)._replace(directory_id=directory_id)
-    return fetch_request(sender, epoch, EpochEnd(end_epoch, end_offset), high_watermark, TIMING)
+    return fetch_request(sender, epoch, RaftEpochEnd(end_epoch, end_offset), high_watermark, TIMING)
 
 
-def only(answers: list[Answer]) -> Any:
+def only(answers: list[Response]) -> Any:
     """Return what the only answer says of the metadata log."""
     (answer,) = answers
     return told_by(answer.response).partition
 
 
-def granted(answers: list[Answer]) -> bool:
+def granted(answers: list[Response]) -> bool:
     """Say whether the only answer gives a vote."""
     partition = only(answers)
     assert not partition.error_code, partition

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from controller.broker_heartbeat_manager import Liveness
+from controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from controller.commands.brokers import fence_brokers
 from controller.commands.heartbeats import broker_heartbeat
 from controller.image import Endpoint
@@ -23,7 +23,7 @@ class Controller(Cluster):
     def __init__(self, brokers: int = 3) -> None:
         super().__init__(brokers=brokers)
         self.now = 1000
-        self.liveness = Liveness(SESSION, GRACE)
+        self.liveness = BrokerHeartbeatManager(SESSION, GRACE)
         self.liveness.lead(self.image, self.now)
 
     def hear(self, *broker_ids: int, connection: str | None = "", offset: int | None = None) -> None:
@@ -307,7 +307,7 @@ def test_nor_does_it_if_a_heartbeat_is_read_before_anybody_looks() -> None:
 
 @pytest.mark.parametrize("grace", [0, GRACE])
 def test_a_timer_that_is_a_little_late_is_no_reason_to_wait(grace: int) -> None:
-    liveness = Liveness(SESSION, grace)
+    liveness = BrokerHeartbeatManager(SESSION, grace)
     image = Cluster(brokers=1).image
     liveness.lead(image, 0)
     assert liveness.expired(SESSION + 200) == {1: image.brokers[1].epoch}

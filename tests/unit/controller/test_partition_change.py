@@ -14,7 +14,7 @@ from controller.partition_change import (
     RECOVERED,
     RECOVERING,
     Election,
-    Elector,
+    PartitionChangeBuilder,
     has_directory,
     tracks_eligible,
 )
@@ -31,15 +31,15 @@ def cluster() -> Cluster:
     return cluster
 
 
-def elector(cluster: Cluster, **brokers: tuple[int, ...]) -> Elector:
-    return Elector(cluster.image, cluster.settings, **brokers)
+def elector(cluster: Cluster, **brokers: tuple[int, ...]) -> PartitionChangeBuilder:
+    return PartitionChangeBuilder(cluster.image, cluster.settings, **brokers)
 
 
-def decide(cluster: Cluster, by: Elector | None = None, **wanted: Any) -> PartitionChangeRecord | None:
+def decide(cluster: Cluster, by: PartitionChangeBuilder | None = None, **wanted: Any) -> PartitionChangeRecord | None:
     return (by or elector(cluster)).change(topic_of(cluster, "t"), cluster.partition("t"), **wanted)
 
 
-def becomes(cluster: Cluster, by: Elector | None = None, **wanted: Any) -> PartitionImage:
+def becomes(cluster: Cluster, by: PartitionChangeBuilder | None = None, **wanted: Any) -> PartitionImage:
     record = decide(cluster, by, **wanted)
     cluster.replay([] if record is None else [record])
     return cluster.partition("t")
@@ -243,4 +243,4 @@ def test_a_move_of_replicas_ends_when_all_that_stay_are_in_sync(
 def test_settings_that_nobody_gave_are_the_defaults(cluster: Cluster) -> None:
     given: Mapping[str, str] = DEFAULT_SETTINGS.explicit
     assert (given, DEFAULT_SETTINGS["min.insync.replicas"]) == ({}, 1)
-    assert not Elector(cluster.image).unclean_enabled(topic_of(cluster, "t"))
+    assert not PartitionChangeBuilder(cluster.image).unclean_enabled(topic_of(cluster, "t"))

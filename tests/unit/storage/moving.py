@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from storage.disk import OsDisk
-from storage.future_replicas import LogMove
+from storage.future_replicas import FutureReplica
 from storage.log.log import Log, LogConfig
 from storage.log_manager import LogManager
 from storage.steps import Step
@@ -40,7 +40,7 @@ class Manager(LogManager):
     def create_log(self, config: LogConfig = CONFIG) -> Log:
         return self.create("topic", TOPIC_ID, 0, config, self.first.directory_id)
 
-    def started(self, log: Log) -> LogMove:
+    def started(self, log: Log) -> FutureReplica:
         move = self.moves.begin(log, self.second)
         assert move is not None
         return move

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from protocol.errors import KafkaError
-from storage.deletion_queue import Trash
+from storage.deletion_queue import DeletionQueue
 from storage.log.names import STRAY_SUFFIX
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
@@ -27,15 +27,15 @@ def directory(disk: FaultyDisk, tmp_path: Path) -> LogDirectory:
 
 
 @pytest.fixture
-def trash(disk: FaultyDisk) -> Trash:
-    return Trash(disk, now_ms=lambda: NOW_MS, random=Random(1))
+def trash(disk: FaultyDisk) -> DeletionQueue:
+    return DeletionQueue(disk, now_ms=lambda: NOW_MS, random=Random(1))
 
 
 def names(directory: LogDirectory) -> list[str]:
     return [path.name.rpartition("-")[2] for path in Path(directory.path).iterdir()]
 
 
-def test_what_is_discarded_is_renamed_at_once_and_deleted_later(trash: Trash, directory: LogDirectory) -> None:
+def test_what_is_discarded_is_renamed_at_once_and_deleted_later(trash: DeletionQueue, directory: LogDirectory) -> None:
     trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     assert names(directory) == ["delete"]
     assert list(trash.empty(NOW_MS + 59)) == []
@@ -43,26 +43,26 @@ def test_what_is_discarded_is_renamed_at_once_and_deleted_later(trash: Trash, di
     assert names(directory) == []
 
 
-def test_a_full_directory_is_emptied_without_delay(trash: Trash, directory: LogDirectory) -> None:
+def test_a_full_directory_is_emptied_without_delay(trash: DeletionQueue, directory: LogDirectory) -> None:
     trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     directory.full = True
     assert list(trash.empty(NOW_MS)) == [None]
     assert names(directory) == []
 
 
-def test_what_is_set_aside_stays(trash: Trash, directory: LogDirectory) -> None:
+def test_what_is_set_aside_stays(trash: DeletionQueue, directory: LogDirectory) -> None:
     place = trash.rename_away(directory, KEY, f"{directory.path}/topic-0", STRAY_SUFFIX)
     assert list(trash.empty(NOW_MS)) == []
     assert (Path(place) / "file").read_bytes() == b"data"
 
 
-def test_what_an_earlier_start_took_away_is_deleted(trash: Trash, directory: LogDirectory) -> None:
+def test_what_an_earlier_start_took_away_is_deleted(trash: DeletionQueue, directory: LogDirectory) -> None:
     trash.found(directory, f"{directory.path}/topic-0")
     assert list(trash.empty(NOW_MS)) == [None]
     assert names(directory) == []
 
 
-def test_a_failed_rename_leaves_everything(trash: Trash, directory: LogDirectory, disk: FaultyDisk) -> None:
+def test_a_failed_rename_leaves_everything(trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk) -> None:
     disk.arm("rename", errno.ENOSPC)
     with pytest.raises(KafkaError):
         trash.discard(directory, KEY, f"{directory.path}/topic-0")
@@ -72,7 +72,7 @@ def test_a_failed_rename_leaves_everything(trash: Trash, directory: LogDirectory
 
 @pytest.mark.parametrize(("code", "tried_again"), [(errno.ENOSPC, True), (errno.EIO, False)])
 def test_what_cannot_be_deleted_is_tried_again_while_the_directory_works(
-    trash: Trash, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
+    trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
 ) -> None:
     trash.discard(directory, KEY, f"{directory.path}/topic-0")
     disk.arm("remove_tree", code)

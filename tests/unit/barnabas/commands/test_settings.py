@@ -8,12 +8,12 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
 from barnabas.commands._output import CommandError, WrongCall
-from barnabas.commands._settings import ALIASES, Settings, parse_setting, read_settings
+from barnabas.commands._settings import ALIASES, ClientSettings, parse_setting, read_settings
 from tests.unit.barnabas.conftest import Command
 
 
 def of(kind: str, *given: str) -> dict[str, Any]:
-    return Settings([parse_setting(one) for one in given]).of(kind)
+    return ClientSettings([parse_setting(one) for one in given]).of(kind)
 
 
 @pytest.mark.parametrize("name", ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"])

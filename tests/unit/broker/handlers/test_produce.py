@@ -12,7 +12,7 @@ import pytest
 
 from broker.dispatch import Dispatcher
 from broker.network.connection import Connection, Disconnect
-from broker.network.connection_protocol import Waiting
+from broker.network.connection_protocol import DeferredResponse
 from broker.replication.partition import Partition
 from protocol.api import ApiKey
 from protocol.compression import Compression
@@ -449,7 +449,7 @@ class TestAcksAll:
         frame = bytearray(header + request.encode(12))
         with memoryview(frame) as received:
             waiting = Dispatcher(cast("Broker", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
-        assert isinstance(waiting, Waiting)
+        assert isinstance(waiting, DeferredResponse)
         frame.clear()  # a BufferError as long as there is a view of it
 
 

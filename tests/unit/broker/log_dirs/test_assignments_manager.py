@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from broker.log_dirs.assignments_manager import ReplicaHomes
-from broker.monitoring.topic_stats import Traffic
+from broker.log_dirs.assignments_manager import AssignmentsManager
+from broker.monitoring.topic_stats import TopicStats
 from broker.replication.partition import Partition
 from controller.image import NO_LEADER, MetadataImage
 from controller.image_builder import apply_records
@@ -40,7 +40,7 @@ class Told:
         self.replicas: list[Partition] = []
         self.requests: list[AssignReplicasToDirsRequest] = []
         self.answers: list[ErrorCode] = []
-        self.homes = ReplicaHomes(NODE, 7, self.logs, self.call, self.loop)
+        self.homes = AssignmentsManager(NODE, 7, self.logs, self.call, self.loop)
         self.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
 
     async def call(self, request: Message, _timeout_s: float) -> AssignReplicasToDirsResponse:
@@ -62,7 +62,7 @@ class Told:
         self.place(index, known, *replicas, leader=leader)
         log = self.logs.create("t", TOPIC_ID, index, LogConfig(), self.here)
         fill(log, records)
-        self.replicas.append(Partition(NODE, "t", TOPIC_ID, index, log, Traffic().of("t")))
+        self.replicas.append(Partition(NODE, "t", TOPIC_ID, index, log, TopicStats().of("t")))
         return self.replicas[-1]
 
     def place(self, index: int, known: bytes, *replicas: int, leader: int) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Never
 import pytest
 
 from broker.log_dirs.maintenance import (
-    Housekeeping,
-    SpaceWatch,
+    DiskSpaceMonitor,
+    LogMaintenance,
     expire_producers,
     sync,
     sync_all,
@@ -43,7 +43,7 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run: Run, caplog: pytest.L
                 third.set()
             raise OSError("no luck")
 
-        chores = Housekeeping(asyncio.get_running_loop())
+        chores = LogMaintenance(asyncio.get_running_loop())
         chores.every(0.0, chore)
         await third.wait()
         await chores.stop()
@@ -64,7 +64,7 @@ def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_short
         return note
 
     async def body() -> None:
-        chores = Housekeeping(node.loop)
+        chores = LogMaintenance(node.loop)
         chores.every(10.0, chore("sooner"), first_s=3.0)
         chores.every(2.0, chore("shorter"), first_s=3.0)
         await asyncio.sleep(13.5)
@@ -117,7 +117,7 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(run: Run) -> Non
         async def chore() -> Never:
             raise InvariantError("the log would be corrupted")
 
-        chores = Housekeeping(loop)
+        chores = LogMaintenance(loop)
         chores.every(0.0, chore)
         assert isinstance(await told, InvariantError)
         await chores.stop()
@@ -133,7 +133,7 @@ def test_stopping_ends_a_chore_where_it_is(run: Run) -> None:
             begun.set()
             await never.wait()
 
-        chores = Housekeeping(asyncio.get_running_loop())
+        chores = LogMaintenance(asyncio.get_running_loop())
         chores.every(0.0, chore)
         await begun.wait()
         await chores.stop()
@@ -152,7 +152,7 @@ def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(
     node.create("t", partitions=2, config=LogConfig(flush_ms=0))
     for index in range(2):
         node.append("t", index=index)
-    chores = Housekeeping(node.loop)
+    chores = LogMaintenance(node.loop)
     chores.every(1.0, partial(sync, node.logs, node.loop, node.now_ms()))
     node.pass_time(1.5)
     stopped = node.loop.create_task(chores.stop())
@@ -205,7 +205,7 @@ def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
     log = logs.create("topic", TOPIC_ID, 0, LogConfig())
-    watch = SpaceWatch(logs)
+    watch = DiskSpaceMonitor(logs)
     assert watch.look(0.0)
     disk.full = True
     assert not watch.look(0.0)  # before any write was refused
@@ -231,7 +231,7 @@ def test_a_directory_whose_space_cannot_be_read_is_logged_as_failed_not_as_full(
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
-    watch = SpaceWatch(logs)
+    watch = DiskSpaceMonitor(logs)
     disk.full = full
     watch.look(0.0)
     caplog.clear()

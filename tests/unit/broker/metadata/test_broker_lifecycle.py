@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.broker_lifecycle import Lifecycle, RegistrationError
+from broker.metadata.broker_lifecycle import BrokerLifecycleManager, RegistrationError
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -36,7 +36,7 @@ class Controller:
         self.offset = 7
         self.offline: list[Any] = []
         self.cordoned: list[Any] = []
-        self.lifecycle = Lifecycle(
+        self.lifecycle = BrokerLifecycleManager(
             4,
             self.call,  # type: ignore[arg-type]  # narrower than what may come: only this comes here
             self.loop,

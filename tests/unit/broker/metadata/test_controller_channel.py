@@ -13,7 +13,7 @@ from broker.metadata.config_admin import answer_partly
 from broker.metadata.controller_channel import MOST_FORWARDED, ControllerChannel
 from broker.metadata.topic_creation import create_anywhere
 from broker.network.connection import RequestContext
-from broker.network.network_client import Peer
+from broker.network.network_client import NetworkClient
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.headers import decode_request_header
@@ -68,7 +68,7 @@ class Broker:
         self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
-    def connect(self, node_id: int) -> Peer:
+    def connect(self, node_id: int) -> NetworkClient:
         self.connected.append(node_id)
         return self.network.peer()
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.controller_event_queue import CommandQueue, not_controller
-from controller.commands.controller_result import Decision
+from broker.metadata.controller_event_queue import ControllerEventQueue, not_controller
+from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.messages import QuorumState
@@ -31,7 +31,7 @@ class Controller:
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()
-        self.queue = CommandQueue(self.loop)
+        self.queue = ControllerEventQueue(self.loop)
         voters = VoterSet([Voter(1)])
         self.node = RaftNode(1, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0)
         self.node.campaign(0)
@@ -47,7 +47,7 @@ class Controller:
         return stored
 
     def submit(self, *records: ConfigRecord | RemoveTopicRecord, response: str | None = None) -> asyncio.Future[Any]:
-        return self.queue.submit(lambda _: Decision(records, response))
+        return self.queue.submit(lambda _: ControllerResult(records, response))
 
     def decide(self) -> None:
         self.queue.decide(self.node, self.image)
@@ -85,9 +85,9 @@ def test_a_command_is_answered_when_its_records_are_applied(controller: Controll
 def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(controller: Controller) -> None:
     seen = []
 
-    def look(image: MetadataImage) -> Decision[Any]:
+    def look(image: MetadataImage) -> ControllerResult[Any]:
         seen.extend(values(image))
-        return Decision((), len(seen))
+        return ControllerResult((), len(seen))
 
     controller.submit(setting("2"))
     looked = controller.queue.submit(look)
@@ -112,10 +112,10 @@ def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_a
 
 
 def test_an_error_waits_for_what_it_rests_on(controller: Controller) -> None:
-    def refuse(image: MetadataImage) -> Decision[str]:
+    def refuse(image: MetadataImage) -> ControllerResult[str]:
         if values(image):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "gone")
-        return Decision((), "there")
+        return ControllerResult((), "there")
 
     controller.submit(setting("2"))
     refused = controller.queue.submit(refuse)
@@ -131,7 +131,7 @@ def test_an_error_waits_for_what_it_rests_on(controller: Controller) -> None:
 
 
 def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controller) -> None:
-    def refuse(_: MetadataImage) -> Decision[str]:
+    def refuse(_: MetadataImage) -> ControllerResult[str]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
     refused = controller.queue.submit(refuse)
@@ -164,7 +164,7 @@ def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_
     first = controller.submit(setting("2"))
     on_it = controller.submit()
     controller.decide()
-    waits = controller.queue.submit(lambda image: Decision((), values(image)))
+    waits = controller.queue.submit(lambda image: ControllerResult((), values(image)))
     controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
     assert (
         instance(KafkaError, first.exception()).code
@@ -185,7 +185,7 @@ def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(co
     controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"), end)
     assert instance(KafkaError, refused.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not stored.done()
-    later = controller.queue.submit(lambda image: Decision((), values(image)))
+    later = controller.queue.submit(lambda image: ControllerResult((), values(image)))
     controller.decide()
     controller.apply()
     assert (stored.exception(), later.result()) == (None, ["2"])
@@ -203,7 +203,7 @@ def test_who_loses_the_lead_answers_everything_with_that(controller: Controller)
     )
     assert not controller.queue
     controller.image = apply_records(EMPTY, [setting("9")], offset=8, epoch=2)
-    again = controller.queue.submit(lambda image: Decision((), values(image)))
+    again = controller.queue.submit(lambda image: ControllerResult((), values(image)))
     controller.decide()
     controller.apply()
     assert again.result() == ["9"], "nothing is left of what was pending"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.controller_registration import ControllerLife
+from broker.metadata.controller_registration import ControllerRegistrationManager
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
@@ -70,7 +70,7 @@ class Alone:
         self.changed = self.loop.create_future()
         self.answers: list[Any] = []
         self.asked = 0
-        self.life = ControllerLife(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+        self.life = ControllerRegistrationManager(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
 
     def leader_change(self) -> asyncio.Future[None]:
         return self.changed

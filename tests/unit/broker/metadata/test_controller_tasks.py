@@ -8,7 +8,7 @@ from typing import Any, Never
 
 import pytest
 
-from broker.metadata.controller_tasks import ActiveController
+from broker.metadata.controller_tasks import ControllerTasks
 from broker.settings import Option, check_settings
 from controller.commands.controller_result import Command
 from controller.image import BrokerImage, MetadataImage
@@ -231,7 +231,7 @@ def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_a
 ) -> None:
     loop = VirtualLoop()
     quorum = Stalled(loop, brokers=2)
-    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     duties.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
@@ -263,7 +263,7 @@ def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
     told = []
     loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
     quorum = Broken(loop)
-    duties = ActiveController(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     duties.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
@@ -280,7 +280,7 @@ def test_what_goes_wrong_in_a_task_of_its_own_is_told_at_once() -> None:
     loop.set_exception_handler(lambda _, context: told.append((context["message"], str(context["exception"]))))
     quorum = Refusing(loop)
     settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
-    duties = ActiveController(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    duties = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     duties.begin()
     quorum.leads = True
     quorum.changed.set_result(None)

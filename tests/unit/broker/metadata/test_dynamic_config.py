@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.dynamic_config import LiveSettings
+from broker.metadata.dynamic_config import DynamicConfig
 from broker.settings import Option, check_settings
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
@@ -16,7 +16,7 @@ class Cluster:
 
     def __init__(self, **start: str) -> None:
         options = {name.replace("_", "."): Option(text, "test") for name, text in start.items()}
-        self.live = LiveSettings(check_settings(options))
+        self.live = DynamicConfig(check_settings(options))
         self.image = MetadataImage(cluster_id="c")
         self.told: list[object] = []
 
@@ -48,7 +48,7 @@ def test_the_start_counts_until_something_is_altered() -> None:
 def test_what_was_altered_before_the_start_counts_from_the_start() -> None:
     cluster = Cluster()
     cluster.commit(("1", "max.connections", "30"), ("", "max.connections.per.ip", "3"))
-    live = LiveSettings(cluster.live.start)
+    live = DynamicConfig(cluster.live.start)
     live.load(cluster.image)
     assert (live["max.connections"], live["max.connections.per.ip"]) == (30, 3)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.eager_heartbeats import PromptHeartbeats
+from broker.metadata.eager_heartbeats import EagerHeartbeats
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.errors import InvariantError
@@ -31,7 +31,7 @@ class Broker:
         self.applied = self.loop.create_future()
         self.waits_for: list[Any] = []
         self.hurried = 0
-        self.prompt = PromptHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
+        self.prompt = EagerHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
 
     async def until_applied(self, offset: int) -> None:
         self.waits_for.append(offset)

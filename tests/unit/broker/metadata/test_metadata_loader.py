@@ -9,14 +9,14 @@ from typing import Any, Never
 
 import pytest
 
-from broker.metadata.controller_event_queue import CommandQueue
-from broker.metadata.metadata_loader import MetadataApplier
+from broker.metadata.controller_event_queue import ControllerEventQueue
+from broker.metadata.metadata_loader import MetadataLoader
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import read_stored
 from controller.batches import encode_entry
 from controller.image import MetadataImage
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import Received
+from controller.raft.messages import ReceivedBatches
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.errors import InvariantError
@@ -62,8 +62,8 @@ class Applied:
         self.log = MetadataLog.open(
             OsDisk(), LogDirectory(OsDisk(), self.path), VoterSet([Voter(1)]), config=CONFIG, now_ms=1
         )
-        self.commands = CommandQueue(self.loop)
-        self.applier = MetadataApplier(
+        self.commands = ControllerEventQueue(self.loop)
+        self.applier = MetadataLoader(
             "cluster", self.commands, self.loop, applied=self.note_caught_up, failed=self.failed.append
         )
         self.applier.begin(self.log, read_stored(self.log, EMPTY))
@@ -208,7 +208,7 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     assert applied.told[1:] == [("1", "7", 1)]
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
-    entries, flush = applied.log.receive(Received(9, 10, 4, batch), 1000)
+    entries, flush = applied.log.receive(ReceivedBatches(9, 10, 4, batch), 1000)
     present(flush).sync()
     present(flush).finish()
     applied.applier.note(entries)

@@ -11,7 +11,7 @@ from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import QuorumState, Received
+from controller.raft.messages import QuorumState, ReceivedBatches
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from controller.topic_names import METADATA_TOPIC_ID
@@ -139,7 +139,8 @@ def test_a_torn_end_is_refused_after_a_clean_stop_and_left_as_it_is(tmp_path: Pa
     file.write_bytes(whole[:-lost])
     directory = LogDirectory(OsDisk(), str(tmp_path))
     directory.clean = True
-    with pytest.raises(LogRefused, match=rf"{file} ends in \d+ bytes .* from byte {len(whole) // 3 * 2} on.*offset 2 "):
+    problem = rf"{file} ends in \d+ bytes .* from byte {len(whole) // 3 * 2} on, at offset 2,"
+    with pytest.raises(LogRefused, match=problem):
         MetadataLog.open(OsDisk(), directory, VOTERS, config=CONFIG, now_ms=1000)
     assert file.read_bytes() == whole[:-lost]
     directory.clean = False
@@ -242,7 +243,7 @@ def receive(log: MetadataLog, *epochs: int, records: int = 1) -> list[Entry]:
     end = log.end_offset
     sent = [Entry(end + at * records, epoch, (NoOpRecord(),) * records) for at, epoch in enumerate(epochs)]
     batches = b"".join(encode_entry(entry, 2000) for entry in sent)
-    receipt = log.receive(Received(end, sent[-1].next_offset, epochs[-1], batches), 1000)
+    receipt = log.receive(ReceivedBatches(end, sent[-1].next_offset, epochs[-1], batches), 1000)
     assert receipt.entries == sent
     assert receipt.flush is not None
     receipt.flush.run()
@@ -273,13 +274,13 @@ def test_what_does_not_follow_the_log_is_not_stored(tmp_path: Path) -> None:
     for base_offset, epoch in ((2, 3), (0, 3), (1, 2)):
         batches = encode_entry(Entry(base_offset, epoch, (NoOpRecord(),)), 2000)
         with pytest.raises(InvariantError):
-            log.receive(Received(base_offset, base_offset + 1, epoch, batches), 1000)
+            log.receive(ReceivedBatches(base_offset, base_offset + 1, epoch, batches), 1000)
     assert log.end_offset == 1
 
 
 def test_nothing_received_changes_nothing(tmp_path: Path) -> None:
     log = opened(tmp_path)
-    assert log.receive(Received(0, 0, 1, b""), 1000) == ([], None)
+    assert log.receive(ReceivedBatches(0, 0, 1, b""), 1000) == ([], None)
 
 
 def test_a_follower_reads_whole_batches_up_to_the_end_committed_or_not(tmp_path: Path) -> None:

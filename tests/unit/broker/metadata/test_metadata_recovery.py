@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.metadata.metadata_log import MetadataLog, Retention
-from broker.metadata.metadata_recovery import StoredMetadata, check_features, check_voters, read_stored
+from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, read_stored
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.log import Entry, SnapshotId
@@ -53,7 +53,7 @@ def append(log: MetadataLog, *records: Message, epoch: int = 1) -> None:
     present(flush).finish()
 
 
-def value(stored: StoredMetadata) -> str:
+def value(stored: RecoveredMetadata) -> str:
     return present(stored.image.configs(BROKER, "").get("log.cleaner.threads"))
 
 

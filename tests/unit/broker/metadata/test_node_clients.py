@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.node_clients import Neighbours
+from broker.metadata.node_clients import NodeClients
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.records.metadata import RegisterBrokerRecord
@@ -31,9 +31,9 @@ def loop() -> Iterator[VirtualLoop]:
     made.close()
 
 
-def neighbours(loop: VirtualLoop, roles: dict[int, str] | None = None, **settings: str) -> Neighbours:
+def neighbours(loop: VirtualLoop, roles: dict[int, str] | None = None, **settings: str) -> NodeClients:
     roles = roles or {1: BOTH, 2: BOTH, 3: BOTH}
-    return Neighbours(node_settings(1, roles, **settings), loop, Random(1))
+    return NodeClients(node_settings(1, roles, **settings), loop, Random(1))
 
 
 def registered(

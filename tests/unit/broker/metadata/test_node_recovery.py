@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.node_recovery import StoredNode, open_stored_node
+from broker.metadata.node_recovery import RecoveredNode, open_stored_node
 from broker.settings import Settings, check_settings
 from controller.image import MetadataImage
 from controller.raft.log import Entry
@@ -35,7 +35,7 @@ OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
 def start(tmp_path: Path) -> Iterator[Any]:
     opened = []
 
-    def start(settings: Settings = ALONE, *records: Message, epoch: int = 1) -> StoredNode:
+    def start(settings: Settings = ALONE, *records: Message, epoch: int = 1) -> RecoveredNode:
         """Start on the directory, after its log was given `records` if there are any."""
         directory = LogDirectory(OsDisk(), str(tmp_path))
         directory.open()

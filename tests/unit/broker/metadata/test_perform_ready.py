@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.controller_event_queue import CommandQueue
-from broker.metadata.metadata_loader import MetadataApplier
+from broker.metadata.controller_event_queue import ControllerEventQueue
+from broker.metadata.metadata_loader import MetadataLoader
 from broker.metadata.node_recovery import open_stored_node
-from broker.metadata.perform_ready import RaftEffects
-from broker.metadata.snapshot_generator import MetadataSnapshots
+from broker.metadata.perform_ready import ReadyPerformer
+from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.cooperative import SLICE_S
 from broker.settings import Settings, check_settings
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
 from controller.raft.log import SnapshotId
-from controller.raft.messages import NOBODY, Answered, Asked, Ready, SnapshotPart
-from controller.raft.wire import Known, vote_response
+from controller.raft.messages import NO_NODE, Ready, RequestReceived, ResponseReceived, SnapshotPart
+from controller.raft.wire import LeaderAndEpoch, vote_response
 from controller.snapshot import encode_snapshot
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchResponse
@@ -68,17 +68,17 @@ class Node:
         self.log, stored, self.node = open_stored_node(
             self.disk, self.directory, settings, image, random=Random(1), wall_clock_ms=1, now_ms=0
         )
-        self.commands = CommandQueue(self.loop)
+        self.commands = ControllerEventQueue(self.loop)
         self.sent: list[Any] = []
         self.failed: list[Any] = []
-        self.metadata = MetadataApplier("c", self.commands, self.loop, applied=lambda: None, failed=self.failed.append)
+        self.metadata = MetadataLoader("c", self.commands, self.loop, applied=lambda: None, failed=self.failed.append)
         self.metadata.begin(self.log, stored)
-        self.effects = RaftEffects(
+        self.effects = ReadyPerformer(
             self.node,
             self.log,
             self.directory,
             metadata=self.metadata,
-            snapshots=MetadataSnapshots(
+            snapshots=SnapshotGenerator(
                 settings, self.loop, lambda: 1, stored=self.node.snapshotted, failed=self.failed.append
             ),
             commands=self.commands,
@@ -124,7 +124,7 @@ def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make
 def test_a_vote_is_given_when_it_is_stored(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     token = Token(one.log.read_quorum_state)
-    one.node.step(Asked(token, vote(2, 3)), 0)
+    one.node.step(RequestReceived(token, vote(2, 3)), 0)
     one.perform()
     response, stored = token.noted
     assert response.topics[0].partitions[0].vote_granted
@@ -137,7 +137,7 @@ def test_a_vote_does_not_wait_for_the_threads_of_the_loop(
     one = make(OF_THREE)
     keep_busy_the_threads_of(one.loop, monkeypatch)
     token = Token(one.log.read_quorum_state)
-    one.node.step(Asked(token, vote(2, 3)), 0)
+    one.node.step(RequestReceived(token, vote(2, 3)), 0)
     one.perform()
     assert token.noted[0].topics[0].partitions[0].vote_granted
 
@@ -178,12 +178,12 @@ def test_followers_get_records_before_they_are_durable_here(make: Callable[[Sett
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
-    granted = vote_response(Known(NOBODY, one.node.epoch), granted=True)
-    one.node.step(Answered(one.sent[0][0], granted), 0)
+    granted = vote_response(LeaderAndEpoch(NO_NODE, one.node.epoch), granted=True)
+    one.node.step(ResponseReceived(one.sent[0][0], granted), 0)
     one.perform()
     epoch, end_offset = one.node.epoch, one.node.end_offset
     token = Token(lambda: len(one.disk.called("sync")))
-    one.node.step(Asked(token, fetch(2, epoch, epoch, end_offset, high_watermark=end_offset)), 0)
+    one.node.step(RequestReceived(token, fetch(2, epoch, epoch, end_offset, high_watermark=end_offset)), 0)
     one.perform()
     assert not token.done()
     syncs = len(one.disk.called("sync"))
@@ -239,7 +239,7 @@ def test_who_does_not_wait_any_more_is_not_answered(make: Callable[[Settings], N
     one = make(OF_THREE)
     token = Token(lambda: None)
     token.noted = "gone"
-    one.node.step(Asked(token, vote(2, 3)), 0)
+    one.node.step(RequestReceived(token, vote(2, 3)), 0)
     one.perform()
     assert token.noted == "gone"
 
@@ -251,9 +251,9 @@ def test_what_an_operator_should_know_is_said(
     one = make(OF_THREE)
     request = vote(2, 3)
     request.cluster_id = "other"
-    one.node.step(Asked(Token(lambda: None), request), 0)
+    one.node.step(RequestReceived(Token(lambda: None), request), 0)
     one.perform()
-    assert "a part of cluster other" in caplog.text
+    assert "for cluster other" in caplog.text
 
 
 def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(
@@ -264,7 +264,7 @@ def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_we
     alone.perform()
     end_offset = alone.node.end_offset
     alone.disk.full = True
-    answer = alone.commands.submit(lambda _: Decision((NoOpRecord(),), "done"))
+    answer = alone.commands.submit(lambda _: ControllerResult((NoOpRecord(),), "done"))
     alone.commands.decide(alone.node, alone.metadata.image)
     alone.perform()
     alone.disk.full = False

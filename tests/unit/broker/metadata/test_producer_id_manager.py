@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.metadata.producer_id_manager import ProducerIds
+from broker.metadata.producer_id_manager import ProducerIdManager
 from protocol.errors import ErrorCode, KafkaError
 
 
@@ -25,7 +25,7 @@ class Controller:
 def test_ids_come_from_one_block_until_it_is_used_up() -> None:
     async def scenario() -> None:
         controller = Controller()
-        ids = ProducerIds(controller.allocate)
+        ids = ProducerIdManager(controller.allocate)
         assert [await ids.next() for _ in range(5)] == [1000, 1001, 1002, 2000, 2001]
         assert controller.blocks == 2
 
@@ -34,7 +34,7 @@ def test_ids_come_from_one_block_until_it_is_used_up() -> None:
 
 def test_an_id_is_there_without_waiting_while_the_block_lasts() -> None:
     async def scenario() -> None:
-        ids = ProducerIds(Controller().allocate)
+        ids = ProducerIdManager(Controller().allocate)
         assert ids.take() is None
         assert await ids.next() == 1000
         assert [ids.take(), ids.take(), ids.take()] == [1001, 1002, None]
@@ -45,7 +45,7 @@ def test_an_id_is_there_without_waiting_while_the_block_lasts() -> None:
 def test_those_who_wait_together_share_a_block_and_no_id() -> None:
     async def scenario() -> None:
         controller = Controller()
-        ids = ProducerIds(controller.allocate)
+        ids = ProducerIdManager(controller.allocate)
         assert await asyncio.gather(ids.next(), ids.next(), ids.next()) == [1000, 1001, 1002]  # type: ignore[comparison-overlap]  # equal by content
         assert controller.blocks == 1
 
@@ -61,7 +61,7 @@ def test_a_controller_that_gives_none_is_asked_again_by_the_next() -> None:
                 raise KafkaError(ErrorCode.NOT_CONTROLLER)
             return answers.pop()
 
-        ids = ProducerIds(allocate)
+        ids = ProducerIdManager(allocate)
         with pytest.raises(KafkaError):
             await ids.next()
         answers.append(range(7, 8))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.raft_channel import QuorumPeers
-from broker.network.network_client import Peer, PeerLimits
-from controller.raft.messages import Request
+from broker.metadata.raft_channel import RaftChannel
+from broker.network.network_client import NetworkClient, NetworkClientLimits
+from controller.raft.messages import OutboundRequest
 from protocol.api import ApiKey
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.vote import VoteRequest, VoteResponse
@@ -31,7 +31,7 @@ class Quorum:
         self.connected: list[Any] = []
         self.answers: list[Any] = []
         self.gone: list[Any] = []
-        self.peers = QuorumPeers(
+        self.peers = RaftChannel(
             self.connect,
             self.network,
             grace_s=GRACE_S,
@@ -39,10 +39,10 @@ class Quorum:
             disconnected=self.gone.append,
         )
 
-    def connect(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> Peer:
+    def connect(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> NetworkClient:
         self.connected.append(node_id)
-        limits = PeerLimits(request_timeout_ms=2000, backoff_ms=20, max_backoff_ms=200)
-        return Peer(
+        limits = NetworkClientLimits(request_timeout_ms=2000, backoff_ms=20, max_backoff_ms=200)
+        return NetworkClient(
             self.network,
             ("127.0.0.1", 9093),
             "node 1",
@@ -55,17 +55,17 @@ class Quorum:
     def let_pass(self, seconds: float) -> None:
         self.network.run_until_complete(asyncio.sleep(seconds))
 
-    def send(self, message: FetchRequest | VoteRequest, to: int = 2) -> Request:
-        request = Request(to, message)
+    def send(self, message: FetchRequest | VoteRequest, to: int = 2) -> OutboundRequest:
+        request = OutboundRequest(to, message)
         self.peers.send(request)
         return request
 
-    def fetch(self, to: int = 2) -> Request:
+    def fetch(self, to: int = 2) -> OutboundRequest:
         sent = self.send(FetchRequest(max_wait_ms=1, min_bytes=0, topics=[], forgotten_topics_data=[]), to)
         self.let_pass(0.01)
         return sent
 
-    def vote(self, to: int = 2) -> Request:
+    def vote(self, to: int = 2) -> OutboundRequest:
         sent = self.send(VoteRequest(voter_id=2, topics=[]), to)
         self.let_pass(0.01)
         return sent

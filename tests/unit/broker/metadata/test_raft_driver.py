@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from broker.metadata.metadata_log import MetadataLog
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.commands.producer_ids import allocate_producer_ids
 from controller.commands.topics import create_topics, delete_topics
 from controller.image import MetadataImage, ResourceType
@@ -165,14 +165,14 @@ def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
 
 
 def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
-    def refused(_image: MetadataImage) -> Decision[None]:
+    def refused(_image: MetadataImage) -> ControllerResult[None]:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "no")
 
-    def broken(_image: MetadataImage) -> Decision[None]:
+    def broken(_image: MetadataImage) -> ControllerResult[None]:
         raise ZeroDivisionError
 
-    def impossible(_image: MetadataImage) -> Decision[None]:
-        return Decision((RemoveTopicRecord(topic_id=bytes(16)),), None)
+    def impossible(_image: MetadataImage) -> ControllerResult[None]:
+        return ControllerResult((RemoveTopicRecord(topic_id=bytes(16)),), None)
 
     submit = controlled.controller.submit
 
@@ -290,7 +290,7 @@ def test_no_snapshot_is_taken_again_where_nothing_is_new(stopped_controller: Con
     node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
     for records in ((NoOpRecord(),), (), ()):
         node.now += 1000
-        node.wait(node.controller.submit(lambda _, records=records: Decision(records, None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
+        node.wait(node.controller.submit(lambda _, records=records: ControllerResult(records, None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
         while asyncio.all_tasks(node.loop):
             node.wait(asyncio.sleep(0))
     assert node.failures == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage, ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -44,7 +44,7 @@ def submit(cluster: WholeCluster, node: int, value: object) -> Any:
     )
     controller, loop = cluster.broker(node).controller, cluster.hosts[node].loop
     assert loop is not None
-    return loop.create_task(controller.submit(lambda _: Decision((record,), value)))
+    return loop.create_task(controller.submit(lambda _: ControllerResult((record,), value)))
 
 
 def outcome(cluster: WholeCluster, task: Any) -> Any:

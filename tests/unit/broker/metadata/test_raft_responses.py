@@ -11,7 +11,7 @@ from broker.metadata.metadata_log import MetadataLog, Retention
 from broker.metadata.raft_responses import fill_in
 from controller.batches import decode_entries
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import Answer, LogRead, SnapshotRead
+from controller.raft.messages import LogRead, Response, SnapshotRead
 from controller.snapshot import encode_snapshot
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchResponse
@@ -50,7 +50,7 @@ def read(log: MetadataLog, offset: int, max_bytes: int = 1 << 20) -> FetchRespon
         partition_index=0, high_watermark=3, aborted_transactions=[], records=None
     )
     response = FetchResponse(responses=[FetchResponse.Topic(partitions=[partition])])
-    fill_in(log, Answer(None, response, LogRead(offset, max_bytes)))
+    fill_in(log, Response(None, response, LogRead(offset, max_bytes)))
     return partition
 
 
@@ -65,7 +65,7 @@ def read_part(
         unaligned_records=b"",
     )
     response = FetchSnapshotResponse(topics=[FetchSnapshotResponse.Topic(name="m", partitions=[partition])])
-    fill_in(log, Answer(None, response, SnapshotRead(snapshot, position, max_bytes)))
+    fill_in(log, Response(None, response, SnapshotRead(snapshot, position, max_bytes)))
     return partition
 
 
@@ -96,5 +96,5 @@ def test_a_snapshot_that_is_not_there_is_an_error(log: MetadataLog) -> None:
 
 def test_other_answers_say_nothing_of_the_log(log: MetadataLog) -> None:
     response = VoteResponse(topics=[])
-    fill_in(log, Answer(None, response, None))
+    fill_in(log, Response(None, response, None))
     assert response == VoteResponse(topics=[])

@@ -9,7 +9,7 @@ import pytest
 from broker.metadata.received_batches import decode_received
 from controller.batches import encode_entry
 from controller.raft.log import Entry
-from controller.raft.messages import Received
+from controller.raft.messages import ReceivedBatches
 from protocol.checksum import crc32c
 from protocol.errors import InvariantError
 from protocol.record_batch import build_batch, read_header, set_header
@@ -23,10 +23,10 @@ def entry(base_offset: int, count: int = 1, epoch: int = 3) -> Entry:
     return Entry(base_offset, epoch, (NoOpRecord(),) * count)
 
 
-def received(*entries: Entry, epoch: int = 3, **changed: Any) -> Received:
+def received(*entries: Entry, epoch: int = 3, **changed: Any) -> ReceivedBatches:
     batches = b"".join(encode_entry(entry, 1000) for entry in entries)
     base_offset, next_offset = (entries[0].base_offset, entries[-1].next_offset) if entries else (10, 10)
-    return Received(base_offset, next_offset, epoch, batches)._replace(**changed)
+    return ReceivedBatches(base_offset, next_offset, epoch, batches)._replace(**changed)
 
 
 def test_entries_come_out_as_the_leader_put_them_in() -> None:
@@ -92,10 +92,10 @@ def test_fewer_records_than_offsets_are_refused() -> None:
     set_header(batch, header)
     set_header(batch, header._replace(crc=crc32c(batch[21:])))
     with pytest.raises(InvariantError, match="1 record from 10 to 12"):
-        decode_received(Received(10, 12, 3, batch), 10, 3)
+        decode_received(ReceivedBatches(10, 12, 3, batch), 10, 3)
 
 
 def test_a_record_that_is_not_understood_is_refused() -> None:
     batch = build_batch([(None, b"\1\x7f\0\0")], base_offset=10, leader_epoch=3, timestamp_ms=0)
     with pytest.raises(InvariantError, match="cannot be decoded"):
-        decode_received(Received(10, 11, 3, batch), 10, 3)
+        decode_received(ReceivedBatches(10, 11, 3, batch), 10, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.recently_fenced import TOLD_FOR_S, LatelyLost
+from broker.metadata.recently_fenced import TOLD_FOR_S, RecentlyFenced
 from controller.image import BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
 
 
@@ -37,7 +37,7 @@ class Told:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.image = image(b1="active", b2="active", leader=2)
-        self.lost = LatelyLost(lambda: self.now_s)
+        self.lost = RecentlyFenced(lambda: self.now_s)
 
     def become(self, *, leader: int = 1, **brokers: str) -> None:
         before, self.image = self.image, image(leader=leader, **brokers)

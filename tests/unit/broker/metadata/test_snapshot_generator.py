@@ -12,7 +12,7 @@ import pytest
 
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import read_stored
-from broker.metadata.snapshot_generator import MetadataSnapshots
+from broker.metadata.snapshot_generator import SnapshotGenerator
 from controller.image import MetadataImage
 from controller.raft.log import Entry, SnapshotId
 from protocol.records.metadata import ConfigRecord
@@ -38,7 +38,7 @@ class Snapshots:
         self.log = MetadataLog.open(
             disk, LogDirectory(disk, path), None, config=LogConfig(cleanup_policy=frozenset()), now_ms=1
         )
-        self.snapshots = MetadataSnapshots(
+        self.snapshots = SnapshotGenerator(
             Settings(settings),
             self.loop,
             lambda: self.now,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.suspected_leaders import Suspects
+from broker.metadata.suspected_leaders import SuspectedLeaders
 from tests.unit.broker.metadata.test_recently_fenced import image
 from tests.unit.broker.node import VirtualLoop
 
@@ -23,11 +23,11 @@ def loop() -> Iterator[VirtualLoop]:
 
 
 @pytest.fixture
-def suspects(loop: VirtualLoop) -> Suspects:
-    return Suspects(loop, PATIENCE_S)
+def suspects(loop: VirtualLoop) -> SuspectedLeaders:
+    return SuspectedLeaders(loop, PATIENCE_S)
 
 
-def waited_s(loop: VirtualLoop, suspects: Suspects, node_ids: set[int], event: Callable[[], object]) -> float:
+def waited_s(loop: VirtualLoop, suspects: SuspectedLeaders, node_ids: set[int], event: Callable[[], object]) -> float:
     """Return how long somebody waits for these to be settled, if `event` happens after 0.1 s."""
 
     async def wait() -> float:
@@ -39,12 +39,12 @@ def waited_s(loop: VirtualLoop, suspects: Suspects, node_ids: set[int], event: C
     return loop.run_until_complete(wait())
 
 
-def test_nobody_waits_for_who_is_not_suspected(loop: VirtualLoop, suspects: Suspects) -> None:
+def test_nobody_waits_for_who_is_not_suspected(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {3}, lambda: None) == 0
 
 
-def test_who_waits_is_told_when_the_suspect_is_reached(loop: VirtualLoop, suspects: Suspects) -> None:
+def test_who_waits_is_told_when_the_suspect_is_reached(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.reached(2)) == 0.1
     assert not suspects.ids
@@ -52,38 +52,40 @@ def test_who_waits_is_told_when_the_suspect_is_reached(loop: VirtualLoop, suspec
 
 @pytest.mark.parametrize("became", [{"b1": "active", "b2": "fenced"}, {"b1": "active"}, {"b2": "stopping"}])
 def test_who_waits_is_told_when_the_controller_has_decided(
-    loop: VirtualLoop, suspects: Suspects, became: dict[str, Any]
+    loop: VirtualLoop, suspects: SuspectedLeaders, became: dict[str, Any]
 ) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.follow(image(**became))) == 0.1
 
 
-def test_who_is_active_is_suspected_still(suspects: Suspects) -> None:
+def test_who_is_active_is_suspected_still(suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     suspects.follow(image(b2="active"))
     assert suspects.ids == {2}
 
 
-def test_who_waits_for_two_waits_for_both(loop: VirtualLoop, suspects: Suspects) -> None:
+def test_who_waits_for_two_waits_for_both(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     suspects.lost(3)
     assert waited_s(loop, suspects, {2, 3}, lambda: suspects.reached(2)) == PATIENCE_S
 
 
-def test_nobody_waits_for_longer_than_the_patience_since_the_loss(loop: VirtualLoop, suspects: Suspects) -> None:
+def test_nobody_waits_for_longer_than_the_patience_since_the_loss(
+    loop: VirtualLoop, suspects: SuspectedLeaders
+) -> None:
     suspects.lost(2)
     loop.run_until_complete(asyncio.sleep(0.2))
     assert waited_s(loop, suspects, {2}, lambda: None) == PATIENCE_S - 0.2
     assert not suspects.ids
 
 
-def test_nobody_waits_longer_because_a_suspect_is_lost_again(loop: VirtualLoop, suspects: Suspects) -> None:
+def test_nobody_waits_longer_because_a_suspect_is_lost_again(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     loop.call_later(0.4, suspects.reached, 3)
     assert waited_s(loop, suspects, {2}, lambda: suspects.lost(2)) == PATIENCE_S
 
 
-def test_several_wait_at_once_and_one_may_give_up(loop: VirtualLoop, suspects: Suspects) -> None:
+def test_several_wait_at_once_and_one_may_give_up(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
 
     async def wait() -> None:

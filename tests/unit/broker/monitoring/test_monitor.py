@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.handlers.delete_records import _Waiting
 from broker.handlers.fetch import _Fetch
 from broker.monitoring.monitor import TABLES
-from broker.replication.delayed_produce import Acknowledgement
+from broker.replication.delayed_produce import DelayedProduce
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -264,4 +264,4 @@ def test_the_purgatory_is_counted_by_kind_of_operation(kind: str, used: Monitore
 
 
 def test_the_kinds_of_deferred_operations_are_those_that_are_counted() -> None:
-    assert {Acknowledgement.kind, _Fetch.kind, _Waiting.kind} == {"Fetch", "Produce", "DeleteRecords"}
+    assert {DelayedProduce.kind, _Fetch.kind, _Waiting.kind} == {"Fetch", "Produce", "DeleteRecords"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.monitoring import replication_tables
-from controller.commands.controller_result import Decision
+from controller.commands.controller_result import ControllerResult
 from controller.image import NO_LEADER
 from protocol.records.metadata import PartitionChangeRecord
 from tests.unit.broker.monitoring.conftest import Monitored
@@ -37,7 +37,7 @@ def test_an_unclean_election_is_counted_when_the_controller_applies_it(monitored
     assert topic is not None
     for fields, count in (({"isr": [], "leader": NO_LEADER}, 0), ({"isr": [1], "leader": 1}, 1)):
         record = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)  # type: ignore[arg-type]  # keywords of several types
-        monitored.wait(monitored.broker.controller.submit(lambda _, it=record: Decision((it,), None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
+        monitored.wait(monitored.broker.controller.submit(lambda _, it=record: ControllerResult((it,), None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
         assert monitored.value(name) == count
 
 

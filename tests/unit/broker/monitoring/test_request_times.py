@@ -9,7 +9,7 @@ import pytest
 from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import BOUNDS_S, WINDOW_S, TimedDispatcher, Times
 from broker.network.connection import Connection
-from broker.network.connection_protocol import Waiting
+from broker.network.connection_protocol import DeferredResponse
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 
@@ -88,7 +88,7 @@ def test_an_answer_that_comes_later_is_timed_when_it_comes() -> None:
         clock = Clock()
         times: dict[Any, Any] = {}
         answer = asyncio.get_running_loop().create_future()
-        dispatch = TimedDispatcher(lambda *_: Waiting(ApiKey.FETCH, answer), times, RequestErrors(), clock)
+        dispatch = TimedDispatcher(lambda *_: DeferredResponse(ApiKey.FETCH, answer), times, RequestErrors(), clock)
         dispatch(FETCH_12, CONNECTION)
         assert times[ApiKey.FETCH].count == 0
         clock.now = 7.0

@@ -1,8 +1,8 @@
-from broker.monitoring.topic_stats import Traffic
+from broker.monitoring.topic_stats import TopicStats
 
 
 def test_all_partitions_of_a_topic_count_together() -> None:
-    traffic = Traffic()
+    traffic = TopicStats()
     traffic.of("a").messages_in += 2
     traffic.of("a").messages_in += 3
     traffic.of("b").messages_in += 10
@@ -11,7 +11,7 @@ def test_all_partitions_of_a_topic_count_together() -> None:
 
 
 def test_what_a_deleted_topic_had_stays_in_the_sums() -> None:
-    traffic = Traffic()
+    traffic = TopicStats()
     traffic.of("a").bytes_out += 7
     traffic.forget("a")
     traffic.forget("unknown")

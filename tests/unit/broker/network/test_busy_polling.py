@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.monitoring.counters import Metrics
-from broker.network.busy_polling import LINGER_S, SMALL_BYTES, WORTH_A_SLICE, WORTH_WAITING, Lingering
+from broker.network.busy_polling import LINGER_S, SMALL_BYTES, WORTH_A_SLICE, WORTH_WAITING, BusyPolling
 
 TURN_S = LINGER_S / 10
 
@@ -52,7 +52,7 @@ class Machine:
         self.metrics = Metrics()
         self.others: Callable[[Machine], None] = lambda _: None
         loop: Any = self.loop
-        self.lingering = Lingering(loop, self.metrics, self.loop.time if clocked else None, lambda: self.others(self))
+        self.lingering = BusyPolling(loop, self.metrics, self.loop.time if clocked else None, lambda: self.others(self))
 
     def request(self) -> None:
         """Receive a request as a channel does."""

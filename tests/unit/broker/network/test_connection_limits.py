@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.metadata.dynamic_config import LiveSettings
+from broker.metadata.dynamic_config import DynamicConfig
 from broker.network.connection_limits import Limits, server_limits
 from broker.settings import Option, check_settings
 from controller.image import MetadataImage, ResourceType
@@ -14,7 +14,7 @@ from protocol.request_memory import UNLIMITED
 def limits(altered: dict[str, str] | None = None, **settings: str) -> Limits:
     named = {name.replace("_", "."): Option(text, "test") for name, text in settings.items()}
     checked = check_settings(named)
-    live = LiveSettings(checked)
+    live = DynamicConfig(checked)
     records = [
         ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=name, value=value)
         for name, value in (altered or {}).items()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.network.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Connection, Disconnect
-from broker.network.connection_protocol import TURN_REQUESTS, Waiting
+from broker.network.connection_protocol import TURN_REQUESTS, DeferredResponse
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import LARGE_FRAME_BYTES
@@ -27,10 +27,10 @@ class Later:
     def __init__(self) -> None:
         self.pending: dict[Any, Any] = {}
 
-    def __call__(self, body: bytes, connection: Connection) -> Waiting:
+    def __call__(self, body: bytes, connection: Connection) -> DeferredResponse:
         api, _, _ = body.partition(b" ")
         future = self.pending[body] = asyncio.get_running_loop().create_future()
-        return Waiting(ApiKey[api.decode()], future)
+        return DeferredResponse(ApiKey[api.decode()], future)
 
     def give(self, body: bytes) -> None:
         self.pending.pop(body).set_result([framed(body)])
@@ -233,7 +233,7 @@ def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_
         async with serving() as served:
             later, before = Later(), [b"good"] * (TURN_REQUESTS - 10)
 
-            def answer(request: bytes, connection: Connection) -> list[bytes] | Waiting:
+            def answer(request: bytes, connection: Connection) -> list[bytes] | DeferredResponse:
                 if request == b"bad":
                     raise DecodeError("bad bytes")
                 return [framed(bytes(4000))] if request == b"good" else later(request, connection)
@@ -278,7 +278,7 @@ def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(
         async with serving() as served:
             later = Later()
 
-            def answer(request: bytes, connection: Connection) -> Waiting:
+            def answer(request: bytes, connection: Connection) -> DeferredResponse:
                 if request.startswith(b"bad"):
                     raise DecodeError("bad bytes")
                 return later(request, connection)

@@ -13,8 +13,8 @@ import pytest
 
 from broker.dispatch import encode_response
 from broker.network.connection import Disconnect
-from broker.network.connection_protocol import Waiting
-from broker.network.network_client import Peer, PeerLimits
+from broker.network.connection_protocol import DeferredResponse
+from broker.network.network_client import NetworkClient, NetworkClientLimits
 from protocol.api import ApiKey
 from protocol.errors import KafkaError
 from protocol.headers import RequestHeader
@@ -27,7 +27,7 @@ from tests.typed import instance
 from tests.unit.broker.conftest import Run, Served, Serving
 from tests.unit.broker.peer_node import Node, vote, warnings
 
-LIMITS = PeerLimits(request_timeout_ms=20_000, backoff_ms=1, max_backoff_ms=2)
+LIMITS = NetworkClientLimits(request_timeout_ms=20_000, backoff_ms=1, max_backoff_ms=2)
 
 
 class Told:
@@ -48,10 +48,10 @@ class Told:
         self.events.append("refused")
 
 
-def peer_of(served: Served, limits: PeerLimits = LIMITS, told: Told | None = None) -> Peer:
+def peer_of(served: Served, limits: NetworkClientLimits = LIMITS, told: Told | None = None) -> NetworkClient:
     told = told or Told()
     loop = asyncio.get_running_loop()
-    return Peer(
+    return NetworkClient(
         loop, ("127.0.0.1", served.port), "node 1", Random(1), limits, on_ready=told.on_ready, on_lost=told.on_lost
     )
 
@@ -174,13 +174,13 @@ def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk: Callable
 
 def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
-        def reply(header: RequestHeader, request: Message) -> Waiting:
+        def reply(header: RequestHeader, request: Message) -> DeferredResponse:
             answer = asyncio.get_running_loop().create_future()
             waiting.append((header, request.voter_id, answer))  # type: ignore[attr-defined]  # of a type that is known here
             if len(waiting) == 3:
                 for one, voter_id, future in reversed(waiting):
                     future.set_result(encode_response(one, VoteResponse(error_code=voter_id, topics=[])))
-            return Waiting(ApiKey.FETCH, answer)  # the one that lets others pass
+            return DeferredResponse(ApiKey.FETCH, answer)  # the one that lets others pass
 
         waiting: list[Any] = []
         node.reply = reply
@@ -320,10 +320,10 @@ def test_garbage_instead_of_versions_is_a_failed_attempt(
 
 def test_when_the_connection_breaks_everything_in_flight_is_lost(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
-        def reply(*_: RequestHeader | VoteRequest) -> Waiting:
+        def reply(*_: RequestHeader | VoteRequest) -> DeferredResponse:
             if len(node.asked) == 3:
                 next(iter(served.server.connections)).abort()
-            return Waiting(ApiKey.FETCH, asyncio.get_running_loop().create_future())
+            return DeferredResponse(ApiKey.FETCH, asyncio.get_running_loop().create_future())
 
         node.reply = reply  # type: ignore[assignment]  # replaced for this test
         told = Told()
@@ -357,7 +357,7 @@ def test_a_connection_is_ready_without_a_request(talk: Callable[..., None]) -> N
     async def body(served: Served, node: Node) -> None:
         ready = asyncio.Event()
         loop = asyncio.get_running_loop()
-        peer = Peer(loop, ("127.0.0.1", served.port), "node 1", Random(1), LIMITS, on_ready=ready.set)
+        peer = NetworkClient(loop, ("127.0.0.1", served.port), "node 1", Random(1), LIMITS, on_ready=ready.set)
         assert not peer.ready
         peer.connect()
         peer.connect()
@@ -374,9 +374,9 @@ def test_closing_loses_everything_and_calls_nobody(talk: Callable[..., None]) ->
         asked = asyncio.Event()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def reply(*_: RequestHeader | VoteRequest) -> Waiting:
+        def reply(*_: RequestHeader | VoteRequest) -> DeferredResponse:
             asked.set()
-            return Waiting(ApiKey.FETCH, answer)  # type: ignore[arg-type]  # only this comes here
+            return DeferredResponse(ApiKey.FETCH, answer)  # type: ignore[arg-type]  # only this comes here
 
         node.reply = reply  # type: ignore[assignment]  # replaced for this test
         told = Told()
@@ -425,7 +425,7 @@ def test_nobody_listening_loses_the_request(run: Run, caplog: pytest.LogCaptureF
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
-        peer = Peer(loop, ("127.0.0.1", unused_port), "node 1", Random(1), LIMITS)
+        peer = NetworkClient(loop, ("127.0.0.1", unused_port), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None
         assert f"Cannot connect to 127.0.0.1:{unused_port}: " in caplog.text
         assert "[Errno" not in caplog.text
@@ -446,7 +446,7 @@ def unused_port() -> Iterator[int]:
 @pytest.mark.parametrize("host", ["a" * 70, "x..y", ""])
 def test_a_host_that_is_none_loses_the_request(run: Run, host: str) -> None:
     async def body() -> None:
-        peer = Peer(asyncio.get_running_loop(), (host, 1), "node 1", Random(1), LIMITS)
+        peer = NetworkClient(asyncio.get_running_loop(), (host, 1), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None
         peer.close()
 

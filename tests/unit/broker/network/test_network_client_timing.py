@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.network.network_client import Peer, PeerLimits
+from broker.network.network_client import NetworkClient, NetworkClientLimits
 from protocol.api import ApiKey
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.vote import VoteResponse
@@ -100,8 +100,14 @@ def test_a_connection_that_is_lost_is_logged_with_the_role_of_the_node_and_a_pla
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    peer = Peer(
-        network, ("a", 1), "node 1", Random(1), PeerLimits(1000, 1000, 100, 1000, 1 << 20), node_id=2, role="controller"
+    peer = NetworkClient(
+        network,
+        ("a", 1),
+        "node 1",
+        Random(1),
+        NetworkClientLimits(1000, 1000, 100, 1000, 1 << 20),
+        node_id=2,
+        role="controller",
     )
     assert network.run_until_complete(peer.call(vote())) is not None
     network.lines[-1].protocol.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
@@ -178,14 +184,14 @@ def test_each_response_is_of_its_own_api(network: Network) -> None:
 
 def test_a_refusal_is_told_and_other_failures_are_not(network: Network) -> None:
     told = []
-    limits = PeerLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
+    limits = NetworkClientLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
     address = ("127.0.0.1", 9093)
     for network.hanging, network.down, expected in (
         (True, False, []),
         (False, True, ["refused"]),
         (False, False, ["refused"]),
     ):
-        peer = Peer(network, address, "node 1", Random(1), limits, on_refused=lambda: told.append("refused"))
+        peer = NetworkClient(network, address, "node 1", Random(1), limits, on_refused=lambda: told.append("refused"))
         network.run_until_complete(peer.call(vote()))
         assert told == expected
         peer.close()

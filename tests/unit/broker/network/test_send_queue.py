@@ -16,7 +16,7 @@ import pytest
 
 from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
-from broker.network.send_queue import READ_AHEAD_BYTES, Outbox
+from broker.network.send_queue import READ_AHEAD_BYTES, SendQueue
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer, Part
 from storage.disk import File, OsDisk
@@ -380,7 +380,7 @@ def test_nothing_follows_a_slice_that_could_not_be_read(
     file, transport, drained = BrokenFile(segment, cold=True), EncryptingTransport(None), []
 
     async def body() -> None:
-        outbox = Outbox(asyncio.get_running_loop(), transport, Metrics(), lambda: drained.append(True))
+        outbox = SendQueue(asyncio.get_running_loop(), transport, Metrics(), lambda: drained.append(True))
         outbox.send([b"head", sliced(file, 0, MB)])
         outbox.pause()
         file.released.set()
@@ -466,7 +466,7 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
     with here, there:
         there.setblocking(False)
         transport, file = EncryptingTransport(here), CountingFile(segment)
-        outbox = Outbox(None, transport, Metrics(), lambda: None)  # type: ignore[arg-type]  # not used here
+        outbox = SendQueue(None, transport, Metrics(), lambda: None)  # type: ignore[arg-type]  # not used here
         outbox.send(framed_parts(sliced(file, 0, 2 * MB)))
         assert bytes(transport.written) == (2 * MB).to_bytes(4, "big") + segment.read_bytes()[: 2 * MB]
         with pytest.raises(BlockingIOError):
@@ -475,7 +475,7 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
 
 def test_nothing_is_read_for_a_socket_that_has_failed(segment: Path) -> None:
     file, transport, drained = CountingFile(segment), EncryptingTransport(None), []
-    outbox = Outbox(None, transport, Metrics(), lambda: drained.append(True))  # type: ignore[arg-type]  # not used here
+    outbox = SendQueue(None, transport, Metrics(), lambda: drained.append(True))  # type: ignore[arg-type]  # not used here
     transport.fails = True
     outbox.send([memoryview(b"head"), *(sliced(file, number * MB, MB) for number in range(20))])
     assert transport.written[:4] == b"head"

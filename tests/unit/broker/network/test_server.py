@@ -12,7 +12,7 @@ from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_limits import Limits
-from broker.network.connection_protocol import Waiting
+from broker.network.connection_protocol import DeferredResponse
 from broker.network.server import BindError, Server, why_not_bound
 from protocol.api import ApiKey
 from protocol.primitives import Part
@@ -173,7 +173,7 @@ def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run: Run, 
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
             pending = loop.create_future()
-            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
+            served.script.answer = lambda *_: DeferredResponse(ApiKey.FETCH, pending)
             silent, waiting = await served.connect(), await served.connect()
             waiting.send(b"fetch")
             await until(lambda: served.script.seen and len(served.server.connections) == 2)
@@ -191,7 +191,7 @@ def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(
     async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             pending = asyncio.get_running_loop().create_future()
-            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, pending)
+            served.script.answer = lambda *_: DeferredResponse(ApiKey.FETCH, pending)
             client = await served.connect()
             client.send(b"fetch")
             await until(lambda: served.script.seen)
@@ -246,7 +246,7 @@ def test_stopping_answers_what_has_been_received(run: Run, serving: Serving) -> 
         async with serving() as served:
             loop = asyncio.get_running_loop()
             futures = [loop.create_future() for _ in range(2)]
-            served.script.answer = lambda body, _: Waiting(ApiKey.OFFSET_COMMIT, futures[int(body)])
+            served.script.answer = lambda body, _: DeferredResponse(ApiKey.OFFSET_COMMIT, futures[int(body)])
             client = await served.connect()
             client.send(b"0", b"1")
             await until(lambda: served.script.seen)
@@ -267,7 +267,7 @@ def test_stopping_does_not_wait_for_ever(run: Run, serving: Serving, caplog: pyt
     async def body() -> None:
         async with serving() as served:
             never = asyncio.get_running_loop().create_future()
-            served.script.answer = lambda *_: Waiting(ApiKey.FETCH, never)
+            served.script.answer = lambda *_: DeferredResponse(ApiKey.FETCH, never)
             client = await served.connect()
             client.send(b"fetch")
             await until(lambda: served.script.seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replication.alter_partition_manager import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, IsrProposals
+from broker.replication.alter_partition_manager import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, AlterPartitionManager
 from broker.replication.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -27,8 +27,8 @@ def partition(partitions: list[Partition]) -> Partition:
 
 
 @pytest.fixture
-def proposals() -> IsrProposals:
-    return IsrProposals(1)
+def proposals() -> AlterPartitionManager:
+    return AlterPartitionManager(1)
 
 
 def answer(
@@ -40,13 +40,15 @@ def answer(
     return AlterPartitionResponse(topics=[AlterPartitionResponse.Topic(topic_id=partition.topic_id, partitions=[one])])
 
 
-def sent(proposals: IsrProposals, now_ms: int = 0) -> AlterPartitionRequest:
+def sent(proposals: AlterPartitionManager, now_ms: int = 0) -> AlterPartitionRequest:
     request = proposals.request(9, now_ms)
     assert request is not None
     return request
 
 
-def test_all_that_is_proposed_goes_in_one_request(proposals: IsrProposals, partitions: list[Partition]) -> None:
+def test_all_that_is_proposed_goes_in_one_request(
+    proposals: AlterPartitionManager, partitions: list[Partition]
+) -> None:
     for partition in partitions:
         partition.acknowledge(2, 0, 0, 0, 5)
         proposals.propose(partition, SMALLER)
@@ -59,7 +61,9 @@ def test_all_that_is_proposed_goes_in_one_request(proposals: IsrProposals, parti
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 
-def test_it_names_the_broker_epochs_of_when_it_was_proposed(proposals: IsrProposals, partition: Partition) -> None:
+def test_it_names_the_broker_epochs_of_when_it_was_proposed(
+    proposals: AlterPartitionManager, partition: Partition
+) -> None:
     partition.acknowledge(2, 0, 0, 0, 5)
     proposals.propose(partition, SMALLER)
     partition.acknowledge(2, 0, 0, 0, 6)  # it has restarted meanwhile, and may have lost everything
@@ -67,7 +71,7 @@ def test_it_names_the_broker_epochs_of_when_it_was_proposed(proposals: IsrPropos
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 
-def test_one_request_is_under_way_at_a_time(proposals: IsrProposals, partitions: list[Partition]) -> None:
+def test_one_request_is_under_way_at_a_time(proposals: AlterPartitionManager, partitions: list[Partition]) -> None:
     first, second = partitions
     proposals.propose(first, SMALLER)
     sent(proposals)
@@ -78,7 +82,7 @@ def test_one_request_is_under_way_at_a_time(proposals: IsrProposals, partitions:
     assert [topic.topic_id for topic in sent(proposals).topics] == [second.topic_id]
 
 
-def test_until_it_is_answered_the_larger_isr_counts(proposals: IsrProposals, partition: Partition) -> None:
+def test_until_it_is_answered_the_larger_isr_counts(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
     assert (partition.isr, partition.maximal_isr) == (frozenset({1, 2, 3}), frozenset({1, 2, 3}))
@@ -91,7 +95,7 @@ def test_until_it_is_answered_the_larger_isr_counts(proposals: IsrProposals, par
 
 
 def test_an_answer_that_is_older_than_the_metadata_is_no_news(
-    proposals: IsrProposals, partition: Partition, node: Node
+    proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
@@ -102,7 +106,7 @@ def test_an_answer_that_is_older_than_the_metadata_is_no_news(
 
 
 def test_metadata_that_is_older_than_the_answer_is_no_news(
-    proposals: IsrProposals, partition: Partition, node: Node
+    proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     before = node.image.partition("t", 0)
     assert before is not None
@@ -114,7 +118,7 @@ def test_metadata_that_is_older_than_the_answer_is_no_news(
 
 
 def test_metadata_that_moves_the_partition_makes_a_proposal_stale(
-    proposals: IsrProposals, partition: Partition, node: Node
+    proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     proposals.propose(partition, SMALLER)
     node.shrink("t", [1, 3])
@@ -124,7 +128,7 @@ def test_metadata_that_moves_the_partition_makes_a_proposal_stale(
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, None])
 def test_what_may_not_have_been_decided_is_sent_again_after_growing_pauses(
-    proposals: IsrProposals, partition: Partition, code: ErrorCode | None
+    proposals: AlterPartitionManager, partition: Partition, code: ErrorCode | None
 ) -> None:
     proposals.propose(partition, SMALLER)
     now_ms, pauses = 0, []
@@ -140,7 +144,7 @@ def test_what_may_not_have_been_decided_is_sent_again_after_growing_pauses(
     assert (pauses[0], pauses[-1]) == (FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
 
-def test_a_request_refused_as_a_whole_is_sent_again(proposals: IsrProposals, partition: Partition) -> None:
+def test_a_request_refused_as_a_whole_is_sent_again(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
     proposals.answered(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), 0)
@@ -151,7 +155,7 @@ def test_a_request_refused_as_a_whole_is_sent_again(proposals: IsrProposals, par
     "code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NEW_LEADER_ELECTED]
 )
 def test_a_partition_that_has_moved_on_counts_on_both_until_the_metadata_comes(
-    proposals: IsrProposals, partition: Partition, node: Node, code: ErrorCode
+    proposals: AlterPartitionManager, partition: Partition, node: Node, code: ErrorCode
 ) -> None:
     node.shrink("t", [1])
     proposals.propose(partition, SMALLER)
@@ -163,7 +167,7 @@ def test_a_partition_that_has_moved_on_counts_on_both_until_the_metadata_comes(
 
 
 def test_an_ineligible_replica_is_let_alone_for_a_while(
-    proposals: IsrProposals, partition: Partition, node: Node
+    proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     node.shrink("t", [1])
     proposals.propose(partition, SMALLER)
@@ -174,7 +178,7 @@ def test_an_ineligible_replica_is_let_alone_for_a_while(
 
 
 def test_what_was_refused_is_forgotten_with_the_next_answer_after_the_pause(
-    proposals: IsrProposals, partitions: list[Partition]
+    proposals: AlterPartitionManager, partitions: list[Partition]
 ) -> None:
     refused, other = partitions
     for at_ms, partition, code in (
@@ -189,7 +193,7 @@ def test_what_was_refused_is_forgotten_with_the_next_answer_after_the_pause(
     assert refused not in proposals._refused
 
 
-def test_an_answer_that_nothing_changed_ends_a_proposal(proposals: IsrProposals, partition: Partition) -> None:
+def test_an_answer_that_nothing_changed_ends_a_proposal(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, frozenset({1, 2, 3}))
     sent(proposals)
     proposals.answered(answer(partition, [1, 2, 3], epoch=0), 0)
@@ -197,7 +201,7 @@ def test_an_answer_that_nothing_changed_ends_a_proposal(proposals: IsrProposals,
 
 
 def test_changes_are_counted_once_the_controller_has_made_them(
-    proposals: IsrProposals, partition: Partition, node: Node
+    proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     def change(isr: frozenset[int], code: int = ErrorCode.NONE) -> tuple[int, int, int]:
         proposals.propose(partition, isr)

@@ -11,7 +11,7 @@ from broker.replication.fetcher_state import (
     FIRST_PAUSE_MS,
     FRUITLESS_FETCHES,
     NO_PROGRESS,
-    Fetching,
+    FetcherState,
     FetchLimits,
 )
 from protocol.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ class Follower:
         self.saved = 0
         self.full = False
         self.remarks: list[str] = []
-        self.machine = Fetching(1, "test", LIMITS, self._save, self.remarks.append)
+        self.machine = FetcherState(1, "test", LIMITS, self._save, self.remarks.append)
         for topic in "tu":
             node.create(topic, replicas=(1, 2), leader=2)
             node.partition(topic).log.append_as_follower(batch(0), 0, 0)

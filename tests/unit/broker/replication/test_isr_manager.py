@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from broker.replication.alter_partition_manager import LONGEST_PAUSE_MS
-from broker.replication.isr_manager import IsrDriver
+from broker.replication.isr_manager import IsrManager
 from broker.replication.partition import Partition
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -24,7 +24,7 @@ class Controller:
     def __init__(self, node: Node) -> None:
         self.asked: list[list[int]] = []
         self.answers: list[asyncio.Future[Message | None]] = []
-        self.driver = IsrDriver(
+        self.driver = IsrManager(
             node.loop,
             1,
             node.replicas,

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from broker.replication.fetcher_state import FIRST_PAUSE_MS, Fetching, FetchLimits
-from broker.replication.replica_fetcher import Fetcher
+from broker.replication.fetcher_state import FIRST_PAUSE_MS, FetcherState, FetchLimits
+from broker.replication.replica_fetcher import ReplicaFetcher
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.schema import Message
@@ -43,11 +43,11 @@ def remarks() -> list[str]:
 
 
 @pytest.fixture
-def fetcher(node: Node, leader: Leader, remarks: list[str]) -> Fetcher:
+def fetcher(node: Node, leader: Leader, remarks: list[str]) -> ReplicaFetcher:
     node.create("t", replicas=(1, 2), leader=2)
-    machine = Fetching(1, "test", FetchLimits(), node.replicas.save_log_starts, remarks.append)
+    machine = FetcherState(1, "test", FetchLimits(), node.replicas.save_log_starts, remarks.append)
     machine.follow(node.replicas.copy_of(node.partition("t")))
-    made = Fetcher(node.loop, machine, leader, lambda: 5, remarks.append)
+    made = ReplicaFetcher(node.loop, machine, leader, lambda: 5, remarks.append)
     made.kick()
     return made
 
@@ -55,7 +55,9 @@ def fetcher(node: Node, leader: Leader, remarks: list[str]) -> Fetcher:
 ANSWER = FetchResponse(session_id=9, responses=[])
 
 
-def test_what_is_wanted_within_one_turn_goes_in_one_request(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+def test_what_is_wanted_within_one_turn_goes_in_one_request(
+    node: Node, fetcher: ReplicaFetcher, leader: Leader
+) -> None:
     fetcher.kick()
     node.pass_time(0.001)
     ((request, min_version),) = leader.asked
@@ -63,7 +65,7 @@ def test_what_is_wanted_within_one_turn_goes_in_one_request(node: Node, fetcher:
     assert (request.replica_state.replica_epoch, min_version) == (5, 17)
 
 
-def test_an_answer_is_followed_by_the_next_request(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+def test_an_answer_is_followed_by_the_next_request(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     leader.answers[0].set_result(ANSWER)
     node.pass_time(0.001)
@@ -71,7 +73,9 @@ def test_an_answer_is_followed_by_the_next_request(node: Node, fetcher: Fetcher,
     assert fetcher.machine.due_ms is None
 
 
-def test_a_lost_request_is_sent_again_when_its_pause_is_over(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+def test_a_lost_request_is_sent_again_when_its_pause_is_over(
+    node: Node, fetcher: ReplicaFetcher, leader: Leader
+) -> None:
     node.pass_time(0.001)
     leader.answers[0].set_result(None)
     node.pass_time(FIRST_PAUSE_MS / 2000)
@@ -83,7 +87,7 @@ def test_a_lost_request_is_sent_again_when_its_pause_is_over(node: Node, fetcher
 
 
 def test_a_leader_that_speaks_no_common_version_is_remarked_on(
-    node: Node, fetcher: Fetcher, leader: Leader, remarks: list[str]
+    node: Node, fetcher: ReplicaFetcher, leader: Leader, remarks: list[str]
 ) -> None:
     node.pass_time(0.001)
     leader.answers[0].set_exception(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "too old"))
@@ -93,7 +97,7 @@ def test_a_leader_that_speaks_no_common_version_is_remarked_on(
     fetcher.close()
 
 
-def test_a_cancelled_request_is_a_lost_one(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+def test_a_cancelled_request_is_a_lost_one(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     leader.answers[0].cancel()
     node.pass_time(1)
@@ -101,7 +105,9 @@ def test_a_cancelled_request_is_a_lost_one(node: Node, fetcher: Fetcher, leader:
     fetcher.close()
 
 
-def test_after_its_end_it_asks_nothing_and_answers_are_dropped(node: Node, fetcher: Fetcher, leader: Leader) -> None:
+def test_after_its_end_it_asks_nothing_and_answers_are_dropped(
+    node: Node, fetcher: ReplicaFetcher, leader: Leader
+) -> None:
     node.pass_time(0.001)
     fetcher.close()
     assert leader.closed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.runtime.deferred import Promise
+from broker.runtime.deferred import Deferred
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def turn(loop: asyncio.AbstractEventLoop) -> None:
     loop.run_until_complete(asyncio.sleep(0))
 
 
-def watched(loop: asyncio.AbstractEventLoop) -> tuple[Promise[Any], list[Any]]:
-    promise: Promise[Any] = Promise(loop)
+def watched(loop: asyncio.AbstractEventLoop) -> tuple[Deferred[Any], list[Any]]:
+    promise: Deferred[Any] = Deferred(loop)
     told: list[Any] = []
     promise.add_done_callback(told.append)
     return promise, told
@@ -45,7 +45,7 @@ def test_an_answer_may_be_told_in_a_turn_of_its_own(loop: asyncio.AbstractEventL
 
 
 def test_who_asks_after_the_answer_is_told_too(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[Any] = Promise(loop)
+    promise: Deferred[Any] = Deferred(loop)
     promise.answer(5)
     told: list[Any] = []
     promise.add_done_callback(told.append)
@@ -88,7 +88,7 @@ def test_letting_go_of_what_was_answered_is_nothing(loop: asyncio.AbstractEventL
 
 
 def test_another_step_makes_something_of_the_answer(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[int] = Promise(loop)
+    promise: Deferred[int] = Deferred(loop)
     finished = promise.then(lambda outcome: [outcome])
     promise.answer(5)
     assert finished.result() == [5]
@@ -105,18 +105,18 @@ def test_another_step_may_come_after_the_answer(loop: asyncio.AbstractEventLoop,
 
 
 def test_another_step_may_make_an_answer_of_an_exception_and_the_other_way(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[int] = Promise(loop)
+    promise: Deferred[int] = Deferred(loop)
     mended = promise.then(str)
     promise.answer(ValueError("mended"))
     assert mended.result() == "mended"
-    broken: Promise[Any] = Promise(loop)
+    broken: Deferred[Any] = Deferred(loop)
     broken.then(len)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
     broken.answer(5)
     assert isinstance(broken.exception(), TypeError)
 
 
 def test_it_can_be_awaited(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[int] = Promise(loop)
+    promise: Deferred[int] = Deferred(loop)
 
     async def wait() -> int:
         return await promise
@@ -133,7 +133,7 @@ def test_one_who_fails_to_take_it_does_not_keep_it_from_the_others(loop: asyncio
     def fail(_: object) -> None:
         raise wrong
 
-    promise: Promise[int] = Promise(loop)
+    promise: Deferred[int] = Deferred(loop)
     promise.add_done_callback(fail)
     told: list[Any] = []
     promise.add_done_callback(told.append)
@@ -143,21 +143,21 @@ def test_one_who_fails_to_take_it_does_not_keep_it_from_the_others(loop: asyncio
 
 
 def test_what_is_made_of_the_answer_can_be_made_something_of_again(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[Any] = Promise(loop)
+    promise: Deferred[Any] = Deferred(loop)
     promise.then(lambda number: 2 * int(str(number))).then(str)
     promise.answer(5)
     assert promise.result() == "10"
 
 
 def test_what_went_wrong_on_the_way_is_told_to_the_last(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[Any] = Promise(loop)
+    promise: Deferred[Any] = Deferred(loop)
     promise.then(len).then(lambda outcome: type(outcome).__name__)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
     promise.answer(5)
     assert promise.result() == "TypeError"
 
 
 def test_as_a_future_it_is_told_in_a_later_turn(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Promise[int] = Promise(loop)
+    promise: Deferred[int] = Deferred(loop)
     future, told = promise.as_future(), list[int]()
     future.add_done_callback(lambda done: told.append(done.result()))
     promise.answer(5)
@@ -167,7 +167,7 @@ def test_as_a_future_it_is_told_in_a_later_turn(loop: asyncio.AbstractEventLoop)
 
 
 def test_as_a_future_it_tells_of_failures_and_of_being_given_up(loop: asyncio.AbstractEventLoop) -> None:
-    failed, given_up, forgotten = Promise[int](loop), Promise[int](loop), Promise[int](loop)
+    failed, given_up, forgotten = Deferred[int](loop), Deferred[int](loop), Deferred[int](loop)
     futures = [promise.as_future() for promise in (failed, given_up, forgotten)]
     futures[2].cancel()
     failed.answer(ValueError("wrong"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.commands.alter_configs import Operation, alter_configs, incremental_alter_configs
+from controller.commands.alter_configs import AlterConfigOp, alter_configs, incremental_alter_configs
 from controller.commands.features import UpgradeType, update_features
 from controller.image import NO_LEADER, PartitionImage, ResourceType
 from controller.partition_change import ELR_VERSION
@@ -39,7 +39,7 @@ def alter(
     key: str,
     value: str | None,
     *,
-    operation: int = Operation.SET,
+    operation: int = AlterConfigOp.SET,
     validate_only: bool = False,
 ) -> int:
     Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
@@ -98,8 +98,8 @@ def test_what_is_only_validated_changes_nothing(tracking: Cluster) -> None:
 def test_brokers_have_to_agree_on_min_isr_while_eligible_replicas_are_kept(tracking: Cluster) -> None:
     assert alter(tracking, BROKER, "", MIN_ISR, "2") == ErrorCode.NONE
     assert alter(tracking, BROKER, "1", MIN_ISR, "2") == ErrorCode.INVALID_CONFIG
-    assert alter(tracking, BROKER, "1", MIN_ISR, None, operation=Operation.DELETE) == ErrorCode.INVALID_CONFIG
-    assert alter(tracking, BROKER, "", MIN_ISR, None, operation=Operation.DELETE) == ErrorCode.INVALID_CONFIG
+    assert alter(tracking, BROKER, "1", MIN_ISR, None, operation=AlterConfigOp.DELETE) == ErrorCode.INVALID_CONFIG
+    assert alter(tracking, BROKER, "", MIN_ISR, None, operation=AlterConfigOp.DELETE) == ErrorCode.INVALID_CONFIG
     assert tracking.image.configs(BROKER, "") == {MIN_ISR: "2"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.raft.election import Ballot, Calls, backoff_ms, may_vote, successors, would_vote
-from controller.raft.messages import Request, Role
+from controller.raft.messages import OutboundRequest, Role
 from controller.raft.node import QuorumState
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.messages.vote import VoteRequest
@@ -13,8 +13,8 @@ from protocol.messages.vote import VoteRequest
 FIVE = VoterSet([Voter(number) for number in range(1, 6)])
 
 
-def request(to: int) -> Request:
-    return Request(to, VoteRequest(topics=[]))
+def request(to: int) -> OutboundRequest:
+    return OutboundRequest(to, VoteRequest(topics=[]))
 
 
 def test_a_majority_wins_and_what_leaves_none_loses() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controller.batches import encode_entry
-from controller.raft.follower import Download, Fetching, scan
+from controller.raft.follower import FollowerState, SnapshotDownload, scan
 from controller.raft.log import Entry, RaftLog, SnapshotId
-from controller.raft.messages import Received, Role
-from controller.raft.wire import Known, fetch_response, snapshot_response
+from controller.raft.messages import ReceivedBatches, Role
+from controller.raft.wire import LeaderAndEpoch, fetch_response, snapshot_response
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
@@ -16,7 +16,7 @@ from protocol.records.metadata import NoOpRecord
 from tests.typed import instance
 from tests.unit.controller.lone_voter import LoneVoter
 
-LEADER = Known(2, 3)
+LEADER = LeaderAndEpoch(2, 3)
 
 
 def batch(offset: int, epoch: int = 3, records: int = 1) -> bytes:
@@ -44,7 +44,7 @@ def test_batches_are_given_out_and_asked_for_no_more() -> None:
     at = follower(1)
     at.answered(at.the_fetch(), records(batch(1) + batch(2, records=2), high_watermark=2))
     (received,) = [ready.received for ready in at.readies if ready.received]
-    assert received == Received(1, 4, 3, batch(1) + batch(2, records=2))
+    assert received == ReceivedBatches(1, 4, 3, batch(1) + batch(2, records=2))
     asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
     assert (asked.fetch_offset, asked.last_fetched_epoch, asked.high_watermark) == (4, 3, 2)
 
@@ -143,8 +143,8 @@ def test_an_older_snapshot_than_what_is_committed_is_not_taken() -> None:
 
 @pytest.mark.parametrize(("position", "data", "size"), [(1, b"b", 9), (0, b"", 9), (0, b"abc", 2)])
 def test_a_part_that_does_not_fit_is_none(position: int, data: bytes, size: int) -> None:
-    fetching = Fetching(2, now_ms=0)
-    fetching.download = Download(SnapshotId(50, 2), 0)
+    fetching = FollowerState(2, now_ms=0)
+    fetching.download = SnapshotDownload(SnapshotId(50, 2), 0)
     assert fetching.received(position, data, size) is None
 
 

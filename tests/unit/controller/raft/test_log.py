@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.raft.log import EpochEnd, RaftLog, SnapshotId
+from controller.raft.log import RaftEpochEnd, RaftLog, SnapshotId
 from protocol.errors import InvariantError
 
 
@@ -19,7 +19,7 @@ def log_of(*epochs: int, high_watermark: int = 0) -> RaftLog:
 
 def test_an_empty_log_begins_and_ends_at_0_in_epoch_0() -> None:
     log = RaftLog(0, 0)
-    assert (log.start_offset, log.end) == (0, EpochEnd(0, 0))
+    assert (log.start_offset, log.end) == (0, RaftEpochEnd(0, 0))
 
 
 def test_what_is_stored_and_what_is_appended_come_to_the_same() -> None:
@@ -48,10 +48,10 @@ def test_the_beginning_of_a_log_is_no_other_log() -> None:
 
 def test_another_log_is_told_where_to_look() -> None:
     log = log_of(1, 1, 3)
-    assert log.compare(3, 1) == EpochEnd(1, 2)
-    assert log.compare(4, 2) == EpochEnd(1, 2)
-    assert log.compare(4, 3) == EpochEnd(3, 3)
-    assert log.compare(9, 7) == EpochEnd(3, 3)
+    assert log.compare(3, 1) == RaftEpochEnd(1, 2)
+    assert log.compare(4, 2) == RaftEpochEnd(1, 2)
+    assert log.compare(4, 3) == RaftEpochEnd(3, 3)
+    assert log.compare(9, 7) == RaftEpochEnd(3, 3)
 
 
 def test_what_is_committed_is_not_cut_off() -> None:
@@ -81,7 +81,7 @@ def test_a_log_behind_a_snapshot_goes_by_the_snapshots_epoch() -> None:
     assert (log.start_offset, log.high_watermark, log.end) == (7, 7, (4, 7))
     log.append(5, 8)
     assert log.compare(7, 4) is None
-    assert log.compare(8, 4) == EpochEnd(4, 7)
+    assert log.compare(8, 4) == RaftEpochEnd(4, 7)
 
 
 def test_who_is_behind_the_log_gets_its_snapshot() -> None:
@@ -127,7 +127,7 @@ def test_two_logs_of_one_quorum_come_to_agree_by_comparing_ends(
     theirs = theirs[: data.draw(st.integers(0, len(theirs)))]
     leader, follower = log_of(*theirs), log_of(*ours)
     while (parts_at := leader.compare(follower.end_offset, follower.end_epoch)) is not None:
-        assert isinstance(parts_at, EpochEnd)
+        assert isinstance(parts_at, RaftEpochEnd)
         before = follower.end_offset
         assert follower.truncate(parts_at) < before
     kept = follower.end_offset

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 
 from controller.raft.log import Entry
-from controller.raft.messages import Answered, Replica, Request
+from controller.raft.messages import OutboundRequest, ReplicaProgress, ResponseReceived
 from controller.raft.node import QuorumState, RaftNode, Ready
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
-from controller.raft.wire import Known, vote_response
+from controller.raft.wire import LeaderAndEpoch, vote_response
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.vote import VoteRequest
 from protocol.records.metadata import NoOpRecord
@@ -42,8 +42,8 @@ def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_clu
     )
 
     def answered(by: int, error: ErrorCode) -> bool:
-        request = Request(by, VoteRequest(topics=[]))
-        node.step(Answered(request, vote_response(Known(-1, 1), granted=False, error=error)), now_ms=0)
+        request = OutboundRequest(by, VoteRequest(topics=[]))
+        node.step(ResponseReceived(request, vote_response(LeaderAndEpoch(-1, 1), granted=False, error=error)), now_ms=0)
         return node.is_stranger
 
     assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -120,7 +120,7 @@ def test_the_leader_knows_how_far_each_voter_is() -> None:
     node.advance(present(node.ready()))
     quorum = node.quorum()
     assert (quorum.leader_id, quorum.epoch, quorum.high_watermark) == (1, 1, node.end_offset)
-    assert quorum.voters == (Replica(1, NO_DIRECTORY, node.end_offset, 0, 0),)
+    assert quorum.voters == (ReplicaProgress(1, NO_DIRECTORY, node.end_offset, 0, 0),)
 
 
 def test_who_does_not_lead_knows_nothing_of_the_quorum() -> None:

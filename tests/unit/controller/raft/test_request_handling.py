@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller.raft.messages import Disconnected, Role
-from controller.raft.node import NOBODY
+from controller.raft.node import NO_NODE
 from controller.raft.voters import Voter
 from controller.raft.wire import begin_request, told_by, vote_request
 from protocol.errors import ErrorCode
@@ -97,8 +97,8 @@ def test_an_answer_says_who_leads() -> None:
 def test_a_question_of_a_later_epoch_makes_it_known() -> None:
     at = LoneVoter(1).follow(2, 3)
     assert granted(at.asked(vote(3, 5, pre_vote=True)))
-    assert (at.node.role, at.node.epoch, at.node.leader_id) == (Role.UNATTACHED, 5, NOBODY)
-    assert at.states[-1].voted_id == NOBODY
+    assert (at.node.role, at.node.epoch, at.node.leader_id) == (Role.UNATTACHED, 5, NO_NODE)
+    assert at.states[-1].voted_id == NO_NODE
 
 
 def test_a_leader_that_is_reported_gone_is_no_reason_to_refuse_any_more() -> None:

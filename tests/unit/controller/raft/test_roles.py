@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from controller.raft.messages import Disconnected, Role, Tick
-from controller.raft.node import NOBODY, QuorumState, RaftNode
+from controller.raft.node import NO_NODE, QuorumState, RaftNode
 from controller.raft.voters import Voter, VoterSet
-from controller.raft.wire import Known, vote_response
+from controller.raft.wire import LeaderAndEpoch, vote_response
 from protocol.errors import InvariantError
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest
@@ -64,7 +64,7 @@ def test_who_is_refused_goes_back_to_its_leader() -> None:
     at = LoneVoter(1).follow(2, 3)
     at.wait(2000)
     for request in at.sent(VoteRequest):
-        at.answered(request, vote_response(Known(2, 3), granted=False))
+        at.answered(request, vote_response(LeaderAndEpoch(2, 3), granted=False))
     assert (at.node.role, at.node.leader_id, at.node.epoch) == (Role.FOLLOWER, 2, 3)
 
 
@@ -76,7 +76,7 @@ def test_a_restarted_follower_tries_the_leader_that_it_knew() -> None:
 
 def test_a_restarted_leader_leads_no_more() -> None:
     at = LoneVoter(1, state=QuorumState(3, leader_id=1))
-    assert (at.node.role, at.node.leader_id) == (Role.UNATTACHED, NOBODY)
+    assert (at.node.role, at.node.leader_id) == (Role.UNATTACHED, NO_NODE)
 
 
 def test_the_log_may_know_of_a_later_epoch_than_a_state_that_was_lost() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from controller.raft.log import EpochEnd, SnapshotId
+from controller.raft.log import RaftEpochEnd, SnapshotId
 from controller.raft.messages import Timing
 from controller.raft.voters import Voter
 from controller.raft.wire import (
-    Known,
-    Told,
+    LeaderAndEpoch,
+    ResponseHeader,
     asked_partition,
     begin_request,
     end_request,
@@ -30,7 +30,7 @@ from protocol.schema import Message
 from tests.unit.controller.lone_voter import me
 
 TO = Voter(2, b"d" * 16, (("CONTROLLER", "h", 9093),))
-END = EpochEnd(3, 70)
+END = RaftEpochEnd(3, 70)
 REQUESTS: dict[str, tuple[Any, int]] = {
     "vote": (vote_request(me(1), TO, 4, END, pre_vote=True), 2),
     "begin": (begin_request(me(1), TO, 4, TO.endpoints), 1),
@@ -66,7 +66,7 @@ def test_a_fetch_says_what_its_sender_has() -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_an_error_comes_with_who_leads(name: str) -> None:
     request, version = REQUESTS[name]
-    response = travelled(error_response(request, ErrorCode.FENCED_LEADER_EPOCH, Known(3, 9)), version)
+    response = travelled(error_response(request, ErrorCode.FENCED_LEADER_EPOCH, LeaderAndEpoch(3, 9)), version)
     assert told_by(response)[:3] == (ErrorCode.FENCED_LEADER_EPOCH, 3, 9)
 
 
@@ -74,7 +74,7 @@ def test_an_error_comes_with_who_leads(name: str) -> None:
 def test_a_refusal_says_nothing_else(name: str) -> None:
     request, version = REQUESTS[name]
     told = told_by(travelled(refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
-    assert told == Told(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
+    assert told == ResponseHeader(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -95,16 +95,18 @@ def test_another_topic_or_partition_is_not_the_metadata_log(name: str) -> None:
 
 
 def test_a_fetch_answer_says_where_logs_part_or_what_to_go_on_from() -> None:
-    for instead in (EpochEnd(2, 40), SnapshotId(50, 2)):
-        answered = told_by(travelled(fetch_response(Known(3, 4), instead=instead), 18)).partition
+    for instead in (RaftEpochEnd(2, 40), SnapshotId(50, 2)):
+        answered = told_by(travelled(fetch_response(LeaderAndEpoch(3, 4), instead=instead), 18)).partition
         diverging, snapshot = answered.diverging_epoch, answered.snapshot_id
-        assert (diverging.end_offset >= 0) is isinstance(instead, EpochEnd)
+        assert (diverging.end_offset >= 0) is isinstance(instead, RaftEpochEnd)
         assert (snapshot.end_offset >= 0) is isinstance(instead, SnapshotId)
 
 
 def test_a_vote_is_given_or_not() -> None:
     for given in (True, False):
-        assert told_by(travelled(vote_response(Known(-1, 4), granted=given), 2)).partition.vote_granted is given
+        assert (
+            told_by(travelled(vote_response(LeaderAndEpoch(-1, 4), granted=given), 2)).partition.vote_granted is given
+        )
 
 
 def test_what_is_no_answer_of_raft_is_none() -> None:

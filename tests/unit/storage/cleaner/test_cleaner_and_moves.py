@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.cleaner.cleaner import Compaction
-from storage.cleaner.cleaner_manager import Compactor, CompactorConfig
+from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
 from storage.log.log import Log
 from storage.steps import finish
 from tests.compacted import COMPACTED, latest, offsets, put, records
@@ -16,7 +16,7 @@ from tests.compacted import finish as carry_out
 from tests.logs import NOW_MS, content
 from tests.unit.storage.moving import Manager, found, restarted
 
-CONFIG = CompactorConfig(memory_bytes=1 << 20, buffer_bytes=2048)
+CONFIG = CleanerConfig(memory_bytes=1 << 20, buffer_bytes=2048)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def filled(manager: Manager) -> Log:
     return log
 
 
-def next_pass(compactor: Compactor) -> Compaction | None:
+def next_pass(compactor: CleanerManager) -> CleanerPass | None:
     return next((found for found in compactor.next(CONFIG) if found is not None), None)
 
 
@@ -53,7 +53,7 @@ def files(manager: Manager) -> list[str]:
 @pytest.mark.parametrize("steps", range(0, 40, 4))
 def test_a_move_that_begins_ends_the_pass(manager: Manager, steps: int) -> None:
     log = filled(manager)
-    compactor = Compactor(manager.disk, manager, now_ms=lambda: NOW_MS)
+    compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     compaction = next_pass(compactor)
     assert compaction is not None
     for _ in range(steps):
@@ -76,7 +76,7 @@ def test_a_move_that_begins_ends_the_pass(manager: Manager, steps: int) -> None:
 
 def test_a_log_on_its_way_is_compacted_where_it_comes_to(manager: Manager) -> None:
     log = filled(manager)
-    compactor = Compactor(manager.disk, manager, now_ms=lambda: NOW_MS)
+    compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     move = manager.started(log)
     steps = manager.moves.steps(move)
     for step in steps:
@@ -94,7 +94,7 @@ def test_a_log_on_its_way_is_compacted_where_it_comes_to(manager: Manager) -> No
 
 def test_a_move_that_is_given_up_leaves_the_log_to_be_compacted(manager: Manager) -> None:
     log = filled(manager)
-    compactor = Compactor(manager.disk, manager, now_ms=lambda: NOW_MS)
+    compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     manager.started(log)
     assert next_pass(compactor) is None
     manager.moves.cancel(log)
@@ -103,7 +103,7 @@ def test_a_move_that_is_given_up_leaves_the_log_to_be_compacted(manager: Manager
 
 def test_a_log_that_was_compacted_is_known_to_have_gaps_where_it_comes_to(manager: Manager) -> None:
     log = filled(manager)
-    compactor = Compactor(manager.disk, manager, now_ms=lambda: NOW_MS)
+    compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     compaction = next_pass(compactor)
     assert compaction is not None
     compactor.finished(carry_out(compaction))

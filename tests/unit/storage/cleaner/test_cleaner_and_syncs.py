@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.cleaner.cleaner import Compaction
+from storage.cleaner.cleaner import CleanerPass
 from storage.log.log import Log
 from tests.compacted import COMPACTED, begin, end_txn, finish, offsets, put
 from tests.disks import FaultyDisk
@@ -22,7 +22,7 @@ def _log(folder: Path, disk: FaultyDisk) -> Log:
     return log
 
 
-def _past_the_sync(log: Log, disk: FaultyDisk) -> Compaction:
+def _past_the_sync(log: Log, disk: FaultyDisk) -> CleanerPass:
     compaction = begin(log, disk=disk)
     call = compaction.step(1)
     assert log.recovery_point < log.log_end_offset

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from protocol.errors import KafkaError
-from storage.cleaner.cleaner import Compaction
-from storage.cleaner.cleaner_manager import Compactor, CompactorConfig
+from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
 from storage.disk import OsDisk
 from storage.log.log import Log
 from storage.log_directory import CLEANED_TO
@@ -14,7 +14,7 @@ from storage.log_manager import LogManager
 from tests.compacted import COMPACTED, finish, offsets, put
 from tests.logs import NOW_MS, TOPIC_ID
 
-CONFIG = CompactorConfig(memory_bytes=1 << 20, buffer_bytes=4096)
+CONFIG = CleanerConfig(memory_bytes=1 << 20, buffer_bytes=4096)
 
 
 def managed(folder: Path) -> LogManager:
@@ -33,8 +33,8 @@ def logs(tmp_path: Path) -> Iterator[LogManager]:
     manager.close()
 
 
-def compactor(logs: LogManager) -> Compactor:
-    return Compactor(OsDisk(), logs, now_ms=lambda: NOW_MS)
+def compactor(logs: LogManager) -> CleanerManager:
+    return CleanerManager(OsDisk(), logs, now_ms=lambda: NOW_MS)
 
 
 def filled(logs: LogManager, topic: str, *, twice: int) -> Log:
@@ -46,7 +46,7 @@ def filled(logs: LogManager, topic: str, *, twice: int) -> Log:
     return log
 
 
-def next_pass(compactor: Compactor) -> Compaction | None:
+def next_pass(compactor: CleanerManager) -> CleanerPass | None:
     found = [one for one in compactor.next(CONFIG) if one is not None]
     return found[0] if found else None
 

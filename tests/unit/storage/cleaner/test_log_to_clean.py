@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.cleaner.log_to_clean import Filth, find_filth
+from storage.cleaner.log_to_clean import LogToClean, find_filth
 from storage.log.log import Log
 from tests.compacted import COMPACTED, put
 from tests.logs import NOW_MS, open_log
@@ -20,7 +20,7 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def looked_at(log: Log, cleaned_to: int, now_ms: int) -> Filth:
+def looked_at(log: Log, cleaned_to: int, now_ms: int) -> LogToClean:
     log.cleaned_to = cleaned_to
     return find_filth(log, now_ms)
 
@@ -80,8 +80,8 @@ def test_the_ratio_is_of_what_could_be_compacted(log: Log) -> None:
 
 
 def test_a_log_is_due_above_its_ratio() -> None:
-    assert Filth(0, 10, 50, 51, overdue=False).is_due(0.5)
-    assert not Filth(0, 10, 50, 50, overdue=False).is_due(0.5)
+    assert LogToClean(0, 10, 50, 51, overdue=False).is_due(0.5)
+    assert not LogToClean(0, 10, 50, 50, overdue=False).is_due(0.5)
 
 
 def test_a_record_that_waits_too_long_makes_it_due_whatever_the_ratio(log: Log) -> None:

@@ -5,14 +5,14 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.flush import Flush
-from storage.log.flush_queue import Flushes
+from storage.log.flush_queue import FlushQueue
 from storage.log_directory import LogDirectory, no_directory
 from tests.disks import FaultyDisk
 
 NOW_MS = 1_000
 
 
-def begun(flushes: Flushes, home: LogDirectory, end_offset: int, cuts: int = 0, *, names: bool = False) -> Flush:
+def begun(flushes: FlushQueue, home: LogDirectory, end_offset: int, cuts: int = 0, *, names: bool = False) -> Flush:
     def ignore(_: Flush) -> None: ...
 
     return flushes.begin([], f"{home.path}/log", home, end_offset, cuts, ignore, names=names, now_ms=NOW_MS)
@@ -38,7 +38,7 @@ def synced(disk: FaultyDisk, flush: Flush) -> list[str]:
 def test_the_first_flush_syncs_the_names_and_the_next_only_those_that_have_changed(
     disk: FaultyDisk, home: LogDirectory, tmp_path: Path
 ) -> None:
-    flushes = Flushes(disk, 0)
+    flushes = FlushQueue(disk, 0)
     first = begun(flushes, home, 1)
     assert synced(disk, first) == ["log", tmp_path.name]
     flushes.finish(first, home, 0)
@@ -53,7 +53,7 @@ def test_the_first_flush_syncs_the_names_and_the_next_only_those_that_have_chang
 
 
 def test_only_what_all_before_it_have_shown_counts(disk: FaultyDisk, home: LogDirectory) -> None:
-    flushes = Flushes(disk, 0)
+    flushes = FlushQueue(disk, 0)
     first, second = begun(flushes, home, 5), begun(flushes, home, 9)
     assert flushes.begun_ms == NOW_MS
     second.sync()
@@ -63,14 +63,14 @@ def test_only_what_all_before_it_have_shown_counts(disk: FaultyDisk, home: LogDi
 
 
 def test_a_flush_from_before_a_truncation_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
-    flushes = Flushes(disk, 0)
+    flushes = FlushQueue(disk, 0)
     flush = begun(flushes, home, 5, cuts=0)
     flush.sync()
     assert flushes.finish(flush, home, 1) == -1
 
 
 def test_a_flush_from_before_a_roll_ends_before_the_new_segment(disk: FaultyDisk, home: LogDirectory) -> None:
-    flushes = Flushes(disk, 0)
+    flushes = FlushQueue(disk, 0)
     flush = begun(flushes, home, 5)
     flushes.rolled(5)
     flush.sync()
@@ -78,7 +78,7 @@ def test_a_flush_from_before_a_roll_ends_before_the_new_segment(disk: FaultyDisk
 
 
 def test_names_are_synced_at_once_unless_they_are_durable(disk: FaultyDisk, home: LogDirectory) -> None:
-    flushes, path = Flushes(disk, 0, is_new=False), f"{home.path}/log"
+    flushes, path = FlushQueue(disk, 0, is_new=False), f"{home.path}/log"
     flushes.sync_names(path)
     flush = begun(flushes, home, 5)
     flushes.sync_names(path)  # the flush may not have done it yet
@@ -90,7 +90,7 @@ def test_names_are_synced_at_once_unless_they_are_durable(disk: FaultyDisk, home
 
 
 def test_a_failed_flush_takes_the_directory_offline_and_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
-    flushes = Flushes(disk, 0)
+    flushes = FlushQueue(disk, 0)
     first, second = begun(flushes, home, 5), begun(flushes, home, 9)
     disk.arm("sync_dir", errno.EIO)
     first.sync()
@@ -103,7 +103,7 @@ def test_a_failed_flush_takes_the_directory_offline_and_shows_nothing(disk: Faul
 
 
 def test_a_failed_flush_of_a_deleted_log_harms_nobody(disk: FaultyDisk, home: LogDirectory) -> None:
-    flushes = Flushes(disk, 0)
+    flushes = FlushQueue(disk, 0)
     flush = begun(flushes, home, 5)
     gone = no_directory(disk, home.path)
     flushes.finish(flush, gone, 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.context import Turn
+from broker.coordinator.group.context import CoordinatorContext
 from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
 from broker.coordinator.group.shard import Shard
 from broker.coordinator.group.timers import Timers
@@ -171,7 +171,7 @@ def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
 
 def test_a_closed_host_appends_nothing_when_its_partition_is_led_here_again(alone: Node) -> None:
     written = journal(alone)
-    turn = Turn(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
+    turn = CoordinatorContext(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
     host = ShardHost(Shard(0), written, 0, alone.loop, lambda: turn)
     host.serve()
     host.close()
