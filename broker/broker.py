@@ -142,15 +142,15 @@ class Broker:
         )
         self.refused_transactions = LoggedOnce()
         self.producer_ids = ProducerIdManager(partial(allocate_block, self))
-        self.neighbours = NodeClients(settings, loop, self.random)
-        self.lately_lost = RecentlyFenced(loop.time)
+        self.node_clients = NodeClients(settings, loop, self.random)
+        self.recently_fenced = RecentlyFenced(loop.time)
         self.controller: RaftDriver
-        self.duties: ControllerTasks
-        self.to_controller: ControllerChannel
+        self.controller_tasks: ControllerTasks
+        self.controller_channel: ControllerChannel
         self.lifecycle: BrokerLifecycleManager
         self.replication: ReplicaFetcherManager
-        self.homes: AssignmentsManager
-        self._prompt: EagerHeartbeats
+        self.assignments: AssignmentsManager
+        self._eager_heartbeats: EagerHeartbeats
         self._registered: ControllerRegistrationManager
         self.disk = disk
         self._max_descriptors = max_descriptors
@@ -186,7 +186,7 @@ class Broker:
         """Return the mover of replicas between data directories (KIP-113), created if there are several directories."""
         from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
 
-        return ReplicaAlterLogDirs(self.logs, self.homes, live=self.live, loop=self.loop)
+        return ReplicaAlterLogDirs(self.logs, self.assignments, live=self.live, loop=self.loop)
 
     @cached_property
     def telemetry(self) -> Telemetry:
@@ -233,7 +233,7 @@ class Broker:
             await self._read(is_new)
             await self.server.start(self.settings.controller_listeners)
             await self.controller.start()
-        self.duties.begin()
+        self.controller_tasks.begin()
         if self.settings.is_controller and self.settings.voters:
             incarnation_id = self.random.randbytes(16)
             self._registered.begin(controller_registration(self.settings, incarnation_id, self.endpoints))
@@ -268,28 +268,28 @@ class Broker:
             loop=self.loop,
             now_ms=self.now_ms,
             random=self.random,
-            connect=self.neighbours.voter,
+            connect=self.node_clients.voter,
         )
         if self.monitor is not None:
             self.controller.subscribe(self.monitor.elections.apply)
-        self.duties = ControllerTasks(
+        self.controller_tasks = ControllerTasks(
             self.controller,
             self.settings,
             self.loop,
             broker_epoch=lambda: self.broker_epoch,
-            has_ended=self.neighbours.has_ended,
+            has_ended=self.node_clients.has_ended,
         )
-        self.to_controller = ControllerChannel(
+        self.controller_channel = ControllerChannel(
             self.controller,
-            connect=lambda node_id: self.neighbours.controller(node_id, self._controller_came_or_went),
+            connect=lambda node_id: self.node_clients.controller(node_id, self._controller_came_or_went),
             answer_here=lambda request: answer_here(self, request),
             loop=self.loop,
         )
-        self._registered = ControllerRegistrationManager(self.controller, self.to_controller.call, self.loop)
+        self._registered = ControllerRegistrationManager(self.controller, self.controller_channel.call, self.loop)
 
     def _controller_came_or_went(self) -> None:
         if "lifecycle" in self.__dict__:
-            self.lifecycle.hurry()
+            self.lifecycle.send_now()
 
     @property
     def metadata_directory(self) -> LogDirectory:
@@ -345,7 +345,7 @@ class Broker:
         controller, settings = self.controller, self.settings
         self.lifecycle = BrokerLifecycleManager(
             self.node_id,
-            self.to_controller.call,
+            self.controller_channel.call,
             self.loop,
             controller_change=controller.leader_change,
             applied_offset=lambda: controller.applied_offset,
@@ -366,14 +366,14 @@ class Broker:
         self.live.follow(
             ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"), self._follow_limits
         )
-        self.live.follow(("cordoned.log.dirs",), self.lifecycle.hurry)
+        self.live.follow(("cordoned.log.dirs",), self.lifecycle.send_now)
         self.live.load(controller.image)
         self._follow_limits()
         controller.subscribe(self.live.apply)
         report_lost(controller.image, self.node_id, self.logs)
-        self.neighbours.follow(controller.image)
-        controller.subscribe(self.neighbours.apply)
-        controller.subscribe(self.lately_lost.apply)
+        self.node_clients.follow(controller.image)
+        controller.subscribe(self.node_clients.apply)
+        controller.subscribe(self.recently_fenced.apply)
         self.replication = self._make_replication()
         self.replication.start()
         self.replicas.load(controller.image)
@@ -381,14 +381,14 @@ class Broker:
         controller.subscribe(self.replication.apply)
         controller.subscribe(self._forget_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._lead_groups)
-        self._prompt = EagerHeartbeats(
-            self.node_id, self.loop, until_applied=controller.until_applied, hurry=self.lifecycle.hurry
+        self._eager_heartbeats = EagerHeartbeats(
+            self.node_id, self.loop, until_applied=controller.until_applied, send_now=self.lifecycle.send_now
         )
-        controller.subscribe(self._prompt.apply)
+        controller.subscribe(self._eager_heartbeats.apply)
         self.lifecycle.begin()
-        self.homes = AssignmentsManager(self.node_id, epoch, self.logs, self.to_controller.call, self.loop)
-        self.homes.look_at(controller.image, self.replicas.partitions)
-        controller.subscribe(self.homes.apply)
+        self.assignments = AssignmentsManager(self.node_id, epoch, self.logs, self.controller_channel.call, self.loop)
+        self.assignments.look_at(controller.image, self.replicas.partitions)
+        controller.subscribe(self.assignments.apply)
         if len(self.logs.directories) > 1:
             self.moves.start(self.replicas)
 
@@ -398,8 +398,8 @@ class Broker:
             self.node_id,
             self.replicas,
             cluster_id=self.cluster_id,
-            open_peer=self.neighbours.broker,
-            send_to_controller=self.to_controller.send,
+            open_peer=self.node_clients.broker,
+            send_to_controller=self.controller_channel.send,
             broker_epoch=lambda: self.broker_epoch,
             limits=fetch_limits(self.settings),
             lag_max_ms=self.settings["replica.lag.time.max.ms"],
@@ -463,13 +463,13 @@ class Broker:
                 _log.warning("Controlled shutdown timed out; stopping anyway")
             await self.lifecycle.stop()
         if "replication" in self.__dict__:
-            self.homes.stop()
-            self._prompt.stop()
+            self.assignments.stop()
+            self._eager_heartbeats.stop()
             self.replication.stop()
         await self._registered.stop()
-        await self.duties.stop()
+        await self.controller_tasks.stop()
         await self.controller.resign()
-        self.to_controller.close()
+        self.controller_channel.close()
 
     # Callbacks of the parts
 

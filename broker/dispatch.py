@@ -245,7 +245,7 @@ async def decide_or_forward(module: Any, broker: Broker, context: RequestContext
 
     here = partial(_handled, module.handle, broker, context, request)
     timeout_s = broker.settings["request.timeout.ms"] / 1000
-    return await broker.to_controller.forward(context, request, here, timeout_s)
+    return await broker.controller_channel.forward(context, request, here, timeout_s)
 
 
 async def _handled(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:

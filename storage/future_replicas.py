@@ -51,10 +51,10 @@ _ANY_EPOCH = 2**31 - 1
 class FutureReplica:
     """A log, and the copy of it that is made in `target`."""
 
-    __slots__ = ("_cuts", "copied_bytes", "copy", "log", "source", "taken_over", "target")
+    __slots__ = ("_truncations", "copied_bytes", "copy", "log", "source", "taken_over", "target")
 
     def __init__(self, log: Log, copy: Log, source: LogDirectory, target: LogDirectory) -> None:
-        self._cuts = log.cuts
+        self._truncations = log.truncations
         self.log = log
         self.copy = copy
         self.source = source
@@ -83,8 +83,8 @@ class FutureReplica:
         log, copy = self.log, self.copy
         size_bytes, copied = log.size_bytes, 0
         while True:
-            if log.cuts != self._cuts:
-                self._cuts = log.cuts
+            if log.truncations != self._truncations:
+                self._truncations = log.truncations
                 copy.truncate_fully_and_start_at(log.log_start_offset)
             offset = max(copy.log_end_offset, log.log_start_offset)
             if offset >= log.log_end_offset:
@@ -99,7 +99,7 @@ class FutureReplica:
                 data = part.read_nowait(0, part.size_bytes)
                 if data is None:
                     data = yield partial(part.read, 0, part.size_bytes)
-            if log.cuts != self._cuts:
+            if log.truncations != self._truncations:
                 continue
             self._append(data, now_ms())
             copied += len(data)
@@ -139,7 +139,7 @@ class Logs(Protocol):
         """Write the checkpoint entries of a log that is about to move to `directory`, where it is as `copy` is."""
         ...
 
-    def rehome(self, log: Log, directory: LogDirectory) -> None:
+    def set_log_dir(self, log: Log, directory: LogDirectory) -> None:
         """Record that a log is in `directory` now."""
         ...
 
@@ -199,8 +199,8 @@ class FutureReplicas:
         except KafkaError:
             self._discard(target, key, f"{target.path}/{name}", 0)
             raise
-        if log.on_loss is not None:
-            log.on_loss()  # no compaction during a move
+        if log.on_truncation is not None:
+            log.on_truncation()  # no compaction during a move
         self._moves[log] = move = FutureReplica(log, copy, source, target)
         return move
 
@@ -250,7 +250,7 @@ class FutureReplicas:
         with target.storage_errors():
             self._disk.rename(copy.directory, f"{target.path}/{log}")
         log.take_over(copy, target)
-        self._logs.rehome(log, target)
+        self._logs.set_log_dir(log, target)
         move.taken_over = True
 
     def _retire(self, move: FutureReplica) -> None:

@@ -60,7 +60,7 @@ class LogManager:
         self._now_ms = now_ms
         self._random = random
         self._logs: dict[TopicPartition, Log] = {}
-        self._homes: dict[TopicPartition, LogDirectory] = {}
+        self._log_dirs: dict[TopicPartition, LogDirectory] = {}
         self._count: Counter[LogDirectory] = Counter()
         self.directories = [LogDirectory(disk, path.rstrip("/")) for path in directories]
         # Lines for the caller to log: tolerated problems, and what retention has deleted.
@@ -206,7 +206,7 @@ class LogManager:
                     log.close(self._now_ms())
                 except KafkaError as error:
                     self.problems.append(str(error))
-                    unclean.append(self._homes[key])
+                    unclean.append(self._log_dirs[key])
             self._checkpoints.write(self.online, sync=True)
         for directory in self.directories:
             try:
@@ -216,7 +216,7 @@ class LogManager:
                 unclean.append(directory)
                 directory.close(clean=False)
         self._logs.clear()
-        self._homes.clear()
+        self._log_dirs.clear()
         self._count.clear()
         return not unclean and len(self.online) == len(self.directories)
 
@@ -234,7 +234,7 @@ class LogManager:
 
     def directory_of(self, log: Log) -> LogDirectory:
         """Return the data directory of one of the manager's logs."""
-        return self._homes[log.topic, log.partition]
+        return self._log_dirs[log.topic, log.partition]
 
     def create(
         self,
@@ -275,24 +275,24 @@ class LogManager:
         """Remove a partition's log; `delete_files` deletes its files after `file.delete.delay.ms`."""
         self._take_away((topic, partition), DELETE_SUFFIX)
 
-    def set_aside(self, topic: str, partition: int) -> str:
+    def mark_stray(self, topic: str, partition: int) -> str:
         """Mark a log that belongs to no topic as stray; return the path where its files stay for inspection."""
         return self._take_away((topic, partition), STRAY_SUFFIX)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> str:
         self.moves.cancel(self._logs[key])
         log = self._logs.pop(key)
-        log.disown()
+        log.mark_deleted()
         self._checkpoints.stale.add(key)
-        home = self._homes.pop(key)
+        home = self._log_dirs.pop(key)
         self._count[home] -= 1
         self._checkpoints.left(key, home)
         return self.trash.take_away(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
 
-    def rehome(self, log: Log, directory: LogDirectory) -> None:
+    def set_log_dir(self, log: Log, directory: LogDirectory) -> None:
         """Record that a log is in `directory` now; `checkpoint_one` has written its checkpoint entries there."""
         key = (log.topic, log.partition)
-        before, self._homes[key] = self._homes[key], directory
+        before, self._log_dirs[key] = self._log_dirs[key], directory
         self._count[before] -= 1
         self._count[directory] += 1
         self._checkpoints.left(key, before)
@@ -463,7 +463,7 @@ class LogManager:
             self.problems.append(str(error))
             return None
         self._logs[key] = log
-        self._homes[key] = directory
+        self._log_dirs[key] = directory
         self._count[directory] += 1
         return log
 
@@ -479,12 +479,12 @@ class LogManager:
         return min(online, key=lambda directory: (directory.full, self._count[directory]))
 
     def _logs_in(self, directory: LogDirectory) -> dict[TopicPartition, Log]:
-        return {key: log for key, log in self._logs.items() if self._homes[key] is directory}
+        return {key: log for key, log in self._logs.items() if self._log_dirs[key] is directory}
 
     def _online_logs(self) -> Iterator[Log]:
         """Yield the logs in online directories, without those deleted between the steps."""
         for key, log in list(self._logs.items()):
-            if self._logs.get(key) is log and self._homes[key].failure is None:
+            if self._logs.get(key) is log and self._log_dirs[key].failure is None:
                 yield log
 
     def _names_for_good(self, directory: LogDirectory) -> list[str]:

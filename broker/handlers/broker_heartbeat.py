@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
 async def handle(broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     """Renew the session, then submit the command."""
-    duties = broker.duties
+    controller_tasks = broker.controller_tasks
 
     def command(image: MetadataImage) -> ControllerResult[BrokerHeartbeatResponse]:
-        may_stop = duties.liveness.may_stop(request.broker_id)
+        may_stop = controller_tasks.liveness.may_stop(request.broker_id)
         return broker_heartbeat(image, request, broker.settings, may_stop=may_stop)
 
-    duties.heard_from(request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection)
+    controller_tasks.heard_from(
+        request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection
+    )
     return await broker.controller.submit(command)

@@ -23,7 +23,7 @@ async def handle(
     broker: Broker, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Probe the earlier registration that this one may replace, then submit the command."""
-    broker.duties.claimed(request.broker_id, endpoints_of(request.listeners))
+    broker.controller_tasks.claimed(request.broker_id, endpoints_of(request.listeners))
     return await broker.controller.submit(
-        lambda image: register_broker(image, request, broker.settings, alive=broker.duties.alive())
+        lambda image: register_broker(image, request, broker.settings, alive=broker.controller_tasks.alive())
     )

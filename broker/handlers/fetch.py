@@ -205,7 +205,7 @@ class _Fetch:
             return self._answer(said)
         for wanted, read in () if session.full else said:
             if isinstance(read, ReadResult) and read.caught_up:
-                session.put_off(wanted)
+                session.defer(wanted)
         self._missing_bytes = self._min_bytes - found
         return None
 

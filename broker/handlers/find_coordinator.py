@@ -65,7 +65,7 @@ def handle(
         return _response(context, request, [refused] * len(_keys(context, request)))
     if broker.image.topic(OFFSETS_TOPIC) is None:
         return _create_and_find(broker, context, request)
-    suspects = broker.neighbours.suspects.ids
+    suspects = broker.node_clients.suspects.ids
     if suspects and (lost := suspects & _leaders(broker, context, request)):
         return _find_once_settled(broker, context, request, lost)
     return _find_all(broker, context, request)
@@ -79,7 +79,7 @@ def _leaders(broker: Broker, context: RequestContext, request: FindCoordinatorRe
 async def _find_once_settled(
     broker: Broker, context: RequestContext, request: FindCoordinatorRequest, suspects: Set[int]
 ) -> FindCoordinatorResponse:
-    await broker.neighbours.suspects.settled(suspects)
+    await broker.node_clients.suspects.settled(suspects)
     return _find_all(broker, context, request)
 
 

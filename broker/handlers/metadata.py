@@ -52,7 +52,7 @@ def handle(
     missing = _to_create(broker, request)
     if missing:
         return _create_and_answer(broker, context, request, missing)
-    suspects = broker.neighbours.suspects.ids
+    suspects = broker.node_clients.suspects.ids
     if suspects and (lost := suspects & _leaders(broker.image, request, context.api_version)):
         return _answer_once_settled(broker, context, request, lost)
     return _answer(broker, context, request, {})
@@ -94,7 +94,7 @@ def _leaders(image: MetadataImage, request: MetadataRequest, version: int) -> se
 async def _answer_once_settled(
     broker: Broker, context: RequestContext, request: MetadataRequest, suspects: Set[int]
 ) -> MetadataResponse:
-    await broker.neighbours.suspects.settled(suspects)
+    await broker.node_clients.suspects.settled(suspects)
     return _answer(broker, context, request, {})
 
 
@@ -112,7 +112,7 @@ def _answer(
     """Return the response from the current image; `errors` are those of topics that could not be created."""
     image, version = broker.image, context.api_version
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED
-    view = _View.of(image, context.listener, version, operations, broker.lately_lost.ids(image))
+    view = _View.of(image, context.listener, version, operations, broker.recently_fenced.ids(image))
     if _asks_for_all(request, version):
         topics = view.topics(image.topics())
     else:
@@ -132,11 +132,11 @@ class _View:
     """The response parts for one listener and kind of version; reused from image to image until the brokers change."""
 
     def __init__(
-        self, image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]
+        self, image: MetadataImage, listener: str, version: int, operations: int, recently_fenced: frozenset[int]
     ) -> None:
         self._image = image
         self._brokers = image.brokers
-        self._lately_lost = lately_lost
+        self._recently_fenced = recently_fenced
         self._version = version
         self._operations = operations
         self.reachable = reachable_brokers(image, listener)
@@ -150,18 +150,20 @@ class _View:
                 rack=node.rack,
             )
             for node in sorted(image.brokers.values())
-            if node.broker_id in self.reachable or (node.broker_id in lately_lost and listener in node.endpoints)
+            if node.broker_id in self.reachable or (node.broker_id in recently_fenced and listener in node.endpoints)
         ]
 
     @staticmethod
-    def of(image: MetadataImage, listener: str, version: int, operations: int, lately_lost: frozenset[int]) -> _View:
+    def of(
+        image: MetadataImage, listener: str, version: int, operations: int, recently_fenced: frozenset[int]
+    ) -> _View:
         """Return the view of an image: that of an earlier image if the brokers are the same."""
         # Version 0 omits replicas, 1 to 5 have fewer errors; the other versions differ in encoding only.
         kind = min(version, 1) if version < 6 else 6
         key = ("metadata", listener, kind, operations)
         view: _View | None = image.lasting_memo.get(key)
-        if view is None or view._brokers is not image.brokers or view._lately_lost != lately_lost:
-            view = image.lasting_memo[key] = _View(image, listener, kind, operations, lately_lost)
+        if view is None or view._brokers is not image.brokers or view._recently_fenced != recently_fenced:
+            view = image.lasting_memo[key] = _View(image, listener, kind, operations, recently_fenced)
         view._image = image
         return view
 

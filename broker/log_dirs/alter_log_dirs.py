@@ -36,10 +36,10 @@ class ReplicaAlterLogDirs:
     """The moves of a broker."""
 
     def __init__(
-        self, logs: LogManager, homes: AssignmentsManager, *, live: DynamicConfig, loop: asyncio.AbstractEventLoop
+        self, logs: LogManager, assignments: AssignmentsManager, *, live: DynamicConfig, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._logs = logs
-        self._homes = homes
+        self._assignments = assignments
         self._live = live
         self._loop = loop
         self._running: asyncio.Task[None] | None = None
@@ -92,7 +92,7 @@ class ReplicaAlterLogDirs:
             if move.taken_over:
                 _log.info("Moved %s to %s, %s", log, move.target.path, count_of(move.copied_bytes, "byte"))
         if move.taken_over:
-            self._homes.tell({(log.topic_id, log.partition): move.target.directory_id})
+            self._assignments.tell({(log.topic_id, log.partition): move.target.directory_id})
 
     async def _drive(self, move: FutureReplica, steps: Search[None]) -> None:
         """Run one step a turn of the loop, until they are done or the move is cancelled."""

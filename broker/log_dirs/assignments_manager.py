@@ -68,9 +68,9 @@ class AssignmentsManager:
             into[partition.topic_id, partition.index] = home
         self.tell(elsewhere)
 
-    def tell(self, homes: Mapping[Key, bytes]) -> None:
+    def tell(self, assignments: Mapping[Key, bytes]) -> None:
         """Queue the directory ids of replicas, by topic id and partition index, for reporting."""
-        for key, home in homes.items():
+        for key, home in assignments.items():
             self._untold[key] = home
             self._kept_back.pop(key, None)
         if self._untold and self._telling is None and not self._stopped:
@@ -112,11 +112,11 @@ class AssignmentsManager:
         finally:
             self._telling = None
 
-    async def _ask(self, homes: Mapping[Key, bytes]) -> ErrorCode:
+    async def _ask(self, assignments: Mapping[Key, bytes]) -> ErrorCode:
         from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
         found: dict[bytes, dict[bytes, list[int]]] = {}
-        for (topic_id, index), directory_id in homes.items():
+        for (topic_id, index), directory_id in assignments.items():
             found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
         request = AssignReplicasToDirsRequest(
             broker_id=self._node_id,

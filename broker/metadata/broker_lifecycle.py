@@ -6,8 +6,8 @@
     active           may lead partitions
     shutting down    requests controlled shutdown, until its leaderships have moved (KIP-841)
 
-A heartbeat is sent every `broker.heartbeat.interval.ms`, and at once (`hurry`) when the active controller changes, its
-connection is opened or lost, metadata was applied that another node waits for, a log directory fails, or
+A heartbeat is sent every `broker.heartbeat.interval.ms`, and at once (`send_now`) when the active controller changes,
+its connection is opened or lost, metadata was applied that another node waits for, a log directory fails, or
 `cordoned.log.dirs` changes.
 
 How a request reaches the controller: `controller_channel`. The controller's side: `controller.broker_heartbeat_manager`
@@ -127,7 +127,7 @@ class BrokerLifecycleManager:
         """Start sending heartbeats."""
         self._heartbeats = self._loop.create_task(self._beat())
 
-    def hurry(self) -> None:
+    def send_now(self) -> None:
         """Send the next heartbeat now, or right after the one in flight."""
         if not self._hurried.done():
             self._hurried.set_result(None)
@@ -136,12 +136,12 @@ class BrokerLifecycleManager:
         """Send a heartbeat, and wait until it is answered or fails."""
         told: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append(told)
-        self.hurry()
+        self.send_now()
         await told
 
     async def until_active(self) -> None:
         """Wait until the controller has unfenced this broker."""
-        self.hurry()
+        self.send_now()
         await asyncio.shield(self._active)
 
     async def shut_down(self, timeout_s: float) -> bool:
@@ -151,7 +151,7 @@ class BrokerLifecycleManager:
         """
         self._shutting_down = True
         self._timeout_s = min(self._timeout_s, _GIVE_UP_S)
-        self.hurry()
+        self.send_now()
         await asyncio.wait([self._may_go], timeout=timeout_s)
         return self._may_go.done() and self._may_go.result()
 

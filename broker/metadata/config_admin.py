@@ -59,7 +59,7 @@ async def answer_partly(broker: Broker, request: Any, response: type[Any], own: 
     if rest:
         part = type(request)(resources=rest, validate_only=request.validate_only)
         timeout_s = broker.settings["request.timeout.ms"] / 1000
-        decided = (await broker.to_controller.call(part, timeout_s, for_client=True)).responses
+        decided = (await broker.controller_channel.call(part, timeout_s, for_client=True)).responses
     others = iter(decided)
     answers = [own[place] if place in own else next(others) for place in range(len(request.resources))]
     answer: Message = response(responses=answers)

@@ -27,13 +27,13 @@ class EagerHeartbeats:
         loop: asyncio.AbstractEventLoop,
         *,
         until_applied: Callable[[int], Awaitable[None]],
-        hurry: Callable[[], None],
+        send_now: Callable[[], None],
     ) -> None:
-        """`hurry` triggers a heartbeat, which carries the offset applied by then."""
+        """`send_now` triggers a heartbeat, which carries the offset applied by then."""
         self._broker_id = broker_id
         self._loop = loop
         self._until_applied = until_applied
-        self._hurry = hurry
+        self._hurry = send_now
         self._offset = -1
         self._telling: asyncio.Task[None] | None = None
 

@@ -112,7 +112,7 @@ class MetadataLoader:
             if self._task is None:
                 self._task = self._loop.create_task(self._run())
 
-    async def begin_behind(self, snapshot: SnapshotId, records: Sequence[Message]) -> None:
+    async def reset_to_snapshot(self, snapshot: SnapshotId, records: Sequence[Message]) -> None:
         """Reset to `snapshot` with its `records`; the log now starts at its end.
 
         The snapshot may be of any size, so everything is done in slices. Nothing may be appended to the log meanwhile.

@@ -313,7 +313,7 @@ class MetadataLog:
         """
         self._snapshots.write_part(snapshot, position, data)
 
-    def begin_behind(self, snapshot: SnapshotId) -> Search[Snapshot]:
+    def reset_to_snapshot(self, snapshot: SnapshotId) -> Search[Snapshot]:
         """Replace the whole log by a completely received snapshot, durably; return the snapshot's contents.
 
         In steps, since decoding takes long. InvariantError if the file is incomplete or the high watermark is above the

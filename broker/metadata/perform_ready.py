@@ -87,11 +87,11 @@ class ReadyPerformer:
             self._metadata.truncate(ready.truncate_to)
         for part in ready.snapshot_parts:
             await self._in_thread(log.write_snapshot_part, *part)
-        if ready.begin_behind is not None:
+        if ready.reset_to_snapshot is not None:
             await self._metadata.finish()
             await self._snapshots.stop()
-            received = await in_slices(log.begin_behind(ready.begin_behind), self._loop, self._thread)
-            await self._metadata.begin_behind(ready.begin_behind, received.records)
+            received = await in_slices(log.reset_to_snapshot(ready.reset_to_snapshot), self._loop, self._thread)
+            await self._metadata.reset_to_snapshot(ready.reset_to_snapshot, received.records)
         flush = None
         try:
             if ready.entries:

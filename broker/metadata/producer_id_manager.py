@@ -44,7 +44,7 @@ async def allocate_block(broker: Broker) -> range:
     from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
     request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=broker.broker_epoch)
-    block = await broker.to_controller.call(request, broker.settings["request.timeout.ms"] / 1000)
+    block = await broker.controller_channel.call(request, broker.settings["request.timeout.ms"] / 1000)
     if block.error_code:
         raise KafkaError(ErrorCode(block.error_code), "The controller allocated no producer ids.")
     return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)

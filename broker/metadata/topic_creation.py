@@ -57,13 +57,13 @@ async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -
     would not be read.
     """
     ends_s = begun_s + patience_ms(broker, timeout_ms) / 1000
-    await broker.duties.until_known(broker.image.offset, ends_s - broker.loop.time())
+    await broker.controller_tasks.until_known(broker.image.offset, ends_s - broker.loop.time())
 
 
 async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics through the active controller; KafkaError if it does not answer."""
     timeout_s = broker.settings["request.timeout.ms"] / 1000
-    created: CreateTopicsResponse = await broker.to_controller.call(request, timeout_s, for_client=True)
+    created: CreateTopicsResponse = await broker.controller_channel.call(request, timeout_s, for_client=True)
     return created
 
 

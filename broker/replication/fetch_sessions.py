@@ -115,8 +115,8 @@ class FetchSession:
     """The partitions of one fetcher (Kafka: `FetchSession`)."""
 
     __slots__ = (
+        "_deferred",
         "_purgatory",
-        "_put_off",
         "_watching",
         "created_ms",
         "epoch",
@@ -133,7 +133,7 @@ class FetchSession:
     def __init__(self, purgatory: Purgatory, uses_topic_ids: bool, privileged: bool, now_ms: int) -> None:
         self._purgatory = purgatory
         self._watching: dict[Hashable, FetchPartition] = {}
-        self._put_off: dict[FetchPartition, None] = {}
+        self._deferred: dict[FetchPartition, None] = {}
         self.session_id = NO_SESSION
         self.epoch = FINAL_EPOCH
         self.uses_topic_ids = uses_topic_ids
@@ -163,14 +163,14 @@ class FetchSession:
                     known = FetchPartition(None if by_id else topic.topic, topic.topic_id, wanted.partition)
                     partitions[key] = known
                 known.ask(wanted)
-                self._put_off.pop(known, None)
+                self._deferred.pop(known, None)
                 pending[known] = None
         for gone in request.forgotten_topics_data:
             name = gone.topic_id if by_id else gone.topic
             for index in gone.partitions:
                 forgotten = partitions.pop((name, index), None)
                 if forgotten is not None:
-                    self._put_off.pop(forgotten, None)
+                    self._deferred.pop(forgotten, None)
                     pending.pop(forgotten, None)
                     self._unwatch(forgotten)
 
@@ -180,15 +180,15 @@ class FetchSession:
         if self.session_id != NO_SESSION:
             self._watch(known)
 
-    def put_off(self, known: FetchPartition) -> None:
+    def defer(self, known: FetchPartition) -> None:
         """Defer `known`, which has no records: read it again only when woken, or when a response is sent."""
         del self.pending[known]
-        self._put_off[known] = None
+        self._deferred[known] = None
         self._watch(known)
 
     def take_put_off(self) -> list[FetchPartition]:
         """Make the deferred partitions pending again and return them, for the response about to be sent."""
-        taken, self._put_off = list(self._put_off), {}
+        taken, self._deferred = list(self._deferred), {}
         self.pending.update(dict.fromkeys(taken))
         return taken
 
@@ -228,7 +228,7 @@ class FetchSession:
         known = self._watching.get(key)
         if known is None:
             return
-        self._put_off.pop(known, None)
+        self._deferred.pop(known, None)
         self.pending[known] = None
         if self.waiting is not None:
             self.waiting.more(size_bytes)

@@ -41,7 +41,7 @@ class ReplicaFetcher:
         broker_epoch: Callable[[], int],
         remark: Callable[[str], None],
     ) -> None:
-        """Send nothing before `kick`; `broker_epoch` returns this broker's epoch."""
+        """Send nothing before `send_now`; `broker_epoch` returns this broker's epoch."""
         self._loop = loop
         self.machine = machine
         self._connection = connection
@@ -51,7 +51,7 @@ class ReplicaFetcher:
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    def kick(self) -> None:
+    def send_now(self) -> None:
         """Send the next request, if there is one, at the end of this turn of the loop."""
         if self._soon is None and not self._closed:
             self._soon = self._loop.call_soon(self._turn)

@@ -137,7 +137,7 @@ class ReplicaFetcherManager:
             self._leaders[partition] = leader
             fetcher = self._fetcher(leader)
             fetcher.machine.follow(self._replicas.copy_of(partition))
-            fetcher.kick()
+            fetcher.send_now()
         elif partition.is_leader:
             self.isr.look(partition)
 
@@ -158,7 +158,7 @@ class ReplicaFetcherManager:
         if leader is not None:
             fetcher = self._fetchers[leader]
             fetcher.machine.tell(partition.topic_id, partition.index)
-            fetcher.kick()
+            fetcher.send_now()
 
     def fetched(self, partition: Partition, broker: int) -> None:
         """Check whether a replica outside the ISR may join."""

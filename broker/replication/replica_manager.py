@@ -285,14 +285,14 @@ class ReplicaManager:
             try:
                 may_be_last = state is not None and {*state.isr, *state.eligible_leader_replicas} <= {self._node_id}
                 if topic is not None and may_be_last and log.topic_id == ZERO_UUID and not log.maybe_former:
-                    log.adopt(topic.topic_id)
+                    log.assign_topic_id(topic.topic_id)
                 if (
                     topic is None
                     or topic.topic_id != log.topic_id
                     or state is None
                     or self._node_id not in state.replicas
                 ):
-                    place = self._logs.set_aside(log.topic, log.partition)
+                    place = self._logs.mark_stray(log.topic, log.partition)
                     _log.warning("Log %s is stray: the metadata places no such replica here. Renamed to %s", log, place)
             except KafkaError as error:
                 _log.error("Log %s: %s", log, error)

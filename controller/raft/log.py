@@ -157,7 +157,7 @@ class RaftLog:
         self.high_watermark = end_offset
         return True
 
-    def begin_behind(self, snapshot: SnapshotId) -> None:
+    def reset_to_snapshot(self, snapshot: SnapshotId) -> None:
         """Replace the log by a snapshot and leave it empty; InvariantError if more than the snapshot is committed."""
         if snapshot.end_offset < self.high_watermark:
             raise InvariantError(f"the snapshot {snapshot.file_name} ends below the high watermark: {self!r}")

@@ -198,7 +198,7 @@ class Ready(NamedTuple):
     high_watermark: int
     truncate_to: int | None = None
     snapshot_parts: tuple[SnapshotPart, ...] = ()
-    begin_behind: SnapshotId | None = None
+    reset_to_snapshot: SnapshotId | None = None
     received: ReceivedBatches | None = None
     requests: tuple[OutboundRequest, ...] = ()
     answers: tuple[Response, ...] = ()

@@ -372,6 +372,6 @@ class RaftNode(RequestHandling):
         self._outbox.snapshot_parts.append(part)
         if part.position + len(part.data) == answered.size:
             fetching.download = None
-            self._log.begin_behind(part.snapshot)
-            self._outbox.begin_behind = part.snapshot
+            self._log.reset_to_snapshot(part.snapshot)
+            self._outbox.reset_to_snapshot = part.snapshot
         return True

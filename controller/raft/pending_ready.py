@@ -24,7 +24,7 @@ class PendingReady:
         self.quorum_state = None
         self.truncate_to: int | None = None
         self.snapshot_parts: list[SnapshotPart] = []
-        self.begin_behind: SnapshotId | None = None
+        self.reset_to_snapshot: SnapshotId | None = None
         self.entries: list[Entry] = []
         self.received: ReceivedBatches | None = None
         self.requests: list[OutboundRequest] = []
@@ -39,7 +39,7 @@ class PendingReady:
             quorum_state=self.quorum_state,
             truncate_to=self.truncate_to,
             snapshot_parts=tuple(self.snapshot_parts),
-            begin_behind=self.begin_behind,
+            reset_to_snapshot=self.reset_to_snapshot,
             entries=tuple(self.entries),
             received=self.received,
             requests=tuple(self.requests),
@@ -56,7 +56,7 @@ class PendingReady:
         return (
             self.quorum_state is None
             and self.truncate_to is None
-            and self.begin_behind is None
+            and self.reset_to_snapshot is None
             and self.received is None
             and not (self.snapshot_parts or self.entries or self.requests or self.answers or self.warnings)
         )

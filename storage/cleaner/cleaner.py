@@ -79,7 +79,7 @@ class CleanerPass:
         most_keys = filth.first_uncleanable_offset - filth.first_dirty_offset
         self._offsets = OffsetMap(memory_bytes, most_keys, load_factor, filth.first_dirty_offset)
         self._work = self._pass()
-        log.on_loss = self.interrupt
+        log.on_truncation = self.interrupt
 
     def step(self, byte_budget: int) -> Step:
         """Work on up to `byte_budget` bytes. A failure ends the pass, which does not damage the log, and is raised."""
@@ -146,7 +146,7 @@ class CleanerPass:
     def _end(self) -> None:
         self.done = True
         self._work.close()
-        self.log.on_loss = None
+        self.log.on_truncation = None
 
     def _pass(self) -> Search[None]:
         filth, log = self._filth, self.log

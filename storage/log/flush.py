@@ -18,7 +18,8 @@ class Flush:
     """The files and directories of a log to sync for everything below `end_offset` to be durable."""
 
     __slots__ = (
-        "_directories", "_disk", "_files", "_finish", "_synced", "cuts", "end_offset", "error", "on_settled", "settled",
+        "_directories", "_disk", "_files", "_finish", "_synced", "end_offset", "error", "on_settled", "settled",
+        "truncations",
     )  # fmt: skip
 
     def __init__(
@@ -28,10 +29,10 @@ class Flush:
         files: list[File],
         under_way: tuple["Flush", ...],
         end_offset: int,
-        cuts: int,
+        truncations: int,
         finish: Callable[["Flush"], None],
     ) -> None:
-        """Take the files and the directories that name them; `cuts` is the log's number of truncations so far.
+        """Take the files and the directories that name them; `truncations` is the log's number of truncations so far.
 
         The flush includes what the flushes `under_way` have taken, which may not be synced when this one is.
         """
@@ -42,7 +43,7 @@ class Flush:
             files += [file for file in flush._files if file not in files]
             directories += [path for path in flush._directories if path not in directories]
         self._finish = finish
-        self.cuts = cuts
+        self.truncations = truncations
         self.end_offset = end_offset
         # An error until `sync` succeeds: if its thread ends in any other way, nothing counts as synced.
         self.error: OSError | None = OSError(EIO, "not synced")

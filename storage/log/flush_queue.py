@@ -31,7 +31,7 @@ class FlushQueue:
         path: str,
         home: LogDirectory,
         end_offset: int,
-        cuts: int,
+        truncations: int,
         finish: Callable[[Flush], None],
         *,
         names: bool,
@@ -40,7 +40,8 @@ class FlushQueue:
         """Return a flush that makes everything below `end_offset` durable.
 
         It syncs `files`, those of the flushes in progress, the log's directory `path` if names in it are new (`names`,
-        or since the last flush), and `home` if the log's directory is new. `cuts` and `finish` are as for `Flush`.
+        or since the last flush), and `home` if the log's directory is new. `truncations` and `finish` are those of
+        `Flush`.
         """
         directories = []
         if names or self._names_unsynced:
@@ -50,15 +51,15 @@ class FlushQueue:
             directories.append(home.path)
             self._is_new = False
         self.begun_ms = now_ms
-        flush = Flush(self._disk, directories, files, self._under_way, end_offset, cuts, finish)
+        flush = Flush(self._disk, directories, files, self._under_way, end_offset, truncations, finish)
         self._under_way += (flush,)
         return flush
 
-    def finish(self, flush: Flush, home: LogDirectory, cuts: int) -> int:
+    def finish(self, flush: Flush, home: LogDirectory, truncations: int) -> int:
         """Complete `flush`; return the offset below which the log is durable by it, -1 if it adds nothing.
 
-        A flush that began before the last of the log's `cuts` truncations adds nothing. Raise KAFKA_STORAGE_ERROR if
-        the flush or the directory has failed, unless the log was deleted meanwhile.
+        A flush that began before the last of the log's `truncations` adds nothing. Raise KAFKA_STORAGE_ERROR if the
+        flush or the directory has failed, unless the log was deleted meanwhile.
         """
         if home.failure is not DELETED and (flush.error is not None or home.failure is not None):
             failed, self._under_way = self._under_way, ()
@@ -70,7 +71,7 @@ class FlushQueue:
         counting, self._under_way = flush.count_among(self._under_way)
         for one in counting:
             one.settle()
-        return max((one.end_offset for one in counting if one.cuts == cuts), default=-1)
+        return max((one.end_offset for one in counting if one.truncations == truncations), default=-1)
 
     def rolled(self, base_offset: int) -> None:
         """Keep the flushes in progress from covering the segment before `base_offset`: its indexes are newer."""

@@ -68,7 +68,7 @@ def open_log(
             ) from error
     log = Log(disk, directory, path, topic, partition, config, parts, now_ms)
     if log.topic_id == ZERO_UUID != topic_id:
-        log.adopt(topic_id)
+        log.assign_topic_id(topic_id)
     log.update_high_watermark(high_watermark)
     return log
 

@@ -51,9 +51,28 @@ class Log:
     """The log of one partition; `loader.open_log` creates it."""
 
     __slots__ = (
-        "_directory", "_disk", "_files", "_flushes", "_segments", "cleaned_to", "config", "cuts", "directory",
-        "high_watermark", "leader_epochs", "log_end_offset", "log_start_offset", "maybe_former", "on_loss", "partition",
-        "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id",
+        "_directory",
+        "_disk",
+        "_files",
+        "_flushes",
+        "_segments",
+        "cleaned_to",
+        "config",
+        "directory",
+        "high_watermark",
+        "leader_epochs",
+        "log_end_offset",
+        "log_start_offset",
+        "maybe_former",
+        "on_truncation",
+        "partition",
+        "pending_deletes",
+        "producers",
+        "recovery",
+        "recovery_point",
+        "topic",
+        "topic_id",
+        "truncations",
     )  # fmt: skip
 
     def __init__(
@@ -75,14 +94,14 @@ class Log:
         self.cleaned_to: int | None = None
         """The offset below which the log is compacted; None if it never was."""
         self.config = config
-        self.cuts = 0
+        self.truncations = 0
         self.directory = path
         self.high_watermark = 0
         self.leader_epochs = parts.leader_epochs
         self.log_end_offset = parts.end_offset
         self.log_start_offset = parts.start_offset
         # Called before a truncation, a move or a deletion of the log: aborts its compaction pass.
-        self.on_loss: Callable[[], None] | None = None
+        self.on_truncation: Callable[[], None] | None = None
         self.partition = partition
         # (due time in ms, path) of the files of segments that were removed from the log.
         self.pending_deletes: list[tuple[int, str]] = []
@@ -94,7 +113,7 @@ class Log:
         self.maybe_former = parts.maybe_former
         """Whether the records may belong to a deleted topic of the same name (`loader.py`)."""
 
-    def adopt(self, topic_id: bytes) -> None:
+    def assign_topic_id(self, topic_id: bytes) -> None:
         """Assign a topic id to a log without one: a new log, or one that lost its id in a power cut."""
         with self._directory.storage_errors():
             self._files.save_topic_id(topic_id)
@@ -292,7 +311,7 @@ class Log:
 
     def _search(self, search: Search[T]) -> Search[T]:
         with self._directory.storage_errors():
-            return (yield from while_same(search, lambda: (self._directory, self.cuts)))
+            return (yield from while_same(search, lambda: (self._directory, self.truncations)))
 
     # Truncation and retention
 
@@ -350,9 +369,9 @@ class Log:
         self.update_high_watermark(offset)
 
     def _lose(self) -> None:
-        self.cuts += 1
-        if self.on_loss is not None:
-            self.on_loss()
+        self.truncations += 1
+        if self.on_truncation is not None:
+            self.on_truncation()
 
     def advance_log_start(self, offset: int) -> bool:
         """Set the log start offset to `offset`; return whether it was lower before.
@@ -377,7 +396,7 @@ class Log:
         `delete_files` deletes the files. Nothing is removed during a compaction pass, which reads every segment.
         `full`: the disk is full.
         """
-        if self.on_loss is not None:
+        if self.on_truncation is not None:
             return ()
         files, segments = self._files, self._segments
         with self._directory.storage_errors():
@@ -446,10 +465,12 @@ class Log:
             unsynced += segments.take_unsynced(self.recovery_point, end_offset)
             files.taken()
         finish = partial(self._finish_flush, home)
-        return self._flushes.begin(unsynced, path, home, end_offset, self.cuts, finish, names=names, now_ms=now_ms)
+        return self._flushes.begin(
+            unsynced, path, home, end_offset, self.truncations, finish, names=names, now_ms=now_ms
+        )
 
     def _finish_flush(self, home: LogDirectory, flush: Flush) -> None:
-        self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, home, self.cuts))
+        self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, home, self.truncations))
 
     def flush(self, now_ms: int) -> None:
         """Make everything up to the log end durable before returning."""
@@ -505,7 +526,7 @@ class Log:
         self._flushes = FlushQueue(self._disk, self._flushes.begun_ms)
         self.pending_deletes.clear()
 
-    def disown(self) -> None:
+    def mark_deleted(self) -> None:
         """Refuse every operation from now on, before the files are deleted; reads in flight keep their files open."""
         self._lose()
         self._segments.close_files()

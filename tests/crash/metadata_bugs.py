@@ -76,10 +76,10 @@ def a_log_that_is_dropped_before_the_snapshot_has_its_name(plant: Planter) -> No
 
     def begin(self: MetadataLog, snapshot: SnapshotId) -> Search[Snapshot]:
         self._log.truncate_fully_and_start_at(snapshot.end_offset)
-        return begin_behind(self, snapshot)
+        return reset_to_snapshot(self, snapshot)
 
-    begin_behind = MetadataLog.begin_behind
-    plant.setattr(MetadataLog, "begin_behind", begin)
+    reset_to_snapshot = MetadataLog.reset_to_snapshot
+    plant.setattr(MetadataLog, "reset_to_snapshot", begin)
 
 
 def a_log_that_parted_from_a_received_snapshot_and_stays(plant: Planter) -> None:

@@ -146,7 +146,7 @@ class Workload:
         self.durable = count
         self.mark()
 
-    def begin_behind(self) -> None:
+    def reset_to_snapshot(self) -> None:
         """Receive a snapshot, of later than the log has, or of an epoch that parted from it, and begin behind that."""
         parted = self.random.random() < 0.5
         if parted:
@@ -171,7 +171,7 @@ class Workload:
             self.log.write_snapshot_part(snapshot, at, data[at : at + size])
         _hold(
             Invariant.SNAPSHOTS_ARE_WHOLE,
-            finish(self.log.begin_behind(snapshot)).records == records,
+            finish(self.log.reset_to_snapshot(snapshot)).records == records,
             f"{snapshot} holds something else",
         )
         self.branch = Branch(snapshot, [])
@@ -220,7 +220,7 @@ class Workload:
         self._restart()
 
     def _vote_and_die(self) -> None:
-        state = QuorumState(self._next_epoch(), NOBODY, OTHER)
+        state = QuorumState(self._next_epoch(), NO_NODE, OTHER)
         with pytest.MonkeyPatch.context() as within:
             within.setattr(self.disk, "sync_dir", lambda path: None)
             self.log.write_quorum_state(state, VOTERS, 1)
@@ -386,7 +386,7 @@ _ACTIONS: tuple[tuple[Callable[[Workload], None], int], ...] = (
     (Workload.campaign, 3),
     (Workload.follow, 12),
     (Workload.truncate, 5),
-    (Workload.begin_behind, 5),
+    (Workload.reset_to_snapshot, 5),
     (Workload.snapshot, 6),
     (Workload.stop, 2),
     (Workload.kill, 2),

@@ -51,7 +51,7 @@ class Life:
         self.cleaned = self.decided = 0
         self.created_durably = False
         self.flush: Flush | None = None
-        self.cuts = 0
+        self.truncations = 0
 
     @property
     def version(self) -> Version:
@@ -297,7 +297,7 @@ class Workload:
         """List what is to be synced; whatever else happens before `end_flush`."""
         log, life = self.log(name), self.lives[name]
         if life.flush is None:
-            life.flush, life.cuts = log.begin_flush(self.now), log.cuts
+            life.flush, life.truncations = log.begin_flush(self.now), log.truncations
 
     def end_flush(self, name: str) -> None:
         life = self.lives[name]
@@ -305,7 +305,7 @@ class Workload:
         if flush is not None:
             flush.sync()
             flush.finish()
-            if self.log(name).cuts == life.cuts:
+            if self.log(name).truncations == life.truncations:
                 life.flushed(flush.end_offset)
 
     def due_flushes(self, name: str) -> None:

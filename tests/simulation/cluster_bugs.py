@@ -220,7 +220,7 @@ def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
         for log in self._logs:
             topic = image.topic(log.topic)
             if topic is not None and log.topic_id == ZERO_UUID:
-                log.adopt(topic.topic_id)
+                log.assign_topic_id(topic.topic_id)
         load(self, image)
 
     plant.setattr(ReplicaManager, "load", load_by_name)

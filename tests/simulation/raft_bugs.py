@@ -193,14 +193,14 @@ def compares_offsets_alone(plant: Planter) -> None:
 
 def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
     """A log that begins behind a snapshot keeps the epochs of its former entries."""
-    begin_behind = RaftLog.begin_behind
+    reset_to_snapshot = RaftLog.reset_to_snapshot
 
     def with_epochs(self: RaftLog, snapshot: Any) -> None:
         epochs, starts = self._epochs, self._starts
-        begin_behind(self, snapshot)
+        reset_to_snapshot(self, snapshot)
         self._epochs, self._starts = epochs, starts
 
-    plant.setattr(RaftLog, "begin_behind", with_epochs)
+    plant.setattr(RaftLog, "reset_to_snapshot", with_epochs)
 
 
 def leads_on_without_a_quorum(plant: Planter) -> None:

@@ -199,8 +199,8 @@ class RaftCluster:
             disk.truncate(ready.truncate_to)
         for part in ready.snapshot_parts:
             disk.write_part(part)
-        if ready.begin_behind is not None:
-            disk.begin_behind(ready.begin_behind)
+        if ready.reset_to_snapshot is not None:
+            disk.reset_to_snapshot(ready.reset_to_snapshot)
             self.promises.loads(member)
             self.promises.began_behind(member)
         for entry in ready.entries:

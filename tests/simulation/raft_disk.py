@@ -96,7 +96,7 @@ class RaftDisk:
         assert part.position == len(self._part), "a part of a snapshot is missing"
         self._part += part.data
 
-    def begin_behind(self, snapshot: SnapshotId) -> None:
+    def reset_to_snapshot(self, snapshot: SnapshotId) -> None:
         self.batches, self.synced = [], 0
         self.snapshots = {snapshot: bytes(self._part)}
         self.oldest = snapshot

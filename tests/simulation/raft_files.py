@@ -113,9 +113,9 @@ class RaftFiles(RaftDisk):
         super().write_part(part)
         self.log.write_snapshot_part(*part)
 
-    def begin_behind(self, snapshot: SnapshotId) -> None:
-        super().begin_behind(snapshot)
-        finish(self.log.begin_behind(snapshot))
+    def reset_to_snapshot(self, snapshot: SnapshotId) -> None:
+        super().reset_to_snapshot(snapshot)
+        finish(self.log.reset_to_snapshot(snapshot))
         self._agree()
 
     def fill_in(self, response: Any, read: LogRead | SnapshotRead) -> None:

@@ -187,9 +187,9 @@ class Nodes:
             disk.truncate(ready.truncate_to)
         for part in ready.snapshot_parts:
             disk.write_part(part)
-        if ready.begin_behind is not None:
-            disk.begin_behind(ready.begin_behind)
-            self.told.append(f"{node_id}: begins behind the snapshot {ready.begin_behind.file_name}")
+        if ready.reset_to_snapshot is not None:
+            disk.reset_to_snapshot(ready.reset_to_snapshot)
+            self.told.append(f"{node_id}: begins behind the snapshot {ready.reset_to_snapshot.file_name}")
         for entry in ready.entries:
             disk.append_entry(entry, self.now_ms)
         if ready.received is not None:

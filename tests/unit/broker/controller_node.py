@@ -55,10 +55,10 @@ class ControllerNode:
         self.settings = check_settings({})
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
-        self.to_controller: ControllerChannel
-        self.duties: ControllerTasks  # which are not begun
-        self.neighbours: NodeClients
-        self.lately_lost: RecentlyFenced
+        self.controller_channel: ControllerChannel
+        self.controller_tasks: ControllerTasks  # which are not begun
+        self.node_clients: NodeClients
+        self.recently_fenced: RecentlyFenced
         self.endpoints: dict[str, Endpoint] = {}
         # Looked at for space only.
         self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=self.now_ms, random=self.random)
@@ -87,20 +87,20 @@ class ControllerNode:
             now_ms=lambda: self.now,
             random=self.random,
         )
-        self.to_controller = ControllerChannel(
+        self.controller_channel = ControllerChannel(
             self.controller,
             _nobody,
             lambda request: answer_here(self, request),  # type: ignore[arg-type]  # stands in for Broker
             self.loop,
         )
-        self.neighbours = NodeClients(self.settings, self.loop, self.random)
-        self.lately_lost = RecentlyFenced(self.loop.time)
-        self.duties = ControllerTasks(
+        self.node_clients = NodeClients(self.settings, self.loop, self.random)
+        self.recently_fenced = RecentlyFenced(self.loop.time)
+        self.controller_tasks = ControllerTasks(
             self.controller,
             self.settings,
             self.loop,
             broker_epoch=lambda: -1,
-            has_ended=self.neighbours.has_ended,
+            has_ended=self.node_clients.has_ended,
         )
         self.wait(self.controller.start())
         if join:

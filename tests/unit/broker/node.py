@@ -99,7 +99,7 @@ class Node:
         self.configs: dict[str, LogConfig] = {}
         self.image = MetadataImage(cluster_id="test")
         self._opened = False
-        self.neighbours = SimpleNamespace(suspects=SuspectedLeaders(self.loop, 0.5))
+        self.node_clients = SimpleNamespace(suspects=SuspectedLeaders(self.loop, 0.5))
         self.refused_transactions = LoggedOnce()
         self.telemetry = Telemetry(self.random, 1 << 20)
         self.allocated = 0

@@ -75,7 +75,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     present(log).config = CONFIG._replace(retention_bytes=0)
     present(log).delete_old_segments(NOW_MS)
     manager.delete("t1", 0)
-    manager.set_aside("t2", 0)
+    manager.mark_stray("t2", 0)
     manager.checkpoint()
     names |= {path.name for path in folder.rglob("*")}
     manager.close()

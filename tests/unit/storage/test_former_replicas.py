@@ -70,7 +70,7 @@ def keep_former(manager: Manager, disk: FaultyDisk, take_away: str) -> Log:
 NEXT_TOPIC_ID = bytes(reversed(TOPIC_ID))
 
 
-@pytest.mark.parametrize("take_away", ["delete", "set_aside"])
+@pytest.mark.parametrize("take_away", ["delete", "mark_stray"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_log_made_elsewhere_counts_beside_its_former_namesake_which_a_full_disk_kept(
     fails: bool, take_away: str, manager: Manager, disk: FaultyDisk, tmp_path: Path
@@ -95,7 +95,7 @@ def test_a_log_made_elsewhere_counts_beside_its_former_namesake_which_a_full_dis
     assert (found.directory, found.topic_id, found.log_end_offset) == (log.directory, log.topic_id, 1)
 
 
-@pytest.mark.parametrize(("take_away", "suffix"), [("delete", "-delete"), ("set_aside", "-stray")])
+@pytest.mark.parametrize(("take_away", "suffix"), [("delete", "-delete"), ("mark_stray", "-stray")])
 def test_a_log_made_in_the_same_directory_is_another_than_its_former_namesake(
     take_away: str, suffix: str, manager: Manager, disk: FaultyDisk
 ) -> None:

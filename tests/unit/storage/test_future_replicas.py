@@ -137,13 +137,13 @@ def test_records_deleted_meanwhile_stay_deleted(manager: Manager) -> None:
 def test_what_is_truncated_meanwhile_is_not_copied(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 60, size=20 * KB)
-    cuts = {4: 55, 9: 3}  # after so many steps
+    truncations = {4: 55, 9: 3}  # after so many steps
     steps = count(1)
     written = b""
 
     def cut() -> None:
         nonlocal written
-        offset = cuts.get(next(steps))
+        offset = truncations.get(next(steps))
         if offset is not None:
             assert next(iter(manager.moves)).copy.log_end_offset > 3
             log.truncate_to(offset)

@@ -121,7 +121,7 @@ def test_logs_that_were_deleted_or_moved_count_where_they_are(manager: Manager) 
     logs = [manager.create("topic", TOPIC_ID, number, CONFIG, first.directory_id) for number in range(4)]
     manager.delete("topic", 0)
     for log in logs[1:3]:
-        manager.rehome(log, second)
+        manager.set_log_dir(log, second)
     assert manager.directory_of(create(manager, partition=4)) is first
     manager.delete("topic", 1)
     manager.delete("topic", 2)

@@ -103,7 +103,7 @@ class TestFirstGroup:
 
 def test_who_would_be_told_of_a_coordinator_that_is_being_lost_is_told_the_next_one(hosting: GroupNode) -> None:
     hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("g"))
-    suspects = hosting.node.neighbours.suspects
+    suspects = hosting.node.node_clients.suspects
     suspects.lost(2)
 
     def replace() -> None:
@@ -116,7 +116,7 @@ def test_who_would_be_told_of_a_coordinator_that_is_being_lost_is_told_the_next_
 
 
 def test_who_asks_for_a_coordinator_that_is_not_lost_does_not_wait_for_others(hosting: GroupNode) -> None:
-    hosting.node.neighbours.suspects.lost(2)
+    hosting.node.node_clients.suspects.lost(2)
     [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
     assert one.node_id == 1
-    assert hosting.node.neighbours.suspects.ids == {2}
+    assert hosting.node.node_clients.suspects.ids == {2}

@@ -40,7 +40,7 @@ class Told:
         self.replicas: list[Partition] = []
         self.requests: list[AssignReplicasToDirsRequest] = []
         self.answers: list[ErrorCode] = []
-        self.homes = AssignmentsManager(NODE, 7, self.logs, self.call, self.loop)
+        self.assignments = AssignmentsManager(NODE, 7, self.logs, self.call, self.loop)
         self.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
 
     async def call(self, request: Message, _timeout_s: float) -> AssignReplicasToDirsResponse:
@@ -54,7 +54,7 @@ class Told:
     def apply(self, *records: object) -> None:
         before = self.image
         self.image = apply_records(before, records, offset=before.offset + len(records), epoch=1)
-        self.homes.apply(before, self.image, records)
+        self.assignments.apply(before, self.image, records)
 
     def partition(self, known: bytes, *replicas: int, leader: int = NO_LEADER, records: int = 0) -> Partition:
         """Place a partition in directories of id `known`, the log of this broker in its first one."""
@@ -87,7 +87,7 @@ class Told:
 
     def look(self) -> list[list[int]]:
         """Let the replicas be looked at, and some time pass; return which partitions each request has named."""
-        self.homes.look_at(self.image, self.replicas)
+        self.assignments.look_at(self.image, self.replicas)
         return self.told()
 
     def told(self) -> list[list[int]]:
@@ -108,7 +108,7 @@ class Told:
 def broker(tmp_path: Path) -> Iterator[Told]:
     made = Told(tmp_path)
     yield made
-    made.homes.stop()
+    made.assignments.stop()
     made.let_pass(0)
     made.loop.close()
     made.logs.close()
@@ -123,8 +123,8 @@ def test_only_replicas_that_lie_elsewhere_are_told_of(broker: Told) -> None:
 
 
 def test_many_replicas_are_told_of_in_several_requests(broker: Told) -> None:
-    homes = {(TOPIC_ID, index): broker.here for index in range(1001)}
-    broker.homes.tell(homes)
+    assignments = {(TOPIC_ID, index): broker.here for index in range(1001)}
+    broker.assignments.tell(assignments)
     assert [len(named) for named in broker.told()] == [1000, 1]
 
 
@@ -145,7 +145,7 @@ def test_a_refusal_that_lasts_is_in_the_log_once_and_each_time_that_it_is_anothe
     broker.look()
     broker.let_pass(10)
     broker.answers = [ErrorCode.NOT_CONTROLLER]
-    broker.homes.tell({(TOPIC_ID, 0): broker.here})
+    broker.assignments.tell({(TOPIC_ID, 0): broker.here})
     broker.let_pass(10)
     assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
         "STALE_BROKER_EPOCH",
@@ -192,7 +192,7 @@ def test_nothing_is_told_after_the_end(broker: Told) -> None:
     broker.answers = [ErrorCode.NOT_CONTROLLER]
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.look()
-    broker.homes.stop()
-    broker.homes.tell({(TOPIC_ID, 0): broker.here})
+    broker.assignments.stop()
+    broker.assignments.tell({(TOPIC_ID, 0): broker.here})
     broker.let_pass(3)
     assert broker.told() == []

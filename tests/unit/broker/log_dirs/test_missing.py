@@ -28,10 +28,10 @@ def logs(tmp_path: Path) -> Iterator[LogManager]:
     logs.close()
 
 
-def image(*homes: bytes, node: int = NODE) -> MetadataImage:
+def image(*assignments: bytes, node: int = NODE) -> MetadataImage:
     """Return the metadata of a topic whose partitions lie in the directories of these ids."""
     records = [TopicRecord(name="t", topic_id=TOPIC_ID)]
-    for index, home in enumerate(homes):
+    for index, home in enumerate(assignments):
         partition = PartitionRecord(
             partition_id=index,
             topic_id=TOPIC_ID,

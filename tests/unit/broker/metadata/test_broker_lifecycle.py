@@ -182,7 +182,7 @@ def test_heartbeats_are_sent_again_and_again(controller: Controller) -> None:
 def test_one_that_is_hurried_is_sent_at_once(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(1)
-    controller.lifecycle.hurry()
+    controller.lifecycle.send_now()
     controller.let_pass(0.5)
     assert controller.times == [0, 1]
 

@@ -369,7 +369,7 @@ def alter_a_setting(node: SimpleNamespace) -> Awaitable[Message]:
 
 @pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
 def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker, ask: Callable[..., object]) -> None:
-    node = SimpleNamespace(to_controller=broker.channel, settings={"request.timeout.ms": 1000})
+    node = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
     several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # only this comes here

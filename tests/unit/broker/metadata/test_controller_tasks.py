@@ -173,9 +173,9 @@ def test_who_leads_no_more_has_no_duties(make: Callable[..., WholeCluster]) -> N
         cluster.cut(was, other)
     cluster.until(lambda: any(cluster.broker(other).controller.leads for other in others), "another leader")
     cluster.until(lambda: not cluster.broker(was).controller.leads, "it resigns")
-    duties = cluster.broker(was).duties
+    controller_tasks = cluster.broker(was).controller_tasks
     cluster.let_pass(1)
-    assert duties._timers == {}
+    assert controller_tasks._timers == {}
 
 
 def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(
@@ -231,8 +231,8 @@ def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_a
 ) -> None:
     loop = VirtualLoop()
     quorum = Stalled(loop, brokers=2)
-    duties = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
-    duties.begin()
+    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
     quorum.changed = loop.create_future()
@@ -244,17 +244,17 @@ def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_a
 
     assert logged_within(SESSION_S + 2) == ["2, 3"]
     assert quorum.submitted > 2
-    duties.heard_from(3, 3, 0, None)
+    controller_tasks.heard_from(3, 3, 0, None)
     assert logged_within(SESSION_S + 2) == ["3"], "its next session has expired"
     quorum.commit(fenced=True)
     assert logged_within(SESSION_S) == []
     for broker_id in (2, 3):
-        duties.heard_from(broker_id, broker_id, 0, None)
+        controller_tasks.heard_from(broker_id, broker_id, 0, None)
     quorum.commit(fenced=False)
     assert logged_within(SESSION_S + 2) == ["2, 3"]
     quorum.commit(epoch=9)
     assert logged_within(SESSION_S + 2) == ["2, 3"], "they have registered anew"
-    loop.run_until_complete(duties.stop())
+    loop.run_until_complete(controller_tasks.stop())
     loop.close()
 
 
@@ -263,14 +263,14 @@ def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
     told = []
     loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
     quorum = Broken(loop)
-    duties = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
-    duties.begin()
+    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
     quorum.changed = loop.create_future()
     loop.run_until_complete(asyncio.sleep(1))
     assert told == ["no image"]
-    loop.run_until_complete(duties.stop())
+    loop.run_until_complete(controller_tasks.stop())
     loop.close()
 
 
@@ -280,12 +280,12 @@ def test_what_goes_wrong_in_a_task_of_its_own_is_told_at_once() -> None:
     loop.set_exception_handler(lambda _, context: told.append((context["message"], str(context["exception"]))))
     quorum = Refusing(loop)
     settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
-    duties = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
-    duties.begin()
+    controller_tasks = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
     quorum.changed = loop.create_future()
     loop.run_until_complete(asyncio.sleep(1.5))
     assert told == [("A task of the active controller failed", "no decision")]
-    loop.run_until_complete(duties.stop())
+    loop.run_until_complete(controller_tasks.stop())
     loop.close()

@@ -31,13 +31,13 @@ class Broker:
         self.applied = self.loop.create_future()
         self.waits_for: list[Any] = []
         self.hurried = 0
-        self.prompt = EagerHeartbeats(1, self.loop, until_applied=self.until_applied, hurry=self.hurry)
+        self.prompt = EagerHeartbeats(1, self.loop, until_applied=self.until_applied, send_now=self.send_now)
 
     async def until_applied(self, offset: int) -> None:
         self.waits_for.append(offset)
         await self.applied
 
-    def hurry(self) -> None:
+    def send_now(self) -> None:
         self.hurried += 1
 
     def take(self, *records: Message, offset: int = 5) -> None:

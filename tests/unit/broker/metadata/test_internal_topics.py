@@ -60,7 +60,7 @@ class WithoutController:
 
     def __init__(self, active: ControllerNode) -> None:
         self.active = active
-        self.controller = self.to_controller = self
+        self.controller = self.controller_channel = self
         self.settings = active.settings
 
     @property

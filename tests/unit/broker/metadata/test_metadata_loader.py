@@ -203,8 +203,8 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     snapshot = SnapshotId(9, 4)
     data = b"".join(encode_snapshot([setting(7)], epoch=4, now_ms=1000, last_timestamp_ms=1000, voters=None))
     applied.log.write_snapshot_part(snapshot, 0, data)
-    received = finish(applied.log.begin_behind(snapshot))
-    applied.loop.run_until_complete(applied.applier.begin_behind(snapshot, received.records))
+    received = finish(applied.log.reset_to_snapshot(snapshot))
+    applied.loop.run_until_complete(applied.applier.reset_to_snapshot(snapshot, received.records))
     assert applied.told[1:] == [("1", "7", 1)]
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))

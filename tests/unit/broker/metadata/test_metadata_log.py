@@ -354,7 +354,7 @@ def test_the_log_begins_anew_behind_a_snapshot_that_was_received(tmp_path: Path,
     newest = SnapshotId(100, 7)
     data = received_snapshot(log, newest)
     assert log.newest_snapshot == (0, 0)
-    assert finish(log.begin_behind(newest)).records == (NoOpRecord(),)
+    assert finish(log.reset_to_snapshot(newest)).records == (NoOpRecord(),)
     assert (log.start_offset, log.end_offset, log.end_epoch, log.epochs) == (100, 100, 7, ())
     assert (log.oldest_snapshot, log.newest_snapshot, log.bytes_since_snapshot) == (newest, newest, 0)
     sent = receive(log, 7, 8)
@@ -371,7 +371,7 @@ def test_a_snapshot_that_did_not_come_whole_changes_nothing(tmp_path: Path, path
     append(log, 3)
     log.write_snapshot_part(SnapshotId(100, 7), 0, b"half of it")
     with pytest.raises(InvariantError, match="cannot be read"):
-        finish(log.begin_behind(SnapshotId(100, 7)))
+        finish(log.reset_to_snapshot(SnapshotId(100, 7)))
     again = opened(tmp_path)
     assert (again.end_offset, again.newest_snapshot) == (3, (0, 0))
     assert not list(path.glob("*.part"))
@@ -382,7 +382,7 @@ def test_a_snapshot_of_less_than_is_committed_is_refused(tmp_path: Path) -> None
     append(log, 3)
     received_snapshot(log, SnapshotId(2, 1))
     with pytest.raises(InvariantError, match="below 3, the high watermark"):
-        finish(log.begin_behind(SnapshotId(2, 1)))
+        finish(log.reset_to_snapshot(SnapshotId(2, 1)))
 
 
 @pytest.mark.parametrize(("end_offset", "epoch"), [(100, 7), (2, 7)], ids=["ends before it", "parted from it"])
@@ -419,7 +419,7 @@ def test_without_voters_that_can_change_a_follower_s_log_is_like_others(tmp_path
     assert (log.start_offset, log.end_offset, log.oldest_snapshot) == (0, 0, None)
     receive(log, 2, 3)
     received_snapshot(log, SnapshotId(50, 3))
-    finish(log.begin_behind(SnapshotId(50, 3)))
+    finish(log.reset_to_snapshot(SnapshotId(50, 3)))
     sent = receive(log, 3)
     again = opened(tmp_path, voters=None)
     assert list(again.read_entries(50)) == sent

@@ -31,7 +31,7 @@ def loop() -> Iterator[VirtualLoop]:
     made.close()
 
 
-def neighbours(loop: VirtualLoop, roles: dict[int, str] | None = None, **settings: str) -> NodeClients:
+def node_clients(loop: VirtualLoop, roles: dict[int, str] | None = None, **settings: str) -> NodeClients:
     roles = roles or {1: BOTH, 2: BOTH, 3: BOTH}
     return NodeClients(node_settings(1, roles, **settings), loop, Random(1))
 
@@ -52,19 +52,19 @@ def registered(
 
 
 def test_controllers_are_where_the_voters_are_said_to_be(loop: VirtualLoop) -> None:
-    known = neighbours(loop)
+    known = node_clients(loop)
     assert known.voter(2, ignore, ignore).address == ("b2", 9093)
     assert known.controller(3, ignore).address == ("b3", 9093)
 
 
 def test_brokers_are_where_they_have_registered(loop: VirtualLoop) -> None:
-    known = neighbours(loop)
+    known = node_clients(loop)
     known.follow(registered(EMPTY, 2, "elsewhere"))
     assert known.broker(2).address == ("elsewhere", 9092)
 
 
 def test_a_connection_follows_its_broker_to_where_that_registers(loop: VirtualLoop) -> None:
-    known = neighbours(loop)
+    known = node_clients(loop)
     peer = known.broker(2)
     before = registered(EMPTY, 2, "here")
     known.apply(EMPTY, before, ())
@@ -74,13 +74,13 @@ def test_a_connection_follows_its_broker_to_where_that_registers(loop: VirtualLo
 
 
 def test_who_has_no_listener_for_brokers_is_nowhere(loop: VirtualLoop) -> None:
-    known = neighbours(loop)
+    known = node_clients(loop)
     known.follow(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
     assert known.broker(2).address == ("", 0)
 
 
 def test_connections_that_nobody_uses_any_more_are_forgotten(loop: VirtualLoop) -> None:
-    known = neighbours(loop)
+    known = node_clients(loop)
     kept = known.broker(2)
     known.broker(3)
     known.follow(registered(EMPTY, 2, "here"))
@@ -100,12 +100,12 @@ def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(
     loop: VirtualLoop, settings: dict[str, Any], listener: str
 ) -> None:
     protocols = ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "PLAINTEXT", "CONTROLLER"))
-    assert neighbours(loop, listener_security_protocol_map=protocols, **settings).listener == listener
+    assert node_clients(loop, listener_security_protocol_map=protocols, **settings).listener == listener
 
 
 def test_a_node_says_what_it_is(loop: VirtualLoop) -> None:
-    assert neighbours(loop).voter(2, ignore, ignore)._client_id == "broker-1"
-    assert neighbours(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
+    assert node_clients(loop).voter(2, ignore, ignore)._client_id == "broker-1"
+    assert node_clients(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def network() -> Iterator[Network]:
 
 
 def test_a_broker_has_ended_if_nobody_listens_at_its_address(network: Network) -> None:
-    known = neighbours(network)
+    known = node_clients(network)
     broker = registered(EMPTY, 2, "there").brokers[2]
     assert not network.run_until_complete(known.has_ended(broker))
     assert network.lines[-1].aborted
@@ -125,7 +125,7 @@ def test_a_broker_has_ended_if_nobody_listens_at_its_address(network: Network) -
 
 
 def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_ended(network: Network) -> None:
-    known = neighbours(network)
+    known = node_clients(network)
     network.unreachable = True
     assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
     network.hanging, network.unreachable = True, False
@@ -136,7 +136,7 @@ def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_
 
 
 def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again(network: Network) -> None:
-    known = neighbours(network)
+    known = node_clients(network)
     peer = known.broker(2)
     network.run_until_complete(peer.call(vote()))
     assert not known.suspects.ids
@@ -147,7 +147,7 @@ def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again
 
 
 def test_nobody_is_suspected_for_a_connection_that_may_idle(network: Network) -> None:
-    known = neighbours(network)
+    known = node_clients(network)
     for peer in (known.voter(2, ignore, ignore), known.controller(2, ignore)):
         network.run_until_complete(peer.call(vote()))
         network.lines[-1].protocol.connection_lost(None)
@@ -157,11 +157,11 @@ def test_nobody_is_suspected_for_a_connection_that_may_idle(network: Network) ->
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
 def test_a_broker_at_what_is_no_name_is_not_known_to_have_ended(loop: VirtualLoop, host: str) -> None:
     broker = registered(EMPTY, 2, host).brokers[2]
-    assert not loop.run_until_complete(neighbours(loop).has_ended(broker))
+    assert not loop.run_until_complete(node_clients(loop).has_ended(broker))
 
 
 def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
-    known = neighbours(network)
+    known = node_clients(network)
     before = registered(EMPTY, 2, "there")
     known.suspects.lost(2)
     known.apply(EMPTY, before, ())  # fenced, as it has just registered
@@ -170,7 +170,7 @@ def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
 
 @pytest.mark.parametrize(("of_brokers", "taken"), [(True, True), (False, False)])
 def test_what_brokers_answer_may_be_as_large_as_a_batch_can_be(network: Network, of_brokers: bool, taken: bool) -> None:
-    known = neighbours(network)
+    known = node_clients(network)
     network.node.reply = lambda *_: [((1 << 31) - 1).to_bytes(4, "big") + bytes(100)]
     peer = known.broker(2) if of_brokers else known.controller(2, ignore)
     peer.call(vote())

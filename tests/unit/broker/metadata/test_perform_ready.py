@@ -162,7 +162,7 @@ def test_a_snapshot_does_not_wait_for_the_threads_of_the_loop(
         ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
     )
     data = b"".join(encode_snapshot([config], epoch=1, now_ms=1, last_timestamp_ms=1, voters=one.node.voters))
-    ready = Ready(None, (), 100, snapshot_parts=(SnapshotPart(snapshot, 0, data),), begin_behind=snapshot)
+    ready = Ready(None, (), 100, snapshot_parts=(SnapshotPart(snapshot, 0, data),), reset_to_snapshot=snapshot)
     one.loop.run_until_complete(asyncio.wait_for(one.effects.perform(ready), 60))
     assert one.metadata.image.configs(2, "t") == {"retention.ms": "5"}
 
@@ -228,7 +228,7 @@ def test_the_loop_goes_on_while_a_large_snapshot_is_taken_over_and_no_thread_dec
     monkeypatch.setattr("controller.batches.decode_metadata_record", counted)
     monkeypatch.setattr(one.loop, "run_in_executor", in_executor)
     one.loop.call_soon(count_turns)
-    ready = Ready(None, (), 100, snapshot_parts=(SnapshotPart(snapshot, 0, data),), begin_behind=snapshot)
+    ready = Ready(None, (), 100, snapshot_parts=(SnapshotPart(snapshot, 0, data),), reset_to_snapshot=snapshot)
     one.loop.run_until_complete(one.effects.perform(ready))
     assert one.metadata.image.configs(2, "t4999") == {"retention.ms": "5"}
     assert (decoded, in_thread) == (5_000, 0)

@@ -434,7 +434,7 @@ class TestAnswers:
 
     def test_a_log_whose_disk_has_failed_is_fetched_no_more(self, follower: Follower, node: Node) -> None:
         follower.ask()
-        node.partition("t").log.disown()
+        node.partition("t").log.mark_deleted()
         follower.tell(t={"records": batch(1)}, u={"records": batch(1)})
         request = follower.ask(100_000)
         assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")

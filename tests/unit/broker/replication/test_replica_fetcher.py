@@ -48,7 +48,7 @@ def fetcher(node: Node, leader: Leader, remarks: list[str]) -> ReplicaFetcher:
     machine = FetcherState(1, "test", FetchLimits(), node.replicas.save_log_starts, remarks.append)
     machine.follow(node.replicas.copy_of(node.partition("t")))
     made = ReplicaFetcher(node.loop, machine, leader, lambda: 5, remarks.append)
-    made.kick()
+    made.send_now()
     return made
 
 
@@ -58,7 +58,7 @@ ANSWER = FetchResponse(session_id=9, responses=[])
 def test_what_is_wanted_within_one_turn_goes_in_one_request(
     node: Node, fetcher: ReplicaFetcher, leader: Leader
 ) -> None:
-    fetcher.kick()
+    fetcher.send_now()
     node.pass_time(0.001)
     ((request, min_version),) = leader.asked
     assert isinstance(request, FetchRequest)
@@ -112,6 +112,6 @@ def test_after_its_end_it_asks_nothing_and_answers_are_dropped(
     fetcher.close()
     assert leader.closed
     leader.answers[0].set_result(ANSWER)
-    fetcher.kick()
+    fetcher.send_now()
     node.pass_time(1)
     assert len(leader.asked) == 1

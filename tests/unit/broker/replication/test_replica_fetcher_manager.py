@@ -100,7 +100,7 @@ class TestCopying:
         cluster.create(1, 2)
         cluster.create(1, 2, topic="u")
         cluster.pass_time()
-        cluster[2].partition("u").log.disown()
+        cluster[2].partition("u").log.mark_deleted()
         cluster.append(b"v", topic="u")
         cluster.append(b"v")
         cluster.pass_time()

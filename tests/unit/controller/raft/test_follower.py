@@ -118,7 +118,7 @@ def test_a_snapshot_is_read_piece_by_piece_and_the_log_begins_behind_it() -> Non
         at.answered(request, part(snapshot, position, data, size=5))
     parts = [(part.position, bytes(part.data)) for ready in at.readies for part in ready.snapshot_parts]
     assert parts == [(0, b"abc"), (3, b"de")]
-    assert [ready.begin_behind for ready in at.readies if ready.begin_behind] == [snapshot]
+    assert [ready.reset_to_snapshot for ready in at.readies if ready.reset_to_snapshot] == [snapshot]
     assert (at.node.end_offset, at.node.high_watermark) == (50, 50)
     asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 2)

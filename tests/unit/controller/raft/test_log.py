@@ -77,7 +77,7 @@ def test_only_what_is_here_is_committed_and_never_less() -> None:
 
 def test_a_log_behind_a_snapshot_goes_by_the_snapshots_epoch() -> None:
     log = log_of(1, 1)
-    log.begin_behind(SnapshotId(7, 4))
+    log.reset_to_snapshot(SnapshotId(7, 4))
     assert (log.start_offset, log.high_watermark, log.end) == (7, 7, (4, 7))
     log.append(5, 8)
     assert log.compare(7, 4) is None
@@ -109,7 +109,7 @@ def test_a_log_loses_its_beginning_and_keeps_its_epochs() -> None:
 
 def test_a_snapshot_of_less_than_is_committed_is_none_to_begin_behind() -> None:
     with pytest.raises(InvariantError):
-        log_of(1, 1, high_watermark=2).begin_behind(SnapshotId(1, 1))
+        log_of(1, 1, high_watermark=2).reset_to_snapshot(SnapshotId(1, 1))
 
 
 # What leaders of epochs 1, 2 ... did: each began with so many records of the log of an earlier one, and added some.

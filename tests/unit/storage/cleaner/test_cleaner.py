@@ -265,7 +265,7 @@ class TestMeanwhile:
         if what == "truncate":
             log.truncate_to(30)
         elif what == "delete":
-            log.disown()
+            log.mark_deleted()
         elif what == "restart":
             log.truncate_fully_and_start_at(100)
         else:

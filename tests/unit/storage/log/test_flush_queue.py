@@ -12,10 +12,12 @@ from tests.disks import FaultyDisk
 NOW_MS = 1_000
 
 
-def begun(flushes: FlushQueue, home: LogDirectory, end_offset: int, cuts: int = 0, *, names: bool = False) -> Flush:
+def begun(
+    flushes: FlushQueue, home: LogDirectory, end_offset: int, truncations: int = 0, *, names: bool = False
+) -> Flush:
     def ignore(_: Flush) -> None: ...
 
-    return flushes.begin([], f"{home.path}/log", home, end_offset, cuts, ignore, names=names, now_ms=NOW_MS)
+    return flushes.begin([], f"{home.path}/log", home, end_offset, truncations, ignore, names=names, now_ms=NOW_MS)
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ def test_only_what_all_before_it_have_shown_counts(disk: FaultyDisk, home: LogDi
 
 def test_a_flush_from_before_a_truncation_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
     flushes = FlushQueue(disk, 0)
-    flush = begun(flushes, home, 5, cuts=0)
+    flush = begun(flushes, home, 5, truncations=0)
     flush.sync()
     assert flushes.finish(flush, home, 1) == -1
 

@@ -434,7 +434,7 @@ def test_a_disowned_log_refuses_everything_and_lets_reads_in_flight_end(tmp_path
     log = open_log(tmp_path)
     fill(log, 2)
     [part] = log.read(0, 1000, limit_offset=2).slices
-    log.disown()
+    log.mark_deleted()
     for operation in (
         lambda: log.append_as_leader(batch(), 0, NOW_MS),
         lambda: log.read(0, 1000, limit_offset=2),
