@@ -15,7 +15,7 @@ from storage.disk import reason
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
 
 _SPACE_INTERVAL_S = 1.0
 _COMPACTION_INTERVAL_S = 1.0
@@ -26,7 +26,7 @@ _SLOW_INTERVAL_S = 1.0
 class BackgroundTasks:
     """The background tasks of `broker`."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
         self._house = LogMaintenance(broker.loop)
         self._space = DiskSpaceMonitor(broker.logs)

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
@@ -141,7 +141,7 @@ class Broker:
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
         self.refused_transactions = LoggedOnce()
-        self.producer_ids = ProducerIdManager(partial(allocate_block, self))
+        self.producer_ids = ProducerIdManager(self._allocate_producer_ids)
         self.node_clients = NodeClients(settings, loop, self.random)
         self.recently_fenced = RecentlyFenced(loop.time)
         self.controller: RaftDriver
@@ -480,6 +480,10 @@ class Broker:
 
     def _lead_groups(self, index: int, leader_epoch: int | None) -> None:
         self.groups.leadership_changed(index, leader_epoch)
+
+    async def _allocate_producer_ids(self) -> range:
+        timeout_s = self.settings["request.timeout.ms"] / 1000
+        return await allocate_block(self.node_id, self.broker_epoch, self.controller_channel, timeout_s)
 
     def _forget_topics(self, old: MetadataImage, _new: MetadataImage, records: tuple[Message, ...]) -> None:
         removed = (old.topic_by_id(record.topic_id) for record in records if isinstance(record, RemoveTopicRecord))

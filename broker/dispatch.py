@@ -41,13 +41,13 @@ from protocol.primitives import Part, part_size
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
 
 Answer: TypeAlias = "Message | list[Part] | None"
-Handler: TypeAlias = Callable[["Broker", RequestContext, Any], "Answer | Deferred[Any] | Awaitable[Message | None]"]
+Handler: TypeAlias = Callable[["Node", RequestContext, Any], "Answer | Deferred[Any] | Awaitable[Message | None]"]
 FrameAnswer: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
-    ["Broker", RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
+    ["Node", RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
 ]
 WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
@@ -77,7 +77,7 @@ def _has_handler(module: str) -> bool:
 class Dispatcher:
     """Handles the requests of one listener."""
 
-    def __init__(self, broker: Broker, listener_type: str, with_errors: WithErrors | None = None) -> None:
+    def __init__(self, broker: Node, listener_type: str, with_errors: WithErrors | None = None) -> None:
         """Serve one type of listener; `with_errors` adds the errors of a response to its parts, for metrics."""
         self._broker = broker
         self._listener_type = listener_type
@@ -219,7 +219,7 @@ class Dispatcher:
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
 
-async def answer_here(broker: Broker, request: Message) -> Message:
+async def answer_here(broker: Node, request: Message) -> Message:
     """Return this process's response, as a controller, to its own request. KafkaError NOT_CONTROLLER if it is none."""
     key = ApiKey(cast("int", request.API_KEY))
     api = APIS[key]
@@ -233,7 +233,7 @@ async def answer_here(broker: Broker, request: Message) -> Message:
         return error_response(key, api.max_version, request, error.code, error.message)
 
 
-async def decide_or_forward(module: Any, broker: Broker, context: RequestContext, request: Message) -> Any:
+async def decide_or_forward(module: Any, broker: Node, context: RequestContext, request: Message) -> Any:
     """Handle a request if this node is the active controller, else forward it.
 
     If the handler's module has `own_part`, that is called first and may take the request.
@@ -248,7 +248,7 @@ async def decide_or_forward(module: Any, broker: Broker, context: RequestContext
     return await broker.controller_channel.forward(context, request, here, timeout_s)
 
 
-async def _handled(handle: Handler, broker: Broker, context: RequestContext, request: Message) -> Any:
+async def _handled(handle: Handler, broker: Node, context: RequestContext, request: Message) -> Any:
     """Return a handler's response, awaited if necessary."""
     outcome = handle(broker, context, request)
     return await outcome if isinstance(outcome, Awaitable) else outcome

@@ -9,12 +9,12 @@ from controller.commands.producer_ids import allocate_producer_ids
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: AllocateProducerIdsRequest
+    broker: Node, _context: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
     """Submit the command; return the allocated block once its record is committed."""
     block = await broker.controller.submit(

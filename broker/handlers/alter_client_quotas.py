@@ -20,12 +20,12 @@ from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, Alte
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: AlterClientQuotasRequest
+    broker: Node, _context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Submit the command; return its response once its records are committed."""
     hosts = {part.entity_name for entry in request.entries for part in entry.entity if part.entity_type == IP}

@@ -20,18 +20,18 @@ from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsRes
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from protocol.schema import Message
 
 
-async def handle(broker: Broker, _context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(broker: Node, _context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Submit the command; return its response once its records are committed."""
     command = partial(alter_configs, request=request, settings=broker.settings)
     return await broker.controller.submit(command)
 
 
-def own_part(broker: Broker, request: AlterConfigsRequest) -> Awaitable[Message] | None:
+def own_part(broker: Node, request: AlterConfigsRequest) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, else None."""
     own = own_answers(broker, request, AlterConfigsResponse)
     return answer_partly(broker, request, AlterConfigsResponse, own) if own else None

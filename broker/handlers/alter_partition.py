@@ -15,10 +15,10 @@ from controller.commands.alter_partition import alter_partition
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-async def handle(broker: Broker, _context: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
+async def handle(broker: Node, _context: RequestContext, request: AlterPartitionRequest) -> AlterPartitionResponse:
     """Submit the command; return its response once its records are committed."""
     return await broker.controller.submit(partial(alter_partition, request=request, settings=broker.settings))

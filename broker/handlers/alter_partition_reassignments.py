@@ -20,12 +20,12 @@ from protocol.messages.alter_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: AlterPartitionReassignmentsRequest
+    broker: Node, _context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Submit the command; return its response once its records are committed."""
     command = partial(alter_reassignments, request=request, settings=broker.settings)

@@ -24,8 +24,8 @@ from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest,
 from storage.log.names import future_name_fits
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _Topic = AlterReplicaLogDirsResponse.Topic
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("broker.moves")
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: AlterReplicaLogDirsRequest
+    broker: Node, _context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Start, change or cancel the requested moves, one per turn of the loop."""
     wanted = {
@@ -61,7 +61,7 @@ async def handle(
     )
 
 
-def _move(broker: Broker, topic: str, index: int, path: str) -> None:
+def _move(broker: Node, topic: str, index: int, path: str) -> None:
     if not future_name_fits((topic, index)):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {topic} is too long to be moved")
     target = next((one for one in broker.logs.directories if os.path.abspath(one.path) == path), None)

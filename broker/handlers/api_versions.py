@@ -26,8 +26,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from controller.image import MetadataImage
     from protocol.api import Api
 
@@ -41,7 +41,7 @@ _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _ApiVersion = ApiVersionsResponse.ApiVersion
 
 
-def handle(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(broker: Node, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the APIs of this listener and the features."""
     if context.api_version >= _SOFTWARE_FROM_VERSION and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)

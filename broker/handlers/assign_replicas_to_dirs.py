@@ -9,12 +9,12 @@ from controller.commands.assign_replicas_to_dirs import assign_replicas_to_dirs
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: AssignReplicasToDirsRequest
+    broker: Node, _context: RequestContext, request: AssignReplicasToDirsRequest
 ) -> AssignReplicasToDirsResponse:
     """Submit the command; return its response once its records are committed."""
     return await broker.controller.submit(partial(assign_replicas_to_dirs, request=request, settings=broker.settings))

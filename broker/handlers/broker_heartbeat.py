@@ -16,12 +16,12 @@ from controller.commands.heartbeats import broker_heartbeat
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from controller.image import MetadataImage
 
 
-async def handle(broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+async def handle(broker: Node, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
     """Renew the session, then submit the command."""
     controller_tasks = broker.controller_tasks
 

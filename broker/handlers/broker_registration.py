@@ -15,12 +15,12 @@ from controller.records import endpoints_of
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: BrokerRegistrationRequest
+    broker: Node, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Probe the earlier registration that this one may replace, then submit the command."""
     broker.controller_tasks.claimed(request.broker_id, endpoints_of(request.listeners))

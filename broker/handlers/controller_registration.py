@@ -9,12 +9,12 @@ from controller.commands.controllers import register_controller
 from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: ControllerRegistrationRequest
+    broker: Node, _context: RequestContext, request: ControllerRegistrationRequest
 ) -> ControllerRegistrationResponse:
     """Submit the command; return its response once its records are committed."""
     return await broker.controller.submit(partial(register_controller, request=request))

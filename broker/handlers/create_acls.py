@@ -12,11 +12,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-def handle(_broker: Broker, _context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def handle(_broker: Node, _context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     """Return SECURITY_DISABLED for each ACL."""
     return CreateAclsResponse(
         results=[

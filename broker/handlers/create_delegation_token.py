@@ -16,15 +16,15 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _REQUESTER_FROM_VERSION = 3
 _NO_TIMESTAMP = -1
 
 
 def handle(
-    _broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest
+    _broker: Node, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     kind, _, name = context.principal.partition(":")

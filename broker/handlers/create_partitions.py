@@ -20,13 +20,11 @@ from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-async def handle(
-    broker: Broker, _context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
+async def handle(broker: Node, _context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Submit the command; return its response once the brokers serve the partitions."""
     try:
         broker.logs.check_room()

@@ -20,10 +20,10 @@ from broker.metadata.topic_creation import submit_topics
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-async def handle(broker: Broker, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(broker: Node, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Submit the command; return its response once the brokers serve the topics."""
     return await submit_topics(broker, request, request.timeout_ms)

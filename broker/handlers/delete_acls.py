@@ -12,11 +12,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-def handle(_broker: Broker, _context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def handle(_broker: Node, _context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     """Return SECURITY_DISABLED for each filter."""
     return DeleteAclsResponse(
         filter_results=[

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable
 
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _Deleted = DeleteRecordsResponse.Topic.Partition
 
 
 def handle(
-    broker: Broker, _context: RequestContext, request: DeleteRecordsRequest
+    broker: Node, _context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     """Delete on this broker; wait only for followers that are behind."""
     behind: list[tuple[_Deleted, Partition, int]] = []
@@ -88,7 +88,7 @@ class _Waiting:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Node,
         response: DeleteRecordsResponse,
         behind: list[tuple[_Deleted, Partition, int]],
         answered: asyncio.Future[DeleteRecordsResponse],

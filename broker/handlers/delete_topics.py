@@ -20,11 +20,11 @@ from controller.commands.topics import delete_topics
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-async def handle(broker: Broker, _context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(broker: Node, _context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Submit the command; return its response once its records are committed."""
     command = partial(delete_topics, request=request, settings=broker.settings)
     return await broker.controller.submit(command, request.timeout_ms)

@@ -12,11 +12,11 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-def handle(_broker: Broker, _context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
+def handle(_broker: Node, _context: RequestContext, _request: DescribeAclsRequest) -> DescribeAclsResponse:
     """Return SECURITY_DISABLED."""
     return DescribeAclsResponse(
         error_code=ErrorCode.SECURITY_DISABLED,

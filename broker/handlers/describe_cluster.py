@@ -22,15 +22,15 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
 
 _Node = DescribeClusterResponse.Broker
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(broker: Node, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Return the brokers or the controllers, depending on the listener."""
     is_controller = context.listener in broker.settings.controller_listeners
     wanted = 2 if is_controller else 1
@@ -58,7 +58,7 @@ def handle(broker: Broker, context: RequestContext, request: DescribeClusterRequ
     return response
 
 
-def _brokers(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> list[_Node]:
+def _brokers(broker: Node, context: RequestContext, request: DescribeClusterRequest) -> list[_Node]:
     nodes = []
     for node in broker.image.brokers.values():
         endpoint = node.endpoints.get(context.listener)
@@ -75,7 +75,7 @@ def _brokers(broker: Broker, context: RequestContext, request: DescribeClusterRe
     return nodes
 
 
-def _controllers(broker: Broker, context: RequestContext) -> list[_Node]:
+def _controllers(broker: Node, context: RequestContext) -> list[_Node]:
     endpoints = {
         node_id: controller.endpoints[context.listener]
         for node_id, controller in broker.image.controllers.items()

@@ -32,13 +32,13 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _Result = DescribeConfigsResponse.Result
 
 
-def handle(broker: Broker, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(broker: Node, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Return the settings of each requested resource."""
     results = []
     for resource in request.resources:
@@ -62,7 +62,7 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeConfigsReq
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(broker: Broker, resource: DescribeConfigsRequest.Resource) -> Iterable[Described]:
+def _describe(broker: Node, resource: DescribeConfigsRequest.Resource) -> Iterable[Described]:
     image, settings = broker.image, broker.settings
     kind, name, names = resource.resource_type, resource.resource_name, resource.configuration_keys or None
     if kind == ResourceType.TOPIC:

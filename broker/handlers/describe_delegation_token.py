@@ -13,12 +13,12 @@ from protocol.errors import ErrorCode
 from protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest, DescribeDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 def handle(
-    _broker: Broker, _context: RequestContext, _request: DescribeDelegationTokenRequest
+    _broker: Node, _context: RequestContext, _request: DescribeDelegationTokenRequest
 ) -> DescribeDelegationTokenResponse:
     """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, tokens=[])

@@ -15,15 +15,15 @@ from protocol.errors import KafkaError
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from storage.log.producer_state import ProducerEntry
 
 _Partition = DescribeProducersResponse.Topic.Partition
 _NO_SEQUENCE = -1
 
 
-def handle(broker: Broker, _context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(broker: Node, _context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     """Return the producers of each partition."""
     return DescribeProducersResponse(
         topics=[
@@ -35,7 +35,7 @@ def handle(broker: Broker, _context: RequestContext, request: DescribeProducersR
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> _Partition:
+def _describe(broker: Node, topic: str, index: int) -> _Partition:
     try:
         check_topic_name(topic)
         partition = broker.replicas.partition(topic, index)

@@ -20,8 +20,8 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuo
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from controller.raft.messages import ReplicaProgress
 
 _Topic = DescribeQuorumResponse.Topic
@@ -32,7 +32,7 @@ _ANY_NAME = "CONTROLLER"
 _Node = DescribeQuorumResponse.Node
 
 
-def handle(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(broker: Node, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     """Return the state of the quorum."""
     asked = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
@@ -55,7 +55,7 @@ def handle(broker: Broker, context: RequestContext, request: DescribeQuorumReque
     )
 
 
-def _describe(broker: Broker, *, with_directories: bool) -> _Topic.Partition:
+def _describe(broker: Node, *, with_directories: bool) -> _Topic.Partition:
     now_ms = broker.now_ms()
     quorum = broker.controller.quorum()
     return _Topic.Partition(
@@ -92,7 +92,7 @@ def _unknown(index: int) -> _Topic.Partition:
     )
 
 
-def _nodes(broker: Broker) -> list[_Node]:
+def _nodes(broker: Node) -> list[_Node]:
     """Return the voters' endpoints: those registered, else those of the settings."""
     registered = broker.image.controllers
     own = {name: point for name, point in broker.endpoints.items() if name in broker.settings.controller_listeners}

@@ -17,12 +17,12 @@ from protocol.messages.describe_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 def handle(
-    _broker: Broker, _context: RequestContext, request: DescribeUserScramCredentialsRequest
+    _broker: Node, _context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Return an error for each named user."""
     times = Counter(user.name for user in request.users or ())

@@ -17,11 +17,11 @@ from controller.commands.elect_leaders import elect_leaders
 from protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-async def handle(broker: Broker, _context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def handle(broker: Node, _context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Submit the command; return its response once its records are committed."""
     command = partial(elect_leaders, request=request, settings=broker.settings)
     return await broker.controller.submit(command, request.timeout_ms)

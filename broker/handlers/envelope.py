@@ -20,13 +20,13 @@ from protocol.primitives import read_parts
 from protocol.records.principal import decode_principal
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _SIZE_BYTES = 4
 
 
-async def handle(broker: Broker, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+async def handle(broker: Node, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Return the response to the embedded request."""
     if not broker.controller.leads:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)

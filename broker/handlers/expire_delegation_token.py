@@ -13,14 +13,14 @@ from protocol.errors import ErrorCode
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _NO_TIMESTAMP = -1
 
 
 def handle(
-    _broker: Broker, _context: RequestContext, _request: ExpireDelegationTokenRequest
+    _broker: Node, _context: RequestContext, _request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return ExpireDelegationTokenResponse(

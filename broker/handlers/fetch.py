@@ -42,8 +42,8 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import Part, RecordsPart
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _STORAGE_ERROR_FROM_VERSION = 6
 _ZSTD_FROM_VERSION = 10
@@ -60,7 +60,7 @@ Answer: TypeAlias = "FetchResponse | list[Part]"
 _Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
-def handle(broker: Broker, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
+def handle(broker: Node, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
     """Return the response, or a promise of it if fewer than min_bytes can be read."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
@@ -97,7 +97,7 @@ class _Fetch:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Node,
         context: RequestContext,
         request: FetchRequest,
         session: FetchSession,

@@ -12,11 +12,11 @@ from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from protocol.schema import Message
 
 
-def handle(broker: Broker, _context: RequestContext, request: FetchSnapshotRequest) -> Awaitable[Message]:
+def handle(broker: Node, _context: RequestContext, request: FetchSnapshotRequest) -> Awaitable[Message]:
     """Pass the request to this node's Raft driver; return its response."""
     return broker.controller.ask(request)

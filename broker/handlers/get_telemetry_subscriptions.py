@@ -19,15 +19,15 @@ from protocol.messages.get_telemetry_subscriptions import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 # In order of preference: clients take the first one that they support.
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: GetTelemetrySubscriptionsRequest
+    broker: Node, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     """Return the subscription of the client instance."""
     telemetry = broker.telemetry

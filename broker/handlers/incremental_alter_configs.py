@@ -24,22 +24,22 @@ from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsR
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from protocol.schema import Message
 
 _Resource = IncrementalAlterConfigsRequest.Resource
 
 
 async def handle(
-    broker: Broker, _context: RequestContext, request: IncrementalAlterConfigsRequest
+    broker: Node, _context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Submit the command; return its response once its records are committed."""
     command = partial(incremental_alter_configs, request=request, settings=broker.settings)
     return await broker.controller.submit(command)
 
 
-def own_part(broker: Broker, request: IncrementalAlterConfigsRequest) -> Awaitable[Message] | None:
+def own_part(broker: Node, request: IncrementalAlterConfigsRequest) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, after setting log levels; else None."""
     alter_levels = partial(_alter_levels, validate_only=request.validate_only)
     own = own_answers(broker, request, IncrementalAlterConfigsResponse, alter_levels)

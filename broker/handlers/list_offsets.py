@@ -37,8 +37,8 @@ from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRespon
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from storage.steps import Search
 
 _CONSUMER = -1
@@ -61,13 +61,13 @@ _Wanted: TypeAlias = ListOffsetsRequest.Topic.Partition
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+    broker: Node, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Find each partition's offset."""
     return in_turns(_look_up(broker, context.api_version, request), broker.loop)
 
 
-def _look_up(broker: Broker, version: int, request: ListOffsetsRequest) -> Search[ListOffsetsResponse]:
+def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Search[ListOffsetsResponse]:
     loop, timeout_ms = broker.loop, request.timeout_ms
     deadline = loop.time() + timeout_ms / 1000 if timeout_ms > 0 else None
     asked: dict[str, dict[int, _Wanted]] = {}
@@ -103,7 +103,7 @@ def _look_up(broker: Broker, version: int, request: ListOffsetsRequest) -> Searc
     return ListOffsetsResponse(topics=topics)
 
 
-def _find(broker: Broker, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted) -> Search[_Found]:
+def _find(broker: Node, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted) -> Search[_Found]:
     if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     isolation = Isolation.LOG_END

@@ -15,12 +15,12 @@ from protocol.messages.list_partition_reassignments import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
 def handle(
-    broker: Broker, _context: RequestContext, request: ListPartitionReassignmentsRequest
+    broker: Node, _context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
     """Return the reassignments in the metadata image."""
     return list_reassignments(broker.image, request)

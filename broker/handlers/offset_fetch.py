@@ -28,8 +28,8 @@ from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRespon
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
     from controller.image import MetadataImage
 
 _TOP_LEVEL_ERROR_FROM_VERSION = 2
@@ -43,7 +43,7 @@ _Partition: TypeAlias = OffsetFetchResponse.Group.Topic.Partition
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+    broker: Node, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Return the offsets of each group; wait only for uncommitted writes."""
     version = context.api_version
@@ -61,7 +61,7 @@ def _only_group(request: OffsetFetchRequest) -> _Asked:
     return _Asked(group_id=request.group_id, topics=topics)
 
 
-def _settled(broker: Broker, group_id: str) -> Outcome[Shard] | ErrorCode:
+def _settled(broker: Node, group_id: str) -> Outcome[Shard] | ErrorCode:
     try:
         return broker.groups.settled(group_id)
     except KafkaError as error:
@@ -69,7 +69,7 @@ def _settled(broker: Broker, group_id: str) -> Outcome[Shard] | ErrorCode:
 
 
 async def _respond_later(
-    broker: Broker,
+    broker: Node,
     version: int,
     request: OffsetFetchRequest,
     asked: list[_Asked],
@@ -85,7 +85,7 @@ async def _respond_later(
 
 
 def _respond(
-    broker: Broker,
+    broker: Node,
     version: int,
     request: OffsetFetchRequest,
     asked: list[_Asked],

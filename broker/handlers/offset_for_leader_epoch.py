@@ -17,14 +17,14 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _End = OffsetForLeaderEpochResponse.Topic.Partition
 
 
 def handle(
-    broker: Broker, _context: RequestContext, request: OffsetForLeaderEpochRequest
+    broker: Node, _context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Return the end offset of each partition's epoch."""
 

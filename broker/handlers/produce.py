@@ -42,8 +42,8 @@ from protocol.record_batch import check_batch
 from protocol.schema import maker
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import Connection, RequestContext
+    from broker.node import Node
     from protocol.headers import RequestHeader
     from storage.log.log import AppendInfo
 
@@ -62,7 +62,7 @@ _make_appended = maker(_Appended)
 
 
 def handle(
-    broker: Broker, context: RequestContext, request: ProduceRequest
+    broker: Node, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append the batches of `request`; wait only for replicas or the disk."""
     produce = _Produce(broker, context, request.acks)
@@ -78,7 +78,7 @@ def handle(
 
 
 def handle_frame(
-    broker: Broker, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
+    broker: Node, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
 ) -> bytes | ProduceResponse | Deferred[Any] | None:
     """Append the batches of a plain request, without decoding it to a message (fast path).
 
@@ -136,7 +136,7 @@ def handle_frame(
 
 
 def _answer_later(
-    broker: Broker,
+    broker: Node,
     header: RequestHeader,
     connection: Connection,
     topic: bytes,
@@ -184,7 +184,7 @@ class _Produce:
         "validate",
     )
 
-    def __init__(self, broker: Broker, context: RequestContext, acks: int) -> None:
+    def __init__(self, broker: Node, context: RequestContext, acks: int) -> None:
         self.broker = broker
         self.replicas = broker.replicas
         self.context = context
@@ -307,7 +307,7 @@ class _Produce:
         return response
 
 
-def _failure(broker: Broker, error: Exception) -> KafkaError:
+def _failure(broker: Node, error: Exception) -> KafkaError:
     """Return the error of one partition; the others are appended to regardless.
 
     Log an unexpected error with its traceback. Raise the ones that end the request: `DecodeError` and `InvariantError`.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-def handle(broker: Broker, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+def handle(broker: Node, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
     """Check and count the metrics."""
     broker.telemetry.push(broker.image, context, request, broker.loop.time() * 1000)
     return PushTelemetryResponse()

@@ -15,15 +15,13 @@ from controller.commands.brokers import unregister_broker
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 _log = logging.getLogger("broker.controller")
 
 
-async def handle(
-    broker: Broker, _context: RequestContext, request: UnregisterBrokerRequest
-) -> UnregisterBrokerResponse:
+async def handle(broker: Node, _context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
     """Submit the command; return its response once its records are committed."""
     await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id, settings=broker.settings))
     _log.warning("Broker %d unregistered: it leads no partition until it is restarted", request.broker_id)

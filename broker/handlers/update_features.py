@@ -19,11 +19,11 @@ from controller.commands.features import update_features
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection import RequestContext
+    from broker.node import Node
 
 
-async def handle(broker: Broker, _context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+async def handle(broker: Node, _context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
     """Submit the command; return its response once its records are committed."""
     controller = broker.controller
     command = partial(

@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
 
 
 def is_creatable(name: str) -> bool:
@@ -44,7 +44,7 @@ def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool)
     )
 
 
-async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResponse:
+async def create_on_demand(broker: Node, names: list[str]) -> CreateTopicsResponse:
     """Create topics through the active controller.
 
     A topic that exists by now has the error TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller answers.
@@ -54,7 +54,7 @@ async def create_on_demand(broker: Broker, names: list[str]) -> CreateTopicsResp
     return await create_anywhere(broker, CreateTopicsRequest(topics=topics))
 
 
-async def ensure_internal_topic(broker: Broker, name: str) -> TopicImage:
+async def ensure_internal_topic(broker: Node, name: str) -> TopicImage:
     """Return an internal topic, created if it does not exist. KafkaError if it cannot be created."""
     topic = broker.image.topic(name)
     if topic is None:

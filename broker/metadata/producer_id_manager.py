@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.metadata.controller_channel import ControllerChannel
 
 
 class ProducerIdManager:
@@ -39,12 +39,12 @@ class ProducerIdManager:
             return producer_id
 
 
-async def allocate_block(broker: Broker) -> range:
+async def allocate_block(node_id: int, broker_epoch: int, channel: ControllerChannel, timeout_s: float) -> range:
     """Return a block of ids allocated to this broker; KafkaError if the controller allocates none."""
     from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
-    request = AllocateProducerIdsRequest(broker_id=broker.node_id, broker_epoch=broker.broker_epoch)
-    block = await broker.controller_channel.call(request, broker.settings["request.timeout.ms"] / 1000)
+    request = AllocateProducerIdsRequest(broker_id=node_id, broker_epoch=broker_epoch)
+    block = await channel.call(request, timeout_s)
     if block.error_code:
         raise KafkaError(ErrorCode(block.error_code), "The controller allocated no producer ids.")
     return range(block.producer_id_start, block.producer_id_start + block.producer_id_len)

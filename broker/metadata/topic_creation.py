@@ -15,14 +15,14 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
 
 _PATIENCE = 0.75
 """The part of the request's timeout that is spent on waiting."""
 
 
 async def submit_topics(
-    broker: Broker, request: CreateTopicsRequest, timeout_ms: int | None = None
+    broker: Node, request: CreateTopicsRequest, timeout_ms: int | None = None
 ) -> CreateTopicsResponse:
     """Create the topics of `request`. Errors of single topics are in the response; others as in `RaftDriver.submit`."""
     try:
@@ -43,13 +43,13 @@ async def submit_topics(
     return response
 
 
-def patience_ms(broker: Broker, timeout_ms: int | None) -> int:
+def patience_ms(broker: Node, timeout_ms: int | None) -> int:
     """Return the wait budget in ms: 75 % of min(`timeout_ms`, `request.timeout.ms`)."""
     limit_ms: int = broker.settings["request.timeout.ms"]
     return int(_PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms))
 
 
-async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -> None:
+async def until_served(broker: Node, begun_s: float, timeout_ms: int | None) -> None:
     """Wait until all active brokers have applied the metadata applied here; `patience_ms` after `begun_s` at most.
 
     Brokers report that at once (`broker.metadata.eager_heartbeats`). A broker that hangs or is cut off is waited for
@@ -60,14 +60,14 @@ async def until_served(broker: Broker, begun_s: float, timeout_ms: int | None) -
     await broker.controller_tasks.until_known(broker.image.offset, ends_s - broker.loop.time())
 
 
-async def create_anywhere(broker: Broker, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_anywhere(broker: Node, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics through the active controller; KafkaError if it does not answer."""
     timeout_s = broker.settings["request.timeout.ms"] / 1000
     created: CreateTopicsResponse = await broker.controller_channel.call(request, timeout_s, for_client=True)
     return created
 
 
-async def create_if_missing(broker: Broker, name: str, partitions: int | None) -> None:
+async def create_if_missing(broker: Node, name: str, partitions: int | None) -> None:
     """Create a topic with `partitions`, or the default number, unless it exists; KafkaError if it cannot be created."""
     topic = CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]

@@ -21,46 +21,46 @@ from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.log_dirs.log_cleaner import LogCleaner
     from broker.metadata.raft_driver import RaftDriver
+    from broker.node import Node
     from broker.replication.partition import Partition
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
 _QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 
-def _broker(broker: Broker) -> Iterator[tuple[str, Broker]]:
+def _broker(broker: Node) -> Iterator[tuple[str, Node]]:
     yield "", broker
 
 
-def _info(broker: Broker) -> Iterator[tuple[str, int]]:
+def _info(broker: Node) -> Iterator[tuple[str, int]]:
     yield labels(version=__version__, node_id=broker.node_id, cluster_id=broker.cluster_id), 1
 
 
-def _traffic(broker: Broker) -> Iterator[tuple[str, BrokerTopicMetrics]]:
+def _traffic(broker: Node) -> Iterator[tuple[str, BrokerTopicMetrics]]:
     yield "", broker.replicas.traffic.total()
     for topic, traffic in sorted(broker.replicas.traffic.topics.items()):
         yield labels(topic=topic), traffic
 
 
-def _log_cleaner(broker: Broker) -> Iterator[tuple[str, LogCleaner]]:
+def _log_cleaner(broker: Node) -> Iterator[tuple[str, LogCleaner]]:
     yield "", broker.log_cleaner
 
 
-def _led(broker: Broker) -> list[Partition]:
+def _led(broker: Node) -> list[Partition]:
     return [partition for partition in broker.replicas.partitions if partition.is_leader]
 
 
-def _global_partitions(broker: Broker) -> Iterator[Any]:
+def _global_partitions(broker: Node) -> Iterator[Any]:
     return (state for topic in broker.image.topics() for state in topic.partitions.values())
 
 
-def _times(broker: Broker) -> dict[int, Times]:
+def _times(broker: Node) -> dict[int, Times]:
     return broker.monitor.times if broker.monitor else {}
 
 
-def _requests(broker: Broker) -> Iterator[tuple[str, Times]]:
+def _requests(broker: Node) -> Iterator[tuple[str, Times]]:
     for key, times in sorted(_times(broker).items()):
         yield from ((labels(request=name), times) for name in _names(key))
 
@@ -70,14 +70,14 @@ def _names(key: int) -> tuple[str, ...]:
     return ("Fetch", "FetchConsumer") if key == ApiKey.FETCH else (APIS[ApiKey(key)].name,)
 
 
-def _request_versions(broker: Broker) -> Iterator[tuple[str, int]]:
+def _request_versions(broker: Node) -> Iterator[tuple[str, int]]:
     for key, times in sorted(_times(broker).items()):
         for version, count in enumerate(times.versions):
             if count:
                 yield from ((labels(request=name, version=version), count) for name in _names(key))
 
 
-def _request_errors(broker: Broker) -> Iterator[tuple[str, int]]:
+def _request_errors(broker: Node) -> Iterator[tuple[str, int]]:
     """Yield the number of responses without errors of each API, and the number of each error."""
     errors = broker.monitor.errors if broker.monitor else RequestErrors()
     for key, times in sorted(_times(broker).items()):
@@ -94,7 +94,7 @@ def _error_name(code: int) -> str:
         return ErrorCode.UNKNOWN_SERVER_ERROR.name
 
 
-def _request_quantiles(broker: Broker) -> Iterator[tuple[str, float]]:
+def _request_quantiles(broker: Node) -> Iterator[tuple[str, float]]:
     now = broker.monitor.clock() if broker.monitor else 0.0
     for key, times in sorted(_times(broker).items()):
         found = times.quantiles(now, tuple(map(float, _QUANTILES)))
@@ -103,27 +103,27 @@ def _request_quantiles(broker: Broker) -> Iterator[tuple[str, float]]:
                 yield labels(request=name, quantile=quantile), round(seconds * 1000, 3)
 
 
-def _connections(broker: Broker) -> Iterator[tuple[str, int]]:
+def _connections(broker: Node) -> Iterator[tuple[str, int]]:
     for listener, count in sorted(broker.server.counts.by_listener.items()):
         yield labels(listener=listener, networkProcessor=0), count
 
 
-def _purgatories(broker: Broker) -> Iterator[tuple[str, int]]:
+def _purgatories(broker: Node) -> Iterator[tuple[str, int]]:
     waiting = Counter(operation.kind for operation in broker.purgatory.waiting())
     for kind in ("Fetch", "Produce", "DeleteRecords"):
         yield labels(delayedOperation=kind), waiting[kind]
 
 
-def _directories(broker: Broker) -> Iterator[tuple[str, int]]:
+def _directories(broker: Node) -> Iterator[tuple[str, int]]:
     for directory in broker.logs.directories:
         yield labels(logDirectory=directory.path), int(directory.failure is not None)
 
 
-def _quorum(broker: Broker) -> Iterator[tuple[str, RaftDriver]]:
+def _quorum(broker: Node) -> Iterator[tuple[str, RaftDriver]]:
     yield "", broker.controller
 
 
-def _quorum_state(broker: Broker) -> Iterator[tuple[str, int]]:
+def _quorum_state(broker: Node) -> Iterator[tuple[str, int]]:
     yield labels(current_state=broker.controller.role.value), 1
 
 

@@ -13,9 +13,9 @@ from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREP
 from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.coordinator.group.classic_group import Group
     from broker.coordinator.group.shard import Shard
+    from broker.node import Node
 
 
 class _Offset(NamedTuple):
@@ -25,30 +25,30 @@ class _Offset(NamedTuple):
     lag: int | None
 
 
-def _shards(broker: Broker) -> list[Shard]:
+def _shards(broker: Node) -> list[Shard]:
     return broker.groups.loaded_shards() if broker.has_groups else []
 
 
-def _groups(broker: Broker) -> Iterator[tuple[str, Group]]:
+def _groups(broker: Node) -> Iterator[tuple[str, Group]]:
     for shard in _shards(broker):
         for group in list(shard.groups.values()):
             yield labels(consumergroup=group.group_id), group
 
 
-def _offsets(broker: Broker) -> Iterator[tuple[str, _Offset]]:
+def _offsets(broker: Node) -> Iterator[tuple[str, _Offset]]:
     for group_id, topic, offsets in _by_topic(broker):
         for partition, found in offsets:
             yield labels(consumergroup=group_id, topic=topic, partition=partition), found
 
 
-def _sums(broker: Broker) -> Iterator[tuple[str, _Offset]]:
+def _sums(broker: Node) -> Iterator[tuple[str, _Offset]]:
     for group_id, topic, offsets in _by_topic(broker):
         lags = [found.lag for _, found in offsets if found.lag is not None]
         total = _Offset(sum(found.offset for _, found in offsets), sum(lags) if lags else None)
         yield labels(consumergroup=group_id, topic=topic), total
 
 
-def _by_topic(broker: Broker) -> Iterator[tuple[str, str, list[tuple[int, _Offset]]]]:
+def _by_topic(broker: Node) -> Iterator[tuple[str, str, list[tuple[int, _Offset]]]]:
     for shard in _shards(broker):
         for group_id in list(shard.groups):
             for topic, partitions in list(shard.offsets.of_group(group_id).items()):
@@ -59,16 +59,16 @@ def _by_topic(broker: Broker) -> Iterator[tuple[str, str, list[tuple[int, _Offse
                 yield group_id, topic, found
 
 
-def _lag(broker: Broker, topic: str, partition: int, offset: int) -> int | None:
+def _lag(broker: Node, topic: str, partition: int, offset: int) -> int | None:
     hosted = broker.replicas.find_named(topic, partition)
     return None if hosted is None or not hosted.is_leader else max(0, hosted.high_watermark - offset)
 
 
-def _states(broker: Broker) -> Iterator[tuple[str, list[Any]]]:
+def _states(broker: Node) -> Iterator[tuple[str, list[Any]]]:
     yield "", [group.state for shard in _shards(broker) for group in shard.groups.values()]
 
 
-def _offset_count(broker: Broker) -> Iterator[tuple[str, int]]:
+def _offset_count(broker: Node) -> Iterator[tuple[str, int]]:
     yield (
         "",
         sum(

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from storage.disk import reason
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
 
 ALIVE = "ok\n"
 
 
-def missing(broker: Broker) -> list[str]:
+def missing(broker: Node) -> list[str]:
     """Return the reasons why clients are not served; empty if the broker is ready."""
     if broker.phase != "serving":
         return [f"the broker is {broker.phase}"]
@@ -25,7 +25,7 @@ def missing(broker: Broker) -> list[str]:
     return found
 
 
-def impaired(broker: Broker) -> list[str]:
+def impaired(broker: Node) -> list[str]:
     """Return the data directories that failed, while a ready broker serves the others."""
     return [
         f"the data directory {directory.path} failed: {reason(directory.failure)}"

@@ -23,8 +23,8 @@ from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.network.connection_protocol import Dispatch
+    from broker.node import Node
 
 TABLES = (
     PROCESS,
@@ -41,7 +41,7 @@ _SHORTEST_S = 1.0
 class Monitor:
     """The state of monitoring, and its HTTP server."""
 
-    def __init__(self, broker: Broker, clock: Callable[[], float]) -> None:
+    def __init__(self, broker: Node, clock: Callable[[], float]) -> None:
         """`clock` gives seconds, finer than the loop's."""
         self.clock = clock
         self.times: dict[int, Times] = {}

@@ -12,30 +12,30 @@ from typing import TYPE_CHECKING, Any
 from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
     from broker.replication.partition import Partition
     from controller.image import BrokerImage, TopicImage
 
 
-def _partitions(broker: Broker) -> Iterator[tuple[str, Partition]]:
+def _partitions(broker: Node) -> Iterator[tuple[str, Partition]]:
     for partition in list(broker.replicas.partitions):
         yield labels(topic=partition.topic, partition=partition.index), partition
 
 
-def _led(broker: Broker) -> Iterator[tuple[str, Partition]]:
+def _led(broker: Node) -> Iterator[tuple[str, Partition]]:
     return (row for row in _partitions(broker) if row[1].is_leader)
 
 
-def _topics(broker: Broker) -> Iterator[tuple[str, TopicImage]]:
+def _topics(broker: Node) -> Iterator[tuple[str, TopicImage]]:
     for topic in broker.image.topics():
         yield labels(topic=topic.name), topic
 
 
-def _cluster(broker: Broker) -> Iterator[tuple[str, int]]:
+def _cluster(broker: Node) -> Iterator[tuple[str, int]]:
     yield "", sum(node.active for node in broker.image.brokers.values())
 
 
-def _brokers(broker: Broker) -> Iterator[tuple[str, BrokerImage]]:
+def _brokers(broker: Node) -> Iterator[tuple[str, BrokerImage]]:
     for node_id, node in sorted(broker.image.brokers.items()):
         for endpoint in list(node.endpoints.values())[:1]:
             yield labels(id=node_id, address=f"{endpoint.host}:{endpoint.port}"), node

@@ -9,33 +9,33 @@ from typing import TYPE_CHECKING
 from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.monitoring.elections import ElectionCounts
     from broker.monitoring.topic_stats import BrokerTopicMetrics
+    from broker.node import Node
     from broker.replication.alter_partition_manager import AlterPartitionManager
 
 
-def _isr_changes(broker: Broker) -> Iterator[tuple[str, AlterPartitionManager]]:
+def _isr_changes(broker: Node) -> Iterator[tuple[str, AlterPartitionManager]]:
     if broker.settings.is_broker:
         yield "", broker.replication.isr.proposals
 
 
-def _elections(broker: Broker) -> Iterator[tuple[str, ElectionCounts]]:
+def _elections(broker: Node) -> Iterator[tuple[str, ElectionCounts]]:
     if broker.settings.is_controller and broker.monitor is not None:
         yield "", broker.monitor.elections
 
 
-def _all_traffic(broker: Broker) -> Iterator[tuple[str, BrokerTopicMetrics]]:
+def _all_traffic(broker: Node) -> Iterator[tuple[str, BrokerTopicMetrics]]:
     if broker.settings.is_broker:
         yield "", broker.replicas.traffic.total()
 
 
-def _largest_lag(broker: Broker) -> Iterator[tuple[str, int]]:
+def _largest_lag(broker: Node) -> Iterator[tuple[str, int]]:
     if broker.settings.is_broker:
         yield labels(clientId="Replica"), max((lag for _, _, lag in broker.replication.lags()), default=0)
 
 
-def _lags(broker: Broker) -> Iterator[tuple[str, int]]:
+def _lags(broker: Node) -> Iterator[tuple[str, int]]:
     if broker.settings.is_broker:
         for leader, partition, lag in broker.replication.lags():
             client = f"ReplicaFetcherThread-0-{leader}"  # Kafka's name of the only fetcher thread of a leader

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
     from broker.monitoring.telemetry import Telemetry
+    from broker.node import Node
 
 _PREFIX = "kafka_server_client_metrics_"
 
 
-def _telemetry(broker: Broker) -> Iterator[tuple[str, Telemetry]]:
+def _telemetry(broker: Node) -> Iterator[tuple[str, Telemetry]]:
     yield "", broker.telemetry
 
 

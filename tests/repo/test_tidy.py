@@ -86,6 +86,7 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/group/sync.py": "tests/scripts/groups/test_groups.py",
     "broker/coordinator/group/context.py": "tests/scripts/groups/test_groups.py",
     "broker/broker.py": "tests/unit/broker/test_main.py",
+    "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",
     "storage/log/parts.py": "tests/unit/storage/log/test_loader.py",

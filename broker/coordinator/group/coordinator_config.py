@@ -11,11 +11,11 @@ from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.node import Node
     from broker.settings import Settings
 
 
-def open_groups(broker: Broker) -> GroupCoordinator:
+def open_groups(broker: Node) -> GroupCoordinator:
     """Return a coordinator whose groups live in the partitions of `__consumer_offsets` on `broker`."""
     settings = broker.settings
 

@@ -34,7 +34,7 @@ def ask(
         controller=SimpleNamespace(kraft_version=kraft_version),
     )
     context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1", connection=connection)
-    return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))  # type: ignore[arg-type]  # stands in for Broker
+    return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
 
 
 def listed(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:

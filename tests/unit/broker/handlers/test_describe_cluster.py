@@ -48,7 +48,7 @@ def ask(
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=operations, endpoint_type=endpoint_type, include_fenced_brokers=fenced
     )
-    return handle(BROKER, context, request)  # type: ignore[arg-type]  # stands in for Broker
+    return handle(BROKER, context, request)
 
 
 def test_brokers_are_listed_as_the_asking_listener_reaches_them() -> None:

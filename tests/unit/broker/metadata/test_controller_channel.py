@@ -358,13 +358,13 @@ def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker: 
 
 
 def create_a_topic(node: SimpleNamespace) -> Awaitable[CreateTopicsResponse]:
-    return create_anywhere(node, CREATE)  # type: ignore[arg-type]  # stands in for Broker
+    return create_anywhere(node, CREATE)
 
 
 def alter_a_setting(node: SimpleNamespace) -> Awaitable[Message]:
     setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
     request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
-    return answer_partly(node, request, IncrementalAlterConfigsResponse, {})  # type: ignore[arg-type]  # stands in for Broker
+    return answer_partly(node, request, IncrementalAlterConfigsResponse, {})
 
 
 @pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
