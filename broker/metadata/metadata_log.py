@@ -17,6 +17,9 @@ leaves the complete snapshot beside the old log, and the next start continues:
     the part file is synced and renamed          from now on the snapshot counts
     the log is truncated to the snapshot's end   at a start: a log that ends before it, or in an earlier epoch, too
     older snapshots are removed                  at a start: those that end before the log start, too
+
+A killed process leaves the page cache, in which a start finds what was written and not synced. After an unclean
+shutdown `MetadataLog.open` syncs it before a vote or a fetch relies on it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, TypeAlias
 
+import pytest
+
 from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records

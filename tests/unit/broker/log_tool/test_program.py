@@ -236,7 +236,7 @@ def test_checkpoints_behind_the_end_of_a_log_are_taken_back_to_it(run: Run, fold
     status, out, _ = run("repair")
     assert status == 0
     for name in ("replication", "log-start"):
-        assert f"would be repaired: data/{name}-offset-checkpoint: gets for t0-0 21 instead of " in out
+        assert f"would be repaired: data/{name}-offset-checkpoint: sets t0-0 to 21 instead of " in out
     status, _, err = run("repair", execute=True)
     assert (status, err) == (0, "")
     assert (folder / "log-start-offset-checkpoint").read_text() == "0\n1\nt0 0 21\n"

@@ -23,6 +23,8 @@ from storage.log.config import LogConfig
 from storage.log.corruption_checks import LogRefused
 from storage.log_directory import LogDirectory
 from storage.steps import finish
+from tests.crash.memory_disk import Effect, MemoryDisk
+from tests.crash.power_cut import Platter
 from tests.typed import present
 
 VOTERS = VoterSet([Voter(1, b"directory-number")])
