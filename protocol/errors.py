@@ -149,6 +149,11 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
 
+    @classmethod
+    def _missing_(cls, _value: object) -> ErrorCode:
+        """Return UNKNOWN_SERVER_ERROR for a code of a newer version (Kafka: `Errors.forCode`)."""
+        return cls.UNKNOWN_SERVER_ERROR
+
     @property
     def retriable(self) -> bool:
         """Return whether the same request may succeed if it is sent again."""

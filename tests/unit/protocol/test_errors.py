@@ -15,3 +15,7 @@ def test_an_error_reads_as_its_code_and_what_is_wrong() -> None:
 
 def test_an_endless_message_is_cut_so_that_it_fits_into_a_response() -> None:
     assert len(KafkaError(ErrorCode.INVALID_CONFIG, "x" * 100_000).message) == 4096 + len("...")
+
+
+def test_error_code_of_a_newer_version_is_an_unknown_server_error() -> None:
+    assert ErrorCode(9999) is ErrorCode.UNKNOWN_SERVER_ERROR
