@@ -22,19 +22,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import cache, partial
-from importlib import import_module
-from importlib.machinery import PathFinder
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from broker import handlers
 from broker.error_responses import error_response
-from broker.metadata.controller_channel import FORWARDED, LEADS_NO_MORE
+from broker.metadata.controller_channel import LEADS_NO_MORE
 from broker.network.connection import Connection, Disconnect, RequestContext, context_of
 from broker.network.connection_protocol import DeferredResponse
+from broker.routes import CONTROLLER, ROUTES, served_apis
 from broker.runtime.deferred import Deferred
-from protocol.api import APIS, Api, ApiKey, request_class
+from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.headers import RequestHeader, decode_request_header, response_prefix
 from protocol.primitives import Part, part_size
@@ -49,6 +47,7 @@ FrameAnswer: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
     ["Node", RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
 ]
+OwnPart: TypeAlias = Callable[["Node", Any], Awaitable[Message] | None]
 WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
@@ -56,22 +55,9 @@ NO_CONNECTION = -1
 """The connection id of a request that did not come through a connection."""
 
 _SIZE = Struct(">i")
-# APIs with a different handler on the controller listener.
-_CONTROLLERS_OWN = frozenset({ApiKey.FETCH})
-
 _ROOM_FOR_SIZE = bytes(_SIZE.size)
 
 _log = logging.getLogger("broker.dispatch")
-
-
-def served_apis(listener_type: str) -> dict[ApiKey, Api]:
-    """Return the APIs that a listener of type "broker" or "controller" serves, those without a handler left out."""
-    return {key: api for key, api in APIS.items() if listener_type in api.listeners and _has_handler(api.module)}
-
-
-@cache
-def _has_handler(module: str) -> bool:
-    return PathFinder.find_spec(module, handlers.__path__) is not None
 
 
 class Dispatcher:
@@ -123,13 +109,11 @@ class Dispatcher:
         api = self.apis.get(key)
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
-        package = "broker.handlers"
-        if self._listener_type == "controller" and key in _CONTROLLERS_OWN:
-            package = "broker.controller_handlers"
-        module = import_module(f"{package}.{api.module}")
-        handle, handle_frame = module.handle, getattr(module, "handle_frame", None)
-        if key in FORWARDED and self._listener_type == "broker":
-            handle = partial(decide_or_forward, module)
+        route = ROUTES[key]
+        module = route.module(self._listener_type)
+        handle, handle_frame = module.handle, module.handle_frame if route.fast_path else None
+        if route.forwarded and self._listener_type != CONTROLLER:
+            handle = partial(decide_or_forward, module.handle, module.own_part if route.splits else None)
         found = self._handlers[key] = (api.versions, request_class(key), handle, handle_frame)
         return found
 
@@ -174,7 +158,7 @@ class Dispatcher:
         api = APIS[header.api_key]
         if header.api_key is not ApiKey.API_VERSIONS:
             raise Disconnect(f"{api.name} has no version {header.api_version}")
-        answer = import_module("broker.handlers.api_versions").unsupported_version()
+        answer = ROUTES[ApiKey.API_VERSIONS].module(self._listener_type).unsupported_version()
         parts = encode_response(header._replace(api_version=0), answer)
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
@@ -223,7 +207,7 @@ async def answer_here(broker: Node, request: Message) -> Message:
     """Return this process's response, as a controller, to its own request. KafkaError NOT_CONTROLLER if it is none."""
     key = ApiKey(cast("int", request.API_KEY))
     api = APIS[key]
-    handle: Handler = import_module(f"broker.handlers.{api.module}").handle
+    handle: Handler = ROUTES[key].module("broker").handle
     context = RequestContext(key, api.max_version, 0, None, NO_CONNECTION, "", "localhost")
     try:
         return cast("Message", await _handled(handle, broker, context, request))
@@ -233,17 +217,15 @@ async def answer_here(broker: Node, request: Message) -> Message:
         return error_response(key, api.max_version, request, error.code, error.message)
 
 
-async def decide_or_forward(module: Any, broker: Node, context: RequestContext, request: Message) -> Any:
-    """Handle a request if this node is the active controller, else forward it.
-
-    If the handler's module has `own_part`, that is called first and may take the request.
-    """
-    own_part = getattr(module, "own_part", None)
+async def decide_or_forward(
+    handle: Handler, own_part: OwnPart | None, broker: Node, context: RequestContext, request: Message
+) -> Any:
+    """Handle a request if this node is the active controller, else forward it; `own_part` may take it before."""
     answer = None if own_part is None else own_part(broker, request)
     if answer is not None:
         return await answer
 
-    here = partial(_handled, module.handle, broker, context, request)
+    here = partial(_handled, handle, broker, context, request)
     timeout_s = broker.settings["request.timeout.ms"] / 1000
     return await broker.controller_channel.forward(context, request, here, timeout_s)
 

@@ -7,7 +7,7 @@ python -m docs.api_table --check    exits with 1 if the page is not up to date
 import sys
 from pathlib import Path
 
-from broker.dispatch import served_apis
+from broker.routes import served_apis
 from docs.generated import Generated
 from protocol.api import APIS, FEATURES
 

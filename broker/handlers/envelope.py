@@ -11,8 +11,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from broker.metadata.controller_channel import FORWARDED
 from broker.network.connection import Connection
+from broker.routes import FORWARDED
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.headers import decode_request_header
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse

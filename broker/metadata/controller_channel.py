@@ -35,26 +35,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-FORWARDED = frozenset(
-    {
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.UPDATE_FEATURES,
-    }
-)
-"""Requests that any broker accepts from clients and only the active controller decides."""
-
 LEADS_NO_MORE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
-"""The error codes of a controller that no longer leads, for APIs in `FORWARDED`: the request is retried."""
+"""The error codes of a controller that no longer leads, for forwarded APIs: the request is retried."""
 
 MOST_FORWARDED = 16
 """The most requests for clients that are in flight to another node at a time."""

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from protocol.api import ApiKey
+from broker.routes import PIPELINED
 from protocol.errors import InvariantError
 from protocol.headers import RequestHeader
 from protocol.primitives import Part
@@ -39,8 +39,6 @@ ANONYMOUS = "User:ANONYMOUS"
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
 """Name and version of a client's software, until its ApiVersions request."""
-
-_PIPELINED = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 
 
 class Disconnect(Exception):  # noqa: N818 - an instruction rather than an error
@@ -145,7 +143,7 @@ class Connection:
         """Return a slot for the latest request, whose response comes later."""
         if not self.may_handle:
             raise InvariantError("a request was handled while held back by an earlier one")
-        slot = PendingResponse(holds_back=api_key not in _PIPELINED)
+        slot = PendingResponse(holds_back=api_key not in PIPELINED)
         self._held_back = slot.holds_back
         self._append(slot)
         return slot

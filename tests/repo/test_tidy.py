@@ -14,6 +14,7 @@ PRODUCT = (*SERVER, "barnabas", "spark_jobs")
 
 # The broker's own rules, which are as pure as all of protocol, controller and storage (but for its disk).
 PURE_IN_BROKER = (
+    "broker/routes.py",
     "broker/network/connection.py",
     "broker/network/connection_counts.py",
     "broker/error_responses.py",

@@ -176,7 +176,7 @@ def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_
 
 def test_every_api_that_is_served_in_the_checkout_is_served_from_the_wheel(installed: Path) -> None:
     (server,) = installed.parent.glob("lib/python*/site-packages/barnabas/_server")
-    count = "from broker.dispatch import served_apis; print(*sorted(served_apis('broker')))"
+    count = "from broker.routes import served_apis; print(*sorted(served_apis('broker')))"
     from_wheel = run(installed / "python", "-c", count, cwd=server)
     assert from_wheel == run(sys.executable, "-c", count, cwd=ROOT)
     assert len(from_wheel.split()) > 10

@@ -8,23 +8,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Mapping
 from contextlib import suppress
-from importlib import import_module
 from random import Random
 from typing import Any
 
 from broker.dispatch import answer_here, decide_or_forward
-from broker.metadata.controller_channel import FORWARDED, ControllerChannel
+from broker.metadata.controller_channel import ControllerChannel
 from broker.metadata.controller_tasks import ControllerTasks
 from broker.metadata.node_clients import NodeClients
 from broker.metadata.raft_driver import RaftDriver
 from broker.metadata.recently_fenced import RecentlyFenced
 from broker.network.connection import RequestContext
 from broker.network.network_client import NetworkClient
+from broker.routes import ROUTES
 from broker.settings import Option, check_settings
 from controller.commands.brokers import unfence_broker
 from controller.commands.registration import register_broker
 from controller.image import Endpoint, MetadataImage
-from protocol.api import APIS, ApiKey, request_class
+from protocol.api import ApiKey, request_class
 from protocol.errors import InvariantError
 from storage.checkpoint import MetaProperties
 from storage.disk import Disk, OsDisk
@@ -150,10 +150,12 @@ class ControllerNode:
         requests = request_class(key)
         request = requests.decode(requests(**fields).encode(version), version)
         context = RequestContext(key, version, 1, "test", 1, listener, "127.0.0.1", "User:ANONYMOUS")
-        module = import_module(f"broker.handlers.{APIS[key].module}")
+        route = ROUTES[key]
+        module = route.module("broker")
+        own_part = module.own_part if route.splits else None
         answer = (
-            decide_or_forward(module, self, context, request)  # type: ignore[arg-type]  # stands in for Broker
-            if key in FORWARDED
+            decide_or_forward(module.handle, own_part, self, context, request)  # type: ignore[arg-type]  # stands in for Node
+            if route.forwarded
             else module.handle(self, context, request)
         )
         if isinstance(answer, Awaitable):

@@ -10,12 +10,13 @@ from typing import Any, Never
 
 import pytest
 
-from broker.dispatch import Dispatcher, served_apis
+from broker.dispatch import Dispatcher
 from broker.monitoring.counters import Metrics
 from broker.monitoring.request_errors import RequestErrors, with_errors
 from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.network.connection import Connection, Disconnect, RequestContext
 from broker.network.connection_protocol import DeferredResponse
+from broker.routes import served_apis
 from broker.runtime.deferred import Deferred
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError

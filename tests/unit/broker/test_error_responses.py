@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.dispatch import served_apis
 from broker.error_responses import error_response
+from broker.routes import served_apis
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import ErrorCode
 from protocol.messages.delete_groups import DeleteGroupsRequest

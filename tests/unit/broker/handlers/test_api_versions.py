@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.dispatch import served_apis
 from broker.handlers.api_versions import handle, unsupported_version
 from broker.network.connection import Connection, RequestContext
+from broker.routes import served_apis
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey
