@@ -15,18 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
-from broker.coordinator.group.context import (
-    CoordinatorContext,
-    CoordinatorResponse,
-    GroupSettings,
-    Join,
-    Joined,
-    Leaving,
-    Sync,
-    Synced,
-)
+from broker.coordinator.group.context import GroupContext, GroupSettings, Join, Joined, Leaving, Sync, Synced
 from broker.coordinator.group.shard import Shard
-from broker.coordinator.group.timers import Timers
+from broker.coordinator.runtime.context import CoordinatorResponse
+from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode
 from tests.examples import examples
 
@@ -154,10 +146,10 @@ class Cluster:
     def live(self) -> list[Client]:
         return [client for client in self.clients if client.alive]
 
-    def turn(self) -> CoordinatorContext:
-        return CoordinatorContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
+    def turn(self) -> GroupContext:
+        return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
 
-    def ask(self, client: Client, rule: Callable[[Shard, CoordinatorContext, tuple[Client, int]], object]) -> None:
+    def ask(self, client: Client, rule: Callable[[Shard, GroupContext, tuple[Client, int]], object]) -> None:
         self.asked += 1
         client.waits_for = self.asked
         turn = self.turn()
@@ -167,7 +159,7 @@ class Cluster:
     def heartbeat(self, client: Client) -> ErrorCode:
         return self.shard.heartbeat(self.timers, self.now, "g", client.member_id, client.instance, client.generation)
 
-    def perform(self, turn: CoordinatorContext) -> None:
+    def perform(self, turn: GroupContext) -> None:
         while turn.effects:
             effect = turn.effects.pop(0)
             if isinstance(effect, CoordinatorResponse):

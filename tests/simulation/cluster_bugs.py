@@ -240,7 +240,7 @@ def coordinates_before_it_has_loaded(plant: Planter) -> None:
     """A group coordinator answers while it loads (rule 17)."""
     load = ShardHost.load
 
-    async def load_while_serving(self: ShardHost) -> None:
+    async def load_while_serving(self: ShardHost[Any, Any]) -> None:
         self.serve()
         await asyncio.sleep(0.1)  # as long as a long log takes
         await load(self)

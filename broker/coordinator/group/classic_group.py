@@ -28,7 +28,7 @@ state changes; this module keeps the data consistent.
 
 from __future__ import annotations
 
-from broker.coordinator.group.timers import Timer
+from broker.coordinator.runtime.timers import Timer
 from protocol.errors import ErrorCode, InvariantError
 
 EMPTY = "Empty"

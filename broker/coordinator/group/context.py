@@ -1,26 +1,17 @@
-"""The context of the group protocol's rules: requests, responses, and effects to perform.
-
-A `CoordinatorContext` is the handling of one event. It has the time, settings, timers and randomness of the rules, and
-collects their effects, which are performed in order. The rules use nothing else from outside.
-
-An `Append` is the only effect with a continuation: its `then` is called with a new turn, with error NONE once its
-records are below the high watermark, or with the error if they could not be written. A response that depends on the
-records is sent there, never before.
-"""
+"""The context of the group protocol's rules: the requests, the responses, and the settings that the rules use."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from broker.coordinator.group.timers import Timer, Timers
+from broker.coordinator.runtime.context import CoordinatorContext
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from random import Random
 
-Record = tuple[bytes, bytes | None]
-"""Key and value of a record of `__consumer_offsets`; None as value is a tombstone."""
+    from broker.coordinator.runtime.context import CoordinatorLog
+    from broker.coordinator.runtime.timers import Timers
 
 
 class GroupSettings(NamedTuple):
@@ -110,62 +101,21 @@ class Left(NamedTuple):
     members: tuple[ErrorCode, ...] = ()
 
 
-class CoordinatorResponse(NamedTuple):
-    """The effect of sending `result` to the waiting request `to`."""
-
-    to: object
-    result: Joined | Synced | Left
-
-
-class Append(NamedTuple):
-    """The effect of writing `records`, then calling `then`."""
-
-    records: list[Record]
-    then: Callable[[CoordinatorContext, ErrorCode], None]
-
-
 def because(event: str, reason: str) -> str:
     """Return `event` with the client's reason appended, if there is one."""
     return f"{event} ({reason})" if reason else event
 
 
-class CoordinatorLog(Protocol):
-    """The logger that the rules use."""
+class GroupContext(CoordinatorContext):
+    """The handling of one event of the groups."""
 
-    def info(self, message: str, *args: object) -> None:
-        """Log a group's new state; `args` are filled in as by %."""
-
-    def debug(self, message: str, *args: object) -> None:
-        """Log a step between states."""
-
-
-class CoordinatorContext:
-    """The handling of one event. `now` is the event loop's time in seconds, `now_ms` the wall clock."""
-
-    __slots__ = ("effects", "log", "now", "now_ms", "random", "settings", "timers")
+    __slots__ = ("settings",)
 
     def __init__(
         self, now: float, now_ms: int, settings: GroupSettings, timers: Timers, random: Random, log: CoordinatorLog
     ) -> None:
-        self.now = now
-        self.now_ms = now_ms
+        super().__init__(now, now_ms, timers, random, log)
         self.settings = settings
-        self.timers = timers
-        self.random = random
-        self.log = log
-        self.effects: list[CoordinatorResponse | Append] = []
-
-    def answer(self, to: object, result: Joined | Synced | Left) -> None:
-        """Add the effect of sending `result` to the waiting request `to`."""
-        self.effects.append(CoordinatorResponse(to, result))
-
-    def append(self, records: list[Record], then: Callable[[CoordinatorContext, ErrorCode], None]) -> None:
-        """Add the effect of writing `records` and calling `then` with the result."""
-        self.effects.append(Append(records, then))
-
-    def schedule(self, timer: Timer, delay_ms: int) -> None:
-        """Set `timer` to fire in `delay_ms`."""
-        self.timers.schedule(timer, self.now + delay_ms / 1000)
 
     def new_member_id(self, prefix: str) -> str:
         """Return a new member id: `prefix` and a random (version 4) UUID."""

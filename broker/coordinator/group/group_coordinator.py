@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from broker.coordinator.group.context import (
-    CoordinatorContext,
+    GroupContext,
     GroupSettings,
     Join,
     Joined,
@@ -27,10 +27,11 @@ from broker.coordinator.group.context import (
     Sync,
     Synced,
 )
-from broker.coordinator.group.timers import Timers
+from broker.coordinator.group.group_host import GroupHost
 from broker.coordinator.runtime.partition_for import partition_for
 from broker.coordinator.runtime.partition_log import Journal
-from broker.coordinator.runtime.shard_host import Outcome, ShardHost
+from broker.coordinator.runtime.shard_host import Outcome
+from broker.coordinator.runtime.timers import Timers
 from broker.runtime.cooperative import in_turns
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from storage.disk import reason
@@ -71,7 +72,7 @@ class GroupCoordinator:
         self._random = random
         self._partition_count = partition_count
         self._open_journal = open_journal
-        self._hosts: dict[int, ShardHost] = {}
+        self._hosts: dict[int, GroupHost] = {}
         self.failures: dict[int, str] = {}
         """The partitions led here whose groups could not be loaded, with the reason."""
         self._timers = Timers(self._set_timer)
@@ -171,7 +172,7 @@ class GroupCoordinator:
         """Return the partition of `__consumer_offsets` that a group belongs to."""
         return partition_for(group_id, self._partition_count())
 
-    def _host_of(self, group_id: str) -> ShardHost:
+    def _host_of(self, group_id: str) -> GroupHost:
         index = self.partition_of(group_id)
         host = self._hosts.get(index)
         if host is None:
@@ -228,7 +229,8 @@ class GroupCoordinator:
         # Imported here: a broker without groups starts faster.
         from broker.coordinator.group.shard import Shard
 
-        host = ShardHost(Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
+        name = f"{OFFSETS_TOPIC}-{index}"
+        host = GroupHost(name, Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
         self._hosts[index] = host
         if host.is_empty:
             host.serve()
@@ -237,7 +239,7 @@ class GroupCoordinator:
         self._tasks.add(load)
         load.add_done_callback(self._tasks.discard)
 
-    async def _load(self, host: ShardHost) -> None:
+    async def _load(self, host: GroupHost) -> None:
         try:
             await host.load()
         except Exception as error:  # a half-loaded shard would refuse its clients forever
@@ -254,8 +256,8 @@ class GroupCoordinator:
 
     # Time.
 
-    def _turn(self) -> CoordinatorContext:
-        return CoordinatorContext(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
+    def _turn(self) -> GroupContext:
+        return GroupContext(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
 
     def _set_timer(self, at: float) -> None:
         if self._timer is not None:

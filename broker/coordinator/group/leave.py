@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
-from broker.coordinator.group.context import CoordinatorContext, Leaving, Left, because
+from broker.coordinator.group.context import GroupContext, Leaving, Left, because
 from broker.coordinator.group.rebalance import complete, complete_if_joined, prepare, refuse_join, refuse_sync
 from protocol.errors import ErrorCode
 
@@ -23,11 +23,11 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
     return ErrorCode.NONE
 
 
-def leave(turn: CoordinatorContext, group: Group, leaving: list[Leaving], to: object) -> None:
+def leave(turn: GroupContext, group: Group, leaving: list[Leaving], to: object) -> None:
     """Remove members, with an error code for each; if that empties the group, answer once its record is committed."""
     errors = tuple(_remove(turn, group, one) for one in leaving)
 
-    def then(turn: CoordinatorContext, error: ErrorCode) -> None:
+    def then(turn: GroupContext, error: ErrorCode) -> None:
         turn.answer(to, Left(error, errors if error == ErrorCode.NONE else ()))
 
     waits = False
@@ -40,7 +40,7 @@ def leave(turn: CoordinatorContext, group: Group, leaving: list[Leaving], to: ob
         then(turn, ErrorCode.NONE)
 
 
-def _remove(turn: CoordinatorContext, group: Group, leaving: Leaving) -> ErrorCode:
+def _remove(turn: GroupContext, group: Group, leaving: Leaving) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id and leaving.instance_id is not None:
         member_id = group.static_members.get(leaving.instance_id, "")
@@ -54,7 +54,7 @@ def _remove(turn: CoordinatorContext, group: Group, leaving: Leaving) -> ErrorCo
     return error
 
 
-def session_expired(turn: CoordinatorContext, group: Group, member_id: str) -> None:
+def session_expired(turn: GroupContext, group: Group, member_id: str) -> None:
     """Remove a member whose session expired, or a pending member that did not join in time."""
     if member_id in group.pending:
         turn.log.debug("group %s: pending member %s did not join", group.group_id, member_id)
@@ -72,7 +72,7 @@ def session_expired(turn: CoordinatorContext, group: Group, member_id: str) -> N
         complete(turn, group)
 
 
-def _drop(turn: CoordinatorContext, group: Group, member: Member) -> None:
+def _drop(turn: GroupContext, group: Group, member: Member) -> None:
     # UNKNOWN_MEMBER_ID without a member id makes a waiting client join as a new member.
     refuse_join(turn, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     refuse_sync(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)

@@ -8,8 +8,8 @@ if it has its own expiry. Either key without a value is a tombstone. (Kafka: `Gr
 from __future__ import annotations
 
 from broker.coordinator.group.classic_group import STABLE, Group, Member
-from broker.coordinator.group.context import Record
 from broker.coordinator.group.offsets import Committed, Key
+from broker.coordinator.runtime.context import Record
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 OFFSET_KIND = 1

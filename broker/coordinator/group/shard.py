@@ -18,20 +18,11 @@ from typing import Any, NamedTuple
 
 from broker.coordinator.group import join, leave, records, sync
 from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
-from broker.coordinator.group.context import (
-    CoordinatorContext,
-    CoordinatorResponse,
-    Join,
-    Joined,
-    Leaving,
-    Left,
-    Record,
-    Sync,
-    Synced,
-)
+from broker.coordinator.group.context import GroupContext, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.offsets import Committed, Key, Offsets
 from broker.coordinator.group.rebalance import joins_due, prepare, refuse_join, refuse_sync, renew_session, syncs_due
-from broker.coordinator.group.timers import Timers
+from broker.coordinator.runtime.context import CoordinatorResponse, Record
+from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from protocol.plural import count_of
 
@@ -70,7 +61,7 @@ class Shard:
 
     # The group protocol.
 
-    def join(self, turn: CoordinatorContext, request: Join, to: object) -> None:
+    def join(self, turn: GroupContext, request: Join, to: object) -> None:
         """Answer a join at `to`; a new group is stored before any response that mentions it."""
         group = self.groups.get(request.group_id)
         if group is not None:
@@ -82,7 +73,7 @@ class Shard:
         else:
             self._join_first(turn, request, to)
 
-    def _join_first(self, turn: CoordinatorContext, request: Join, to: object) -> None:
+    def _join_first(self, turn: GroupContext, request: Join, to: object) -> None:
         group = self.groups[request.group_id] = Group(request.group_id, turn.now_ms)
         record = records.new_group_record(group)
         first = len(turn.effects)
@@ -90,7 +81,7 @@ class Shard:
         held = turn.effects[first:]
         del turn.effects[first:]
 
-        def then(turn: CoordinatorContext, error: ErrorCode) -> None:
+        def then(turn: GroupContext, error: ErrorCode) -> None:
             if error == ErrorCode.NONE:
                 turn.effects += held
                 return
@@ -106,7 +97,7 @@ class Shard:
 
         turn.append([record], then)
 
-    def sync(self, turn: CoordinatorContext, request: Sync, to: object) -> None:
+    def sync(self, turn: GroupContext, request: Sync, to: object) -> None:
         """Answer a sync at `to`."""
         group = self.groups.get(request.group_id)
         if group is None:
@@ -127,7 +118,7 @@ class Shard:
             timers.schedule(member.session, now + member.session_timeout_ms / 1000)
         return error
 
-    def leave(self, turn: CoordinatorContext, group_id: str, members: list[Leaving], to: object) -> None:
+    def leave(self, turn: GroupContext, group_id: str, members: list[Leaving], to: object) -> None:
         """Remove members, and answer at `to`."""
         group = self.groups.get(group_id)
         if group is None:
@@ -135,7 +126,7 @@ class Shard:
         else:
             leave.leave(turn, group, members, to)
 
-    def fire(self, turn: CoordinatorContext, event: tuple[Any, ...]) -> None:
+    def fire(self, turn: GroupContext, event: tuple[Any, ...]) -> None:
         """Handle a timer event of a group."""
         group = self.groups.get(event[1])
         if group is None:
@@ -151,7 +142,7 @@ class Shard:
 
     def commit(
         self,
-        turn: CoordinatorContext,
+        turn: GroupContext,
         who: Commit,
         offsets: list[Offset],
         *,
@@ -210,7 +201,7 @@ class Shard:
             keys.update((group_id, topic, partition) for partition in partitions)
         return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
 
-    def expire(self, turn: CoordinatorContext, group: Group) -> list[Record]:
+    def expire(self, turn: GroupContext, group: Group) -> list[Record]:
         """Return tombstones for a group's expired offsets, and for the group if it is empty and none is left."""
         keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
         written = [records.offset_tombstone(*key) for key in keys]
@@ -256,7 +247,16 @@ class Shard:
             self.groups[key[0]] = Group(key[0], now_ms)
         self.offsets.put(key, committed, producer_id)
 
-    def loaded(self, turn: CoordinatorContext) -> None:
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Commit or drop the offsets of a producer's open transaction."""
+        self.offsets.end_transaction(producer_id, committed)
+
+    @property
+    def content(self) -> str:
+        """What the shard holds, for the log."""
+        return count_of(len(self.groups), "group") if self.groups else ""
+
+    def loaded(self, turn: GroupContext) -> None:
         """Start the session timers of the loaded groups' members; rebalance groups above `group.max.size`."""
         for group in self.groups.values():
             for member in group.members.values():
@@ -264,7 +264,7 @@ class Shard:
             if len(group.members) > turn.settings.max_size:
                 prepare(turn, group, f"loaded with {count_of(len(group.members), 'member')}, more than group.max.size")
 
-    def unloaded(self, turn: CoordinatorContext) -> None:
+    def unloaded(self, turn: GroupContext) -> None:
         """Answer every waiting request with NOT_COORDINATOR, so that clients find the new coordinator."""
         for group in self.groups.values():
             _close(turn, group, ErrorCode.NOT_COORDINATOR)
@@ -285,7 +285,7 @@ def _check_committer(group: Group, who: Commit) -> None:
         raise KafkaError(error)
 
 
-def _close(turn: CoordinatorContext, group: Group, error: ErrorCode) -> None:
+def _close(turn: GroupContext, group: Group, error: ErrorCode) -> None:
     for member in group.members.values():
         refuse_join(turn, member, error, member.member_id)
         refuse_sync(turn, member, error)

@@ -7,14 +7,14 @@ every waiting sync gets the error, and the group rebalances.
 from __future__ import annotations
 
 from broker.coordinator.group.classic_group import COMPLETING, PREPARING, STABLE, Group
-from broker.coordinator.group.context import CoordinatorContext, Sync, Synced
+from broker.coordinator.group.context import GroupContext, Sync, Synced
 from broker.coordinator.group.rebalance import answer_syncs, prepare, refuse_sync
 from broker.coordinator.group.records import group_record
 from protocol.errors import ErrorCode
 from protocol.plural import count_of
 
 
-def sync(turn: CoordinatorContext, group: Group, request: Sync, to: object) -> None:
+def sync(turn: GroupContext, group: Group, request: Sync, to: object) -> None:
     """Answer `request` at `to`, now or when the assignment is stored."""
     error = _check(group, request)
     if error != ErrorCode.NONE:
@@ -51,11 +51,11 @@ def _differ(asked: str | None, current: str | None) -> bool:
     return asked is not None and current is not None and asked != current
 
 
-def _store_assignment(turn: CoordinatorContext, group: Group, assigned: dict[str, bytes]) -> None:
+def _store_assignment(turn: GroupContext, group: Group, assigned: dict[str, bytes]) -> None:
     generation = group.generation
     assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
 
-    def then(turn: CoordinatorContext, error: ErrorCode) -> None:
+    def then(turn: GroupContext, error: ErrorCode) -> None:
         if group.state != COMPLETING or group.generation != generation:
             return
         if error != ErrorCode.NONE:

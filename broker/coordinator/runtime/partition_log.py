@@ -17,7 +17,7 @@ from protocol.record_batch import build_batch, crc_matches, end_txn_marker, iter
 if TYPE_CHECKING:
     import asyncio
 
-    from broker.coordinator.group.context import Record
+    from broker.coordinator.runtime.context import Record
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
 

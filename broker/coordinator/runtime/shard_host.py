@@ -1,8 +1,9 @@
 """Hosting of one shard: appends its records, and responds once they are committed (Kafka: `CoordinatorRuntime`).
 
-Records are appended in the step that decides them, so the log has them in that order. A response that depends on
-records is sent once they are below the high watermark. Reads wait too, until everything they could see is committed: no
-response shows state that a new leader might lack.
+A shard is the state of one partition of a coordinator's topic, with the rules that decide on it. The host knows nothing
+of what they mean. Records are appended in the step that decides them, so the log has them in that order. A response
+that depends on records is sent once they are below the high watermark. Reads wait too, until everything they could see
+is committed: no response shows state that a new leader might lack.
 
 `ask`, `write` and `after` return an `Outcome[T]`: a `T` if it is available at once, else a future of one. They, or the
 future, raise KafkaError with an error of the coordinator protocol.
@@ -14,28 +15,24 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from broker.coordinator.group.context import CoordinatorContext, CoordinatorResponse, Record
+from broker.coordinator.runtime.context import CoordinatorContext, CoordinatorResponse, Record
 from broker.coordinator.runtime.partition_log import Journal, Marker, Stored
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.plural import count_of
-
-if TYPE_CHECKING:
-    from broker.coordinator.group.shard import Shard
-    from storage.steps import Search
 
 T = TypeVar("T")
 R = TypeVar("R")
 Outcome: TypeAlias = T | asyncio.Future[T]
 
-_log = logging.getLogger("broker.coordinator.group")
+C = TypeVar("C", bound=CoordinatorContext)
+C_contra = TypeVar("C_contra", bound=CoordinatorContext, contravariant=True)
+S = TypeVar("S", bound="Shard[Any]")
 
-_RECORDS_A_TURN = 200
-_GROUPS_A_TURN = 200
-# Several steps run in a turn (`broker.runtime.cooperative`).
-_RECORDS_A_STEP = 50
-_GROUPS_A_STEP = 500
+_log = logging.getLogger("broker.coordinator")
+
+RECORDS_A_TURN = 200
 
 # Size of a batch of `_pieces`: well below the default max.message.bytes, including the overhead of each record.
 _PIECE_BYTES = 256 * 1024
@@ -68,22 +65,42 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     return _COORDINATOR_ERRORS.get(error, error)
 
 
-class ShardHost:
+class Shard(Protocol[C_contra]):
+    """The state of one partition of a coordinator's topic (Kafka: `CoordinatorShard`)."""
+
+    @property
+    def content(self) -> str:
+        """What the shard holds, for the log: "3 groups", or empty if it holds nothing."""
+
+    def replay(self, now_ms: int, record_offset: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+        """Apply a record; DecodeError if it cannot be read. `producer_id` is -1 outside a transaction."""
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        """Commit or drop the records of a producer's open transaction."""
+
+    def loaded(self, turn: C_contra) -> None:
+        """Start the timers of the loaded state."""
+
+    def unloaded(self, turn: C_contra) -> None:
+        """Answer every waiting request with NOT_COORDINATOR."""
+
+
+class ShardHost(Generic[S, C]):
     """A shard with its journal, while this broker leads their partition (Kafka: `CoordinatorContext`)."""
 
-    __slots__ = (
-        "_deleted_topics", "_loop", "_new_turn", "_written_end", "journal", "leader_epoch", "open", "ready", "shard",
-    )  # fmt: skip
+    __slots__ = ("_loop", "_name", "_new_turn", "_written_end", "journal", "leader_epoch", "open", "ready", "shard")
 
     def __init__(
         self,
-        shard: Shard,
+        name: str,
+        shard: S,
         journal: Journal,
         leader_epoch: int,
         loop: asyncio.AbstractEventLoop,
-        new_turn: Callable[[], CoordinatorContext],
+        new_turn: Callable[[], C],
     ) -> None:
-        """Refuse requests until `load` sets `ready`; `close` clears it, and `open`."""
+        """Host the shard of partition `name`. `load` sets `ready`; until then requests are refused. `close` ends both."""
+        self._name = name
         self.shard = shard
         self.journal = journal
         self.leader_epoch = leader_epoch
@@ -92,7 +109,6 @@ class ShardHost:
         self._loop = loop
         self._new_turn = new_turn
         self._written_end = 0
-        self._deleted_topics: list[tuple[str, bytes]] = []
 
     @property
     def is_empty(self) -> bool:
@@ -100,7 +116,7 @@ class ShardHost:
         return self.journal.end_offset == 0
 
     async def load(self) -> None:
-        """Replay the journal, `_RECORDS_A_TURN` records a turn of the loop, then serve. Disk waits run in a thread.
+        """Replay the journal, `RECORDS_A_TURN` records a turn of the loop, then serve. Disk waits run in a thread.
 
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
@@ -113,12 +129,12 @@ class ShardHost:
                 break
             answer, count = None, count + 1
             if isinstance(stored, Marker):
-                self.shard.offsets.end_transaction(stored.producer_id, stored.committed)
+                self.shard.end_transaction(stored.producer_id, stored.committed)
             elif isinstance(stored, Stored):
                 self._replay(stored, now_ms)
             else:
                 answer = await self._loop.run_in_executor(None, stored)
-            if count % _RECORDS_A_TURN == 0:
+            if count % RECORDS_A_TURN == 0:
                 await asyncio.sleep(0)
         if self.open:
             self.serve()
@@ -127,19 +143,17 @@ class ShardHost:
         try:
             self.shard.replay(now_ms, stored.offset, stored.key, stored.value, stored.producer_id)
         except DecodeError as error:
-            _log.error("Skipped record %d of __consumer_offsets-%d: %s", stored.offset, self.shard.partition, error)
+            _log.error("Skipped record %d of %s: %s", stored.offset, self._name, error)
 
     def serve(self) -> None:
-        """Start serving, and the members' session timers."""
+        """Start serving, and the shard's timers."""
         self.ready = True
         self._written_end = self.journal.end_offset
         turn = self._new_turn()
         self.shard.loaded(turn)
         self.perform(turn)
-        if self.shard.groups:
-            _log.info(
-                "Loaded %s from __consumer_offsets-%d", count_of(len(self.shard.groups), "group"), self.shard.partition
-            )
+        if content := self.shard.content:
+            _log.info("Loaded %s from %s", content, self._name)
 
     def close(self) -> None:
         """Answer every waiting request with NOT_COORDINATOR."""
@@ -150,7 +164,7 @@ class ShardHost:
             if isinstance(effect, CoordinatorResponse):
                 _give(effect)
 
-    def ask(self, rule: Callable[[CoordinatorContext, object], None]) -> Outcome[Any]:
+    def ask(self, rule: Callable[[C, object], None]) -> Outcome[Any]:
         """Run `rule` in a new turn, and return its answer."""
         to: asyncio.Future[Any] = self._loop.create_future()
         turn = self._new_turn()
@@ -158,7 +172,7 @@ class ShardHost:
         self.perform(turn)
         return to.result() if to.done() else to
 
-    def perform(self, turn: CoordinatorContext) -> None:
+    def perform(self, turn: C) -> None:
         """Perform the effects of `turn`, and of the continuations that can run at once."""
         effects = deque(turn.effects)
         while effects:
@@ -186,7 +200,7 @@ class ShardHost:
             outcome = error.code
         return None if outcome is None else coordinator_error(outcome)
 
-    def _perform_later(self, then: Callable[[CoordinatorContext, ErrorCode], None], end: int) -> None:
+    def _perform_later(self, then: Callable[[C, ErrorCode], None], end: int) -> None:
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
             turn = self._new_turn()
             then(turn, self._settled(outcomes))
@@ -231,52 +245,10 @@ class ShardHost:
             try:
                 outcome = self.write(piece, None)
             except KafkaError as error:
-                _log.warning(
-                    "Writing %s to __consumer_offsets-%d failed: %s",
-                    count_of(len(piece), "record"),
-                    self.shard.partition,
-                    error,
-                )
+                _log.warning("Writing %s to %s failed: %s", count_of(len(piece), "record"), self._name, error)
                 return
             if outcome is not None:
                 outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
-
-    async def expire(self) -> None:
-        """Write tombstones for expired offsets and empty groups: a whole group in one turn, the groups over several."""
-        expired: list[Record] = []
-        for looked_at, group_id in enumerate(list(self.shard.groups), 1):
-            group = self.shard.groups.get(group_id)
-            if self.ready and group is not None:
-                expired += self.shard.expire(self._new_turn(), group)
-            if looked_at % _GROUPS_A_TURN == 0 or len(expired) >= _RECORDS_A_TURN:
-                self.write_aside(expired)
-                expired = []
-                await asyncio.sleep(0)
-        self.write_aside(expired)
-
-    def forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
-        """Write tombstones for offsets of deleted topics (name, id), some groups a step; while loading, defer that."""
-        if not self.ready:
-            self._deleted_topics += topics
-            return
-        for topic, topic_id in topics:
-            found: list[Record] = []
-            for looked_at, group_id in enumerate(self.shard.offsets.group_ids(), 1):
-                if not self.open:
-                    return
-                found += self.shard.forget_topic(topic, topic_id, (group_id,))
-                if looked_at % _GROUPS_A_STEP == 0 or len(found) >= _RECORDS_A_STEP:
-                    self.write_aside(found)
-                    found = []
-                    yield None
-            if found:
-                self.write_aside(found)
-                yield None
-
-    def forget_topics_deleted_meanwhile(self) -> Search[None]:
-        """Write tombstones for the offsets of topics deleted while the shard was loading."""
-        topics, self._deleted_topics = self._deleted_topics, []
-        yield from self.forget_topics(topics)
 
     def after(self, result: T) -> Outcome[T]:
         """Return `result` once everything written so far is committed."""

@@ -29,21 +29,11 @@ import re
 from typing import Any
 
 from broker.coordinator.group.classic_group import read_subscription
-from broker.coordinator.group.context import (
-    Append,
-    CoordinatorContext,
-    CoordinatorResponse,
-    GroupSettings,
-    Join,
-    Joined,
-    Leaving,
-    Left,
-    Sync,
-    Synced,
-)
+from broker.coordinator.group.context import GroupContext, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, Offset, Shard
-from broker.coordinator.group.timers import Timers
+from broker.coordinator.runtime.context import Append, CoordinatorResponse
+from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from tests.scripts.conftest import Script, Step
 
@@ -89,10 +79,10 @@ class Machine:
     def member(self, name: str) -> str:
         return next((known for known, alias in self.names.items() if alias == name), name)
 
-    def turn(self) -> CoordinatorContext:
-        return CoordinatorContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
+    def turn(self) -> GroupContext:
+        return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
 
-    def perform(self, turn: CoordinatorContext) -> None:
+    def perform(self, turn: GroupContext) -> None:
         while turn.effects:
             effect = turn.effects.pop(0)
             if isinstance(effect, CoordinatorResponse):

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.context import GroupSettings, Leaving, Record
+from broker.coordinator.group.context import GroupSettings, Leaving
 from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
+from broker.coordinator.runtime.context import Record
 from broker.coordinator.runtime.partition_log import PartitionJournal
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from tests.unit.broker.group_node import GroupNode, pending

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
-from broker.coordinator.group.context import CoordinatorContext, GroupSettings
+from broker.coordinator.group.context import GroupContext, GroupSettings
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone, read_offset
 from broker.coordinator.group.shard import Commit, Offset, Shard
-from broker.coordinator.group.timers import Timers
+from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 
 NOW_MS = 1_000_000
@@ -29,8 +29,8 @@ class Silence:
 
 
 @pytest.fixture
-def turn() -> CoordinatorContext:
-    return CoordinatorContext(0.0, NOW_MS, GroupSettings(offset_metadata_max_bytes=8), Timers(), Random(1), Silence())
+def turn() -> GroupContext:
+    return GroupContext(0.0, NOW_MS, GroupSettings(offset_metadata_max_bytes=8), Timers(), Random(1), Silence())
 
 
 def shard_with(state: str, protocol_type: str = "consumer", topics: frozenset[str] | None = None) -> Shard:
@@ -50,7 +50,7 @@ def shard_with(state: str, protocol_type: str = "consumer", topics: frozenset[st
     return shard
 
 
-def written(shard: Shard, turn: CoordinatorContext, who: Commit, offsets: list[Offset] = ONE, **options: bool) -> Shard:
+def written(shard: Shard, turn: GroupContext, who: Commit, offsets: list[Offset] = ONE, **options: bool) -> Shard:
     records, _ = shard.commit(turn, who, offsets, **options)
     for at, (key, value) in enumerate(records):
         shard.replay(NOW_MS, at, key, value)
@@ -59,15 +59,15 @@ def written(shard: Shard, turn: CoordinatorContext, who: Commit, offsets: list[O
 
 class TestWhoMayCommit:
     @pytest.mark.parametrize("who", [OUTSIDER, OUTSIDER._replace(member_id="whoever")])
-    def test_anybody_to_a_group_without_members(self, turn: CoordinatorContext, who: Commit) -> None:
+    def test_anybody_to_a_group_without_members(self, turn: GroupContext, who: Commit) -> None:
         assert shard_with(EMPTY).commit(turn, who, ONE)[1] == [ErrorCode.NONE]
 
-    def test_anybody_to_a_group_that_does_not_exist_which_makes_it_a_simple_one(self, turn: CoordinatorContext) -> None:
+    def test_anybody_to_a_group_that_does_not_exist_which_makes_it_a_simple_one(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         assert (shard.groups["g"].state, shard.groups["g"].protocol_type) == (EMPTY, None)
 
     @pytest.mark.parametrize("state", [STABLE, PREPARING])
-    def test_members_of_the_current_generation(self, turn: CoordinatorContext, state: str) -> None:
+    def test_members_of_the_current_generation(self, turn: GroupContext, state: str) -> None:
         assert shard_with(state).commit(turn, MEMBER, ONE)[1] == [ErrorCode.NONE]
 
     @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ class TestWhoMayCommit:
             (EMPTY, MEMBER, ErrorCode.UNKNOWN_MEMBER_ID),
         ],
     )
-    def test_nobody_else(self, turn: CoordinatorContext, state: str, who: Commit, error: ErrorCode) -> None:
+    def test_nobody_else(self, turn: GroupContext, state: str, who: Commit, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
             shard_with(state).commit(turn, who, ONE)
         assert raised.value.code == error
@@ -91,41 +91,41 @@ class TestWhoMayCommit:
         ("reports", "error"), [(True, ErrorCode.GROUP_ID_NOT_FOUND), (False, ErrorCode.ILLEGAL_GENERATION)]
     )
     def test_no_member_of_a_group_that_does_not_exist(
-        self, turn: CoordinatorContext, reports: bool, error: ErrorCode
+        self, turn: GroupContext, reports: bool, error: ErrorCode
     ) -> None:
         with pytest.raises(KafkaError) as raised:
             Shard(0).commit(turn, MEMBER, ONE, reports_unknown_group=reports)
         assert raised.value.code == error
 
-    def test_a_members_commit_renews_its_session(self, turn: CoordinatorContext) -> None:
+    def test_a_members_commit_renews_its_session(self, turn: GroupContext) -> None:
         shard = shard_with(STABLE)
         shard.commit(turn, MEMBER, ONE)
         assert shard.groups["g"].members["m"].session.deadline == 10.0
 
 
 class TestWhatIsCommitted:
-    def test_everything_that_the_client_said_and_when(self, turn: CoordinatorContext) -> None:
+    def test_everything_that_the_client_said_and_when(self, turn: GroupContext) -> None:
         [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE)
         assert value is not None
         assert read_offset(value, 7) == Committed(5, 3, "note", NOW_MS, -1, TOPIC_ID, 7)
 
-    def test_a_retention_that_the_client_asks_for_becomes_an_expiry(self, turn: CoordinatorContext) -> None:
+    def test_a_retention_that_the_client_asks_for_becomes_an_expiry(self, turn: GroupContext) -> None:
         [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == NOW_MS + 60_000
 
-    def test_a_retention_beyond_all_time_is_for_ever(self, turn: CoordinatorContext) -> None:
+    def test_a_retention_beyond_all_time_is_for_ever(self, turn: GroupContext) -> None:
         [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == 2**63 - 1
 
-    def test_too_much_metadata_fails_by_itself(self, turn: CoordinatorContext) -> None:
+    def test_too_much_metadata_fails_by_itself(self, turn: GroupContext) -> None:
         offsets = [*ONE, ONE[0]._replace(partition=1, metadata="123456789")]
         records, errors = Shard(0).commit(turn, OUTSIDER, offsets)
         assert errors == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
         assert len(records) == 1
 
-    def test_nothing_changes_before_the_records_are_written(self, turn: CoordinatorContext) -> None:
+    def test_nothing_changes_before_the_records_are_written(self, turn: GroupContext) -> None:
         shard = Shard(0)
         shard.commit(turn, OUTSIDER, ONE)
         assert shard.groups == {}
@@ -135,7 +135,7 @@ class TestWhatIsCommitted:
 class TestFetch:
     @pytest.mark.parametrize(("topic_id", "found"), [(TOPIC_ID, True), (bytes(16), True), (b"u" * 16, False)])
     def test_an_offset_of_another_topic_with_the_name_is_none(
-        self, turn: CoordinatorContext, topic_id: bytes, found: bool
+        self, turn: GroupContext, topic_id: bytes, found: bool
     ) -> None:
         """Rule 24: a topic that is created again never takes the former one's commits."""
         shard = written(Shard(0), turn, OUTSIDER)
@@ -143,13 +143,13 @@ class TestFetch:
 
 
 class TestDeleteOffsets:
-    def test_only_those_that_are_there_need_a_tombstone(self, turn: CoordinatorContext) -> None:
+    def test_only_those_that_are_there_need_a_tombstone(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         records, errors = shard.delete_offsets("g", [("t", 0), ("t", 9)])
         assert records == [offset_tombstone("g", "t", 0)]
         assert errors == [ErrorCode.NONE, ErrorCode.NONE]
 
-    def test_one_that_a_transaction_commits_needs_one_too(self, turn: CoordinatorContext) -> None:
+    def test_one_that_a_transaction_commits_needs_one_too(self, turn: GroupContext) -> None:
         shard = shard_with(EMPTY)
         key, value = offset_record("g", "t", 0, Committed(5, -1, "", 0))
         shard.replay(NOW_MS, 0, key, value, producer_id=7)
@@ -167,26 +167,26 @@ class TestDeleteOffsets:
             shard_with(STABLE, "connect").delete_offsets("g", [("t", 0)])
 
 
-def expired(shard: Shard, turn: CoordinatorContext) -> list[tuple[bytes, bytes | None]]:
+def expired(shard: Shard, turn: GroupContext) -> list[tuple[bytes, bytes | None]]:
     return shard.expire(turn, shard.groups["g"])
 
 
 class TestExpiry:
-    def test_an_empty_group_without_offsets_goes(self, turn: CoordinatorContext) -> None:
+    def test_an_empty_group_without_offsets_goes(self, turn: GroupContext) -> None:
         assert expired(shard_with(EMPTY), turn) == [group_tombstone("g")]
 
-    def test_a_group_that_a_member_is_about_to_join_stays(self, turn: CoordinatorContext) -> None:
+    def test_a_group_that_a_member_is_about_to_join_stays(self, turn: GroupContext) -> None:
         shard = shard_with(EMPTY)
         shard.groups["g"].expect("m2")
         assert expired(shard, turn) == []
 
     @pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
-    def test_a_group_with_members_stays(self, turn: CoordinatorContext, state: str) -> None:
+    def test_a_group_with_members_stays(self, turn: GroupContext, state: str) -> None:
         assert expired(shard_with(state), turn) == []
 
 
 class TestDeletedTopics:
-    def test_every_groups_offsets_of_the_topic_go(self, turn: CoordinatorContext) -> None:
+    def test_every_groups_offsets_of_the_topic_go(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
         assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [
@@ -200,6 +200,6 @@ class TestDeletedTopics:
         shard.replay(0, 0, key, value, producer_id=7)
         assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [offset_tombstone("g", "t", 3)]
 
-    def test_those_of_a_topic_created_again_by_the_name_stay(self, turn: CoordinatorContext) -> None:
+    def test_those_of_a_topic_created_again_by_the_name_stay(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         assert shard.forget_topic("t", b"u" * 16, shard.offsets.group_ids()) == []

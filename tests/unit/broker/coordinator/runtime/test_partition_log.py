@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.context import CoordinatorContext
+from broker.coordinator.group.context import GroupContext
 from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
 from broker.coordinator.group.shard import Shard
-from broker.coordinator.group.timers import Timers
 from broker.coordinator.runtime.partition_log import Marker, PartitionJournal, Reading, Stored
 from broker.coordinator.runtime.shard_host import ShardHost
+from broker.coordinator.runtime.timers import Timers
 from protocol.checksum import crc32c
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
@@ -171,8 +171,8 @@ def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
 
 def test_a_closed_host_appends_nothing_when_its_partition_is_led_here_again(alone: Node) -> None:
     written = journal(alone)
-    turn = CoordinatorContext(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
-    host = ShardHost(Shard(0), written, 0, alone.loop, lambda: turn)
+    turn = GroupContext(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
+    host = ShardHost(f"{OFFSETS_TOPIC}-0", Shard(0), written, 0, alone.loop, lambda: turn)
     host.serve()
     host.close()
     alone.elect(OFFSETS_TOPIC, FOLLOWER_ID)

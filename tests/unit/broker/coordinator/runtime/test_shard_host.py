@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group import context
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import offset_record
 from broker.coordinator.group.shard import Commit, Offset, Shard
+from broker.coordinator.runtime import context
 from broker.coordinator.runtime.shard_host import coordinator_error
 from broker.runtime.cooperative import STEPS_A_TURN
 from protocol.errors import ErrorCode, KafkaError

@@ -1,4 +1,4 @@
-from broker.coordinator.group.timers import LOOKS_A_CALL, Timer, Timers
+from broker.coordinator.runtime.timers import LOOKS_A_CALL, Timer, Timers
 
 
 def due(timers: Timers, now: float) -> list[str]:
