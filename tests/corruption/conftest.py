@@ -12,7 +12,7 @@ Damaged = Callable[[Damage], AbstractContextManager[Path]]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with a file of each kind, after a clean stop."""
+    """A data directory with a file of each kind, after a clean shutdown."""
     folder = tmp_path_factory.mktemp("data")
     write_all_files(folder)
     return folder
@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def damaged(folder: Path) -> Damaged:
-    """The directory while it is damaged; afterwards it is as it was, if it is only looked at."""
+    """A context manager that damages the directory and restores it at the end; for read-only tests."""
 
     @contextmanager
     def damaged(damage: Damage) -> Iterator[Path]:

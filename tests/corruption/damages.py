@@ -1,4 +1,4 @@
-"""Damage for tests: every field that docs/FORMATS.md describes, in a file of its kind, and any byte of any file."""
+"""Damage for tests: each field of docs/FORMATS.md in a file of its kind, and any byte of any file."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TEXTS = ("", "~", "-5")
 
 
 class Damage(NamedTuple):
-    """Bytes of a file that are others, and what is to be found: one of the fields, between two positions."""
+    """Replaced bytes of a file, and the expected finding: one of the fields, between two positions."""
 
     what: str
     path: str
@@ -39,7 +39,7 @@ class Damage(NamedTuple):
 
 
 def every_field(folder: Path) -> Iterator[Damage]:
-    """Yield damage to each field of each format, in files of a data directory as `tests/all_files.py` makes it."""
+    """Yield damage to each field of each format, in files of a data directory made by `tests/all_files.py`."""
     for name in (f"{SEGMENT}.log", f"{METADATA}/{0:020d}.log"):
         for at, header in list(iter_batches((folder / name).read_bytes()))[1:]:
             yield from _in_batch(folder, name, at, header.size_bytes)
@@ -57,7 +57,7 @@ def every_field(folder: Path) -> Iterator[Damage]:
         data = (folder / f"{SEGMENT}{suffix}").read_bytes()
         for at in range(0, len(data), size):
             for field in table:
-                # Of two values that do not belong together, either may be the damaged one.
+                # Of two contradicting values, either may be the damaged one.
                 fields = {field.name} if suffix == ".txnindex" else {each.name for each in table}
                 yield from _flips(folder, f"{SEGMENT}{suffix}", at, field, fields, range(at, at + size))
     for field in formats.SNAPSHOT:
@@ -89,7 +89,7 @@ def every_field(folder: Path) -> Iterator[Damage]:
 def _in_batch(folder: Path, name: str, at: int, size: int) -> Iterator[Damage]:
     for field in formats.BATCH:
         field = field if field.size is not None else field._replace(size=size - field.offset)
-        # What the CRC covers is known to be damaged, and not which of it; a length leads anywhere.
+        # The CRC detects damage to its range without naming the field; a damaged length leads anywhere.
         fields = {"crc"} if field.offset >= CRC_FROM else {field.name}
         yield from _flips(folder, name, at, field, fields, range(at, at + HEADER_BYTES))
 
@@ -122,17 +122,17 @@ def _in_lines(folder: Path, name: str, lines: list[LineField], separator: str | 
             token = content[at:]
         for new in TEXTS:
             if line.name == "cluster.id" and new:
-                continue  # any text may be a cluster's id
+                continue  # any text is a valid cluster id
             yield Damage(
                 f"{line.name} {new!r}", name, starts[line.line - 1] + at, token.encode(), new.encode(),
-                # A field that is missing makes the next one pass for it.
+                # A missing field makes the next one be read in its place.
                 frozenset({line.name, *(other.name for other in lines if other.line == line.line), "count"}),
                 range(line.line, line.line + 1),
             )  # fmt: skip
 
 
 def every_byte(folder: Path, step: int) -> Iterator[Damage]:
-    """Yield damage to each `step`th byte of each binary file."""
+    """Yield damage to every `step`th byte of each binary file."""
     number = 0
     for file in sorted(folder.rglob("*")):
         if file.suffix in BINARY_SUFFIXES:
@@ -145,7 +145,7 @@ def every_byte(folder: Path, step: int) -> Iterator[Damage]:
 
 
 def random_damage(folder: Path, random: Random, count: int) -> Iterator[Damage]:
-    """Yield random bytes in the place of others, some more or some fewer, in any file."""
+    """Yield replacements of random bytes, some longer and some shorter, in any file."""
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != ".lock"]
     for _ in range(count):
         file = random.choice(files)

@@ -1,4 +1,4 @@
-"""`barnabas log repair` mends what can be mended, loses no valid batch, says what it does, and keeps the rest."""
+"""`barnabas log repair` repairs what can be repaired, loses no valid batch, prints its steps, and keeps the rest."""
 
 import shutil
 from collections import Counter
@@ -36,7 +36,7 @@ def repaired(folder: Path) -> list[Step]:
 
 
 def batches(folder: Path) -> Iterator[bytes]:
-    """Yield what the CRC covers of each batch of a log."""
+    """Yield the part of each batch of a log that the CRC covers."""
     for file in sorted((folder / LOG).glob("*.log")):
         data = file.read_bytes()
         for at, header in iter_batches(data):
@@ -52,9 +52,9 @@ def damages(folder: Path) -> list[Damage]:
 
 
 def may_be_right(folder: Path, damage: Damage) -> bool:
-    """Tell whether a log may be as the damage leaves it: its last batch may be of any later leader epoch.
+    """Return whether the damaged log is valid all the same: its last batch may have any later leader epoch.
 
-    The CRC does not cover the epoch, and the file of epochs may be behind the last batches.
+    The CRC does not cover the epoch, and the leader epoch checkpoint may lag behind the last batches.
     """
     last = max((folder / LOG).glob("*.log"))
     if damage.fields or folder / damage.path != last:

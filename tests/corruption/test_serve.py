@@ -1,8 +1,8 @@
-"""A real broker on logs that are damaged where nothing looked: consumers see that, and the broker goes on.
+"""A real broker on logs damaged where start-up does not check: consumers detect it, and the broker keeps running.
 
-A consumer gets the batches that were written, up to the first that is damaged. There its read ends with an error, or
-with a batch that fails its checksum. Kafka's format leaves two fields out of the checksum: the leader epoch, and the
-base offset, by which the batch is found, or not. A damaged index changes nothing that is read.
+A consumer receives the written batches up to the first damaged one. There its read ends with an error, or with a
+batch that fails its checksum. Kafka's format leaves two fields out of the checksum: the leader epoch, and the base
+offset, by which a batch is found or missed. A damaged index changes nothing that is read.
 """
 
 from pathlib import Path
@@ -26,22 +26,22 @@ from tests.logs import content
 from tests.raw_client import RawClient
 
 LAST = f"{18:020}"
-"""The base offset of the segment that a start appends to."""
+"""Base offset of the active segment."""
 ERRORS = {ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
 class Seen(NamedTuple):
-    """What a consumer got of a topic: the batches that passed their checks, and how its read ended."""
+    """What a consumer received of a topic: the batches that passed their checks, and how its read ended."""
 
     batches: list[bytes]
     error: ErrorCode
-    """What a fetch was answered; NONE at the end, and where the consumer stopped by itself."""
+    """Error code of the last fetch; NONE at the end of the log and where the consumer stopped."""
     damaged: bool
-    """Whether it stopped at a batch that is not what it asked for, or fails its checksum."""
+    """Whether it stopped at a batch with a wrong offset or checksum."""
 
 
 def read(client: RawClient, topic: str) -> Seen:
-    """Fetch a topic from its start to its end, as a consumer does that checks checksums and offsets."""
+    """Fetch a topic from its start to its end, as a consumer that checks checksums and offsets."""
     offset = 0
     seen: list[bytes] = []
     for _ in range(50):
@@ -65,7 +65,7 @@ def read(client: RawClient, topic: str) -> Seen:
 
 
 def prepared(place: Path, damages: list[Damage]) -> BrokerProcess:
-    """Let a broker create topics, fill and damage one for each damage, and leave one as it is."""
+    """Start a broker, create and fill topics, damage one for each damage, and leave one intact."""
     broker = BrokerProcess(place)
     names = [f"t{number}" for number in range(len(damages) + 1)]
     broker._settings += [f"--topic={name}:1" for name in names]
@@ -84,7 +84,7 @@ def prepared(place: Path, damages: list[Damage]) -> BrokerProcess:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """The batches that `write_log` writes."""
+    """Return the batches that `write_log` writes."""
     manager = opened(tmp_path_factory.mktemp("written"))
     log = manager.create("t", bytes(16), 0, CONFIG)
     write_log(log)
@@ -108,7 +108,7 @@ def test_consumers_see_damage_and_the_broker_goes_on(folder: Path, tmp_path: Pat
 
 
 def check_all(broker: BrokerProcess, damages: list[Damage], written: list[bytes], *, killed: bool = False) -> None:
-    """Read every topic: those that are damaged, and the one that is not."""
+    """Read every topic: the damaged ones and the intact one."""
     client = RawClient(broker.bootstrap)
     try:
         for number, damage in enumerate(damages):
@@ -119,9 +119,9 @@ def check_all(broker: BrokerProcess, damages: list[Damage], written: list[bytes]
 
 
 def check(damage: Damage, seen: Seen, written: list[bytes], *, killed: bool) -> None:
-    """Compare what a consumer got with what was written and is damaged.
+    """Compare the batches that a consumer received with the written ones and the damage.
 
-    Recovery truncates the last segment of a broker that was `killed` at the damage, so the log may end there.
+    Recovery truncates the last segment of a `killed` broker at the damage, so the log may end there.
     """
     field, _, _ = damage.what.partition(" at ")
     if not damage.path.endswith(".log"):
@@ -133,7 +133,7 @@ def check(damage: Damage, seen: Seen, written: list[bytes], *, killed: bool) -> 
     if killed and damage.path.endswith(f"{LAST}.log") and not rest:
         assert seen.error is ErrorCode.NONE, damage
     elif field == "base_offset":
-        # No checksum covers it. The batch is found by another offset than its own, or not at all.
+        # No checksum covers the field. The batch is found under another offset, or not at all.
         assert all(without(field, batch) in [without(field, one) for one in written[place:]] for batch in rest), damage
     elif field == "partition_leader_epoch":
         assert [without(field, batch) for batch in rest] == [without(field, batch) for batch in written[place:]], damage
@@ -143,7 +143,7 @@ def check(damage: Damage, seen: Seen, written: list[bytes], *, killed: bool) -> 
 
 
 def place_of(damage: Damage, written: list[bytes]) -> int:
-    """Return which of the batches a damage of a segment is in."""
+    """Return the number of the batch that a damage of a segment hits."""
     place = next(at for at, batch in enumerate(written) if first_offset(batch) == int(Path(damage.path).stem))
     end = len(written[place])
     while end <= damage.position:
@@ -157,6 +157,6 @@ def first_offset(batch: bytes) -> int:
 
 
 def without(field: str, batch: bytes) -> bytes:
-    """Return a batch with a field of its header left out."""
+    """Return a batch without one field of its header."""
     offset, size = next((each.offset, each.size or 0) for each in BATCH if each.name == field)
     return batch[:offset] + batch[offset + size :]

@@ -1,4 +1,4 @@
-"""A broker on damaged files: it starts or says why not, and serves no batch as whole that is not."""
+"""A broker on damaged files: it starts or logs why not, and serves no damaged batch as valid."""
 
 import shutil
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from tests.unit.broker.whole_broker import WholeBroker
 
 
 def batches(data: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield what the CRC covers of each batch, and whether it matches."""
+    """Yield the part of each batch that the CRC covers, and whether the CRC matches."""
     for at, header in iter_batches(data):
         batch = data[at : at + header.size_bytes]
         yield batch[CRC_FROM:], crc_matches(batch, header)
@@ -32,7 +32,7 @@ def batches(data: bytes) -> Iterator[tuple[bytes, bool]]:
 
 @pytest.fixture(scope="module")
 def whole(folder: Path) -> set[bytes]:
-    """What the CRC covers of every batch there is."""
+    """Return the CRC-covered part of every valid batch."""
     return {covered for file in folder.rglob("*.log") for covered, _ in batches(file.read_bytes())}
 
 
@@ -86,8 +86,8 @@ def test_recovery_from_damage_leaves_what_verify_finds_nothing_wrong_with(folder
             opened(place).close()
         except LogRefused:
             continue
-        # An offset that makes sense where it stands is one that compaction may have left; a topic's id is not of the
-        # log, but of the metadata, which gives it back when the topic is known.
+        # An offset plausible at its place may be left by compaction; a topic id is not the log's own: the metadata
+        # restores it when the topic is known.
         found = [
             one
             for one in check_log(OsDisk(), str(place / "t0-0"))
@@ -97,7 +97,7 @@ def test_recovery_from_damage_leaves_what_verify_finds_nothing_wrong_with(folder
 
 
 def start(place: Path) -> str | None:
-    """Start a broker and stop it again; return why it did not start, if it did not."""
+    """Start a broker and stop it again; return why it did not start, or None."""
     one = WholeBroker(str(place), node_id="1")
     try:
         one.wait(one.broker.start())
@@ -122,5 +122,5 @@ def test_a_broker_starts_on_damaged_metadata_or_says_why_not(folder: Path, tmp_p
         else:
             assert damage.path.partition("/")[0] in refused, damage
         shutil.rmtree(place)
-    # Older snapshots, and the bootstrap's offsets, are not read any more.
+    # Older snapshots and the bootstrap's offsets are no longer read.
     assert started < len(found) // 2

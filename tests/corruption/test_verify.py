@@ -1,4 +1,4 @@
-"""`barnabas log verify` finds every field that is damaged, and any damaged byte of a binary file, and names it."""
+"""`barnabas log verify` detects and names every damaged field, and any damaged byte of a binary file."""
 
 from pathlib import Path
 from random import Random
@@ -13,7 +13,7 @@ from tests.examples import TIMES, examples
 
 
 def findings(folder: Path, damage: Damage | None = None) -> list[Finding]:
-    """Check the data directory, or if a log is damaged, only that."""
+    """Check the data directory, or if a log is damaged, only that log."""
     log, is_in_log, _ = (damage.path if damage else "").partition("/")
     return list(check_log(OsDisk(), str(folder / log)) if is_in_log else check_directory(OsDisk(), str(folder)))
 
@@ -23,7 +23,7 @@ def test_nothing_is_found_where_nothing_is_damaged(folder: Path) -> None:
 
 
 def test_nothing_is_found_in_a_log_that_apache_kafka_wrote() -> None:
-    """It has committed and aborted transactions, and one that is open."""
+    """The log has committed and aborted transactions, and an open one."""
     log = Path(__file__).parents[1] / "golden" / "kafka_directory" / "txn-0"
     assert list(check_log(OsDisk(), str(log))) == []
 
@@ -52,7 +52,7 @@ def test_every_byte_of_a_binary_file_counts(folder: Path, damaged: Damaged) -> N
     missed = []
     for damage in every_byte(folder, max(1, 20 // TIMES)):
         with damaged(damage) as place:
-            # In a compacted log only the index tells that an offset is another.
+            # In a compacted log only the index reveals a changed offset.
             if not any(
                 finding.path.rpartition(".")[0] in f"{place}/{damage.path}" for finding in findings(place, damage)
             ):
@@ -64,6 +64,6 @@ def test_random_damage_is_found_and_harms_no_tool(folder: Path, damaged: Damaged
     for damage in random_damage(folder, Random(1), examples(100)):
         with damaged(damage) as place:
             found = findings(place, damage)
-        # Zeros at the end of an index are what Apache Kafka allocates ahead, and nothing at all is an empty one.
+        # Zeros at the end of an index are Apache Kafka's preallocation; an empty file is an empty index.
         if damage.path.endswith(BINARY_SUFFIXES) and not damage.path.endswith("index"):
             assert any(finding.path == f"{place}/{damage.path}" for finding in found), damage

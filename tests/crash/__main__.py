@@ -1,4 +1,4 @@
-"""`make crash`: check as many states of a power cut as wished, or replay one."""
+"""`make crash`: check a number of power-cut states, or replay one."""
 
 import argparse
 import sys

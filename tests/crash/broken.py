@@ -13,11 +13,11 @@ from tests.planting import Finding
 
 
 class Invariant(Enum):
-    """What has to hold; the values are the words of `docs/SIMULATION.md`."""
+    """The invariants; the values are the wording of `docs/SIMULATION.md`."""
 
     STARTS = "no start is refused"
 
-    # Of topics' logs
+    # Topic logs
     LOGS_OPEN = "every log that was synced opens"
     END_IS_THE_LAST_BATCHES = "the log end is that of the last batch"
     SYNCED_STAYS = "synced batches are there, unchanged"
@@ -36,7 +36,7 @@ class Invariant(Enum):
     LEADER_EPOCHS = "the leader epochs are those of the batches"
     RECOVERY_IS_STABLE = "a second recovery changes no byte"
 
-    # Of the metadata log
+    # Metadata log
     ENTRIES_STAY = "the metadata log ends with an entry, no earlier than what was synced"
     ENTRIES_ARE_THE_SAME = "the metadata entries are those that were written"
     SNAPSHOTS_STAY = "the newest snapshot is no older than the last one that was synced"
@@ -45,23 +45,23 @@ class Invariant(Enum):
     QUORUM_STATE_STAYS = "the stored vote and epoch are the last ones, and no older than the log"
     BOOTSTRAP_RECORDS_STAY = "the bootstrap records are there"
 
-    # Of calls that fail
+    # Failing disk calls
     NO_SYNC_AFTER_A_FAILED_ONE = "a sync that failed is not repeated"
     DIRECTORIES_GO_OFFLINE = "a directory is offline after a failed sync, and not for want of space"
     ACKNOWLEDGED_CAN_BE_READ = "acknowledged records can be read while the process lives"
 
 
 class Broken(Finding):
-    """A promise that was not kept."""
+    """An invariant that does not hold."""
 
 
 class DiskNeeded(Exception):  # noqa: N818 - a state of affairs
-    """The product did not do what it does on a disk that works."""
+    """An operation failed that succeeds on a working disk."""
 
 
 @contextmanager
 def start_not_refused() -> Iterator[None]:
-    """Raise `Broken` of STARTS where the product refuses to open a directory; any other exception is a mistake."""
+    """Raise `Broken` with STARTS where the product refuses to open a directory; other exceptions pass."""
     try:
         yield
     except (CheckpointError, InvariantError, KafkaError, LogRefused) as error:

@@ -1,6 +1,6 @@
-"""Mistakes that a log could make, planted to see whether states of a power cut show them: a test of the tests.
+"""Bugs planted in the log to check that power-cut states detect them: a test of the tests.
 
-`python -m tests.crash.bugs [NAME ...]` looks for the states that find each.
+`python -m tests.crash.bugs [NAME ...]` searches for the states that detect each.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SEED = 1
 
 
 def no_sync_before_the_recovery_point_moves(plant: Planter) -> None:
-    """A flush syncs nothing, and moves the recovery point."""
+    """A flush syncs no file but advances the recovery point."""
     plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
 
 
 def what_came_during_a_sync_counted_as_synced(plant: Planter) -> None:
-    """Records that are appended during a sync count as synced."""
+    """Records appended during a sync count as synced."""
     finish = Log._finish_flush
 
     def finish_flush(self: Log, home: LogDirectory, flush: Flush) -> None:
@@ -56,7 +56,7 @@ def what_came_during_a_sync_counted_as_synced(plant: Planter) -> None:
 
 
 def no_sync_of_the_names(plant: Planter) -> None:
-    """A flush does not sync the directory of a new segment."""
+    """A flush does not sync the directory entry of a new segment."""
 
     def sync(self: Flush) -> None:
         for file in self._files:
@@ -77,7 +77,7 @@ def no_sync_of_indexes(plant: Planter) -> None:
 
 
 def a_recovery_point_within_the_segment_that_is_appended_to(plant: Planter) -> None:
-    """The recovery point is stored as it is, and not as the base offset of the active segment."""
+    """The recovery point is stored as it is instead of as the base offset of the active segment."""
     plant.setattr(storage.checkpoint_files, "_recovery_point", lambda log: max(log.recovery_point, 0))
 
 
@@ -97,7 +97,7 @@ def no_sync_of_what_recovery_cuts_off(plant: Planter) -> None:
         self._file = _NeverSynced(file._disk, file._node, file.path)  # until recovery closes it
 
     plant.setattr(Segment, "cut_back", unsynced)
-    # A batch has to come back right behind a new one: all have a page each, and few are synced.
+    # A stale batch reappears only right behind a new one: each batch fills one page, and few are synced.
     _act(plant, append=90, flush=3)
     plant.tune(tests.crash.states, "ACTIONS", 40)
     plant.tune(tests.crash.states, "ACTIONS_AFTER", 40)
@@ -120,23 +120,23 @@ class _NeverSynced(MemoryFile):
 
 
 def _page(self: Workload, **fields: Any) -> bytearray:
-    """Return a batch of one record, and of the size of a page of the disk's cache."""
+    """Return a batch of one record that fills one page of the disk's cache."""
     key = b"k%d" % self.random.randrange(6)
     return build_batch([(key, self.random.randbytes(4024))], timestamp_ms=self.now, **fields)
 
 
 def checksums_unread(plant: Planter) -> None:
-    """Recovery does not look at the CRC of batches."""
+    """Recovery does not check the CRC of batches."""
     plant.setattr(storage.log.batch_scanner, "crc_matches", lambda *_: True)
 
 
 def leader_epochs_of_the_file_alone(plant: Planter) -> None:
-    """Recovery takes the leader epochs from their checkpoint, and not from the batches too."""
+    """Recovery reads leader epochs from their checkpoint only, not from the batches too."""
     plant.setattr(LeaderEpochs, "correct", lambda *_: None)
 
 
 def a_mark_of_a_clean_stop_that_may_come_back(plant: Planter) -> None:
-    """The removal of the mark of a clean stop is not synced."""
+    """The removal of the clean shutdown file is not synced."""
 
     def open_directory(self: LogDirectory) -> None:
         sync_dir, self._disk.sync_dir = self._disk.sync_dir, lambda path: None  # type: ignore[method-assign]
@@ -147,12 +147,12 @@ def a_mark_of_a_clean_stop_that_may_come_back(plant: Planter) -> None:
 
     opened = LogDirectory.open
     plant.setattr(LogDirectory, "open", open_directory)
-    # Which syncs the removal too, once all logs are open.
+    # It syncs the removal too, once all logs are open.
     plant.setattr(LogDirectory, "save_contiguous_from", lambda self, offsets: None)
 
 
 def closing_without_a_sync(plant: Planter) -> None:
-    """A stop in order syncs no log."""
+    """A clean shutdown syncs no log."""
     plant.setattr(Log, "close", lambda self, now_ms: self.begin_close(now_ms))
     plant.setattr(Log, "begin_flush", lambda self, now_ms, end_offset=None: None)
 
@@ -163,7 +163,7 @@ def syncs_that_do_nothing(plant: Planter) -> None:
 
 
 def a_swap_that_is_named_before_it_is_synced(plant: Planter) -> None:
-    """A compacted segment gets its name before it is synced."""
+    """A compacted segment is renamed before it is synced."""
     plant.setattr(storage.cleaner.segment_swap, "_sync", lambda *_: None)
 
 
@@ -182,13 +182,13 @@ def no_sync_of_the_names_of_a_swap(plant: Planter) -> None:
 
 
 def compaction_of_what_is_not_synced(plant: Planter) -> None:
-    """Compaction reads past what is synced, and drops what it replaces."""
+    """The cleaner reads past the synced end and drops the records that it replaces."""
     plant.setattr(CleanerPass, "_make_durable", lambda self: iter(()))
     _compact_often(plant)
 
 
 def swaps_dropped_by_recovery(plant: Planter) -> None:
-    """Recovery deletes the files of a swap that has begun."""
+    """Recovery deletes the files of a segment swap that had begun."""
 
     def drop(disk: MemoryDisk, directory: str) -> None:
         for name in filter(storage.cleaner.swap_recovery.is_leftover, disk.list_dir(directory)):
@@ -201,18 +201,18 @@ def swaps_dropped_by_recovery(plant: Planter) -> None:
 def transactions_open_for_ever_by_an_old_snapshot(plant: Planter) -> None:
     """Recovery does not end transactions whose markers are compacted away."""
     plant.setattr(storage.log.producer_recovery, "_close_compacted", lambda *_: None)
-    # It takes three passes over the end of a transaction, and no checkpoint meanwhile: seldom, unless one aims at it.
+    # Needs three passes over the end of a transaction without a checkpoint in between: rare unless weighted for.
     _act(plant, append=30, end_transaction=20, roll=15, checkpoint=3, compact=50, kill=4, flush=3)
     plant.tune(tests.crash.workload, "DELETE_RETENTION_MS", 1)
 
 
 def _compact_often(plant: Planter) -> None:
-    """Let most of the workload be appends to compacted topics and passes over them."""
+    """Make most of the workload appends to compacted topics and cleaner passes."""
     _act(plant, append=40, end_transaction=8, roll=15, checkpoint=4, compact=50, kill=2, flush=6)
 
 
 def _act(plant: Planter, **weights: int) -> None:
-    """Let the workload do these things only, so often, to compacted topics."""
+    """Restrict the workload to these actions, with these weights, on compacted topics."""
     actions = tuple((getattr(Workload, name), weight) for name, weight in weights.items())
     plant.tune(tests.crash.workload, "_ACTIONS", actions)
     plant.tune(tests.crash.workload, "RETAINED", tests.crash.workload.COMPACTED)
@@ -238,13 +238,13 @@ BUGS = (
     Bug(swaps_dropped_by_recovery, Invariant.COMPACTION_KEEPS_KEYS, 250, 0),
     Bug(transactions_open_for_ever_by_an_old_snapshot, Invariant.PRODUCER_STATE, 2720, 1),
 )
-"""Every bug, and the state that finds it (`Bug.seed`)."""
+"""Every bug with the state that detects it (`Bug.seed`)."""
 
 Check: TypeAlias = Callable[[int, Iterable[int]], Iterator[Failure]]
 
 
 def outcome_of(bug: Bug, state: int) -> BaseException | None:
-    """Return what a state with a bug comes to; `NeverCalledError` if it does not run what is patched."""
+    """Return the error of a state with the bug planted; raise `NeverCalledError` if the patched code does not run."""
     with planted(bug.plant) as planter:
         error = _error(bug, state)
     planter.require_calls()
@@ -252,7 +252,7 @@ def outcome_of(bug: Bug, state: int) -> BaseException | None:
 
 
 def control_of(bug: Bug, state: int) -> BaseException | None:
-    """Return what the same state of the same workload comes to without the bug."""
+    """Return the error of the same state of the same workload without the bug."""
     with unplanted(bug.plant):
         return _error(bug, state)
 
@@ -263,7 +263,7 @@ def _error(bug: Bug, state: int) -> BaseException | None:
 
 
 def main() -> int:
-    """Try states with each bug: print which find it, and what the others break. The status is 1 if one is not found."""
+    """Run states with each bug; print those that detect it and other broken invariants. Exit 1 if a bug is missed."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash.bugs", description=main.__doc__)
     parser.add_argument("bug", nargs="*", help="only these")
     parser.add_argument("--states", type=int, default=5000)

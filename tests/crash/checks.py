@@ -1,9 +1,9 @@
-"""What a recovered data directory is held against: the promises, and a full scan of what is there.
+"""Checks of a recovered data directory against the promises and against a full scan of its content.
 
-every batch that had to be there is there; none is changed, none out of order, none of nowhere
+every required batch is there; none is changed, out of order or of unknown origin
 both indexes name batches, as many as a scan would index, and searches find what a scan finds
-producers, on disk and in memory, are those of a scan, and so are the aborted transactions
-leader epochs are those of the batches
+producers, on disk and in memory, equal those of a scan, and so do the aborted transactions
+leader epochs equal those of the batches
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.promises import Promise, Stored, Version
 
-# A segment's base offset, batches, and indexes.
+# A segment's base offset, batches, offset index and time index.
 Contents: TypeAlias = tuple[int, list[Stored], bytes, bytes]
 
 
 def check_log(disk: MemoryDisk, name: str, log: Log | None, promise: Promise, interval: int) -> None:
-    """Raise `Broken` unless the recovered log is as promised."""
+    """Raise `Broken` unless the recovered log keeps its promise."""
     if log is None:
         _hold(Invariant.LOGS_OPEN, not promise.exists, name, "the log is gone")
         return
@@ -41,7 +41,7 @@ def check_log(disk: MemoryDisk, name: str, log: Log | None, promise: Promise, in
         _check_indexes(f"{name}, segment {base}", base, batches, offsets, times, interval)
     _check_reads(name, log, found)
     written = [version.written for version in promise.versions]
-    if found:  # an empty log may know the producers of what it held before
+    if found:  # an empty log may know the producers of deleted batches
         _check_producers(disk, name, log, found, written, promise.cleaned)
     _check_transactions(name, log, segments, written, exact=not promise.cleaned)
     _check_epochs(name, log, found, version)
@@ -53,7 +53,7 @@ def _hold(invariant: Invariant, condition: bool, name: str, problem: str) -> Non
 
 
 def stored(data: bytes) -> list[Stored]:
-    """Return the batches in some bytes."""
+    """Return the batches in the bytes of a segment."""
     return [
         Stored(header.base_offset, header.next_offset, data[at : at + header.size_bytes])
         for at, header in iter_batches(data)
@@ -61,7 +61,7 @@ def stored(data: bytes) -> list[Stored]:
 
 
 def batches_of(disk: MemoryDisk, log: Log, promise: Promise) -> tuple[list[Stored], Version | None]:
-    """Return the batches of a log, and of which version they are."""
+    """Return the batches of a log and the version that they belong to."""
     segments = _segments(disk, log)
     return [batch for _, batches, _, _ in segments for batch in batches], _version_of(segments, promise)
 
@@ -104,10 +104,10 @@ def _check_promise(name: str, log: Log, found: list[Stored], promise: Promise) -
 
 
 def _version_of(segments: list[Contents], promise: Promise) -> Version | None:
-    """Return the version that the batches are of.
+    """Return the version that the batches belong to, or None.
 
-    They are without a gap but where a segment begins: the end of the one before may not have come through, nor a
-    segment that was about to be deleted. Apache Kafka, too, goes on behind such a gap.
+    Gaps are allowed only where a segment begins: the end of the segment before, or a segment due for deletion, may not
+    have survived. Apache Kafka continues behind such a gap too.
     """
     for version, length in zip(reversed(promise.versions), reversed(promise.lengths), strict=True):
         if all(_is_part(batches, version, length, promise.cleaned) for _, batches, _, _ in segments):
@@ -127,9 +127,9 @@ def _is_part(batches: list[Stored], version: Version, length: int, cleaned: int)
 
 
 def _check_indexes(name: str, base: int, batches: list[Stored], offsets: bytes, times: bytes, interval: int) -> None:
-    """Compare with what appending the batches one by one would have indexed.
+    """Compare with the entries of appending the batches one by one.
 
-    The time index may say more: it is completed whenever a log is closed, and goes on after that.
+    The time index may hold more: it is completed whenever a log is closed, and continues after that.
     """
     position = indexed = 0
     largest, largest_at = -1, base
@@ -169,7 +169,7 @@ def _entries(data: bytes, first_size: int) -> list[tuple[int, int]]:
 
 
 def _check_reads(name: str, log: Log, found: list[Stored]) -> None:
-    """Read as consumers do, from the start on and from somewhere within; search by a timestamp."""
+    """Read as consumers do, from the log start and from a random offset; search by timestamp."""
     visible = [batch for batch in found if batch.next_offset > log.log_start_offset]
     if not visible:
         return
@@ -200,13 +200,13 @@ def _check_reads(name: str, log: Log, found: list[Stored]) -> None:
 def _check_producers(
     disk: MemoryDisk, name: str, log: Log, found: list[Stored], written: list[list[Stored]], cleaned: int
 ) -> None:
-    """Compare with scans: of what is there, of that and all that was deleted before it, of all that was ever written.
+    """Compare with scans of the present batches, of those plus all deleted before them, and of all ever written.
 
-    A compacted log goes on behind what the power cut took from the end of a segment: that is in none of what was
-    written. So it is compared, too, with what was written up to where it is `cleaned` and what is there behind that.
+    A compacted log continues behind the end of a segment that the power cut lost, a sequence that was never written.
+    So it is also compared with the batches written up to `cleaned` plus the present ones behind that.
 
-    Producers whose batches are deleted may be known from snapshots; Kafka's hold the last batch of each. What is known
-    besides the last ones is compared where nothing was compacted: compaction leaves some.
+    Producers whose batches are deleted may be known from snapshots; Kafka's snapshots hold the last batch of each.
+    Earlier batches are compared only without compaction, which leaves some of them.
     """
     first, exact = log.segments[0].base_offset, not cleaned
     deleted = [[batch for batch in batches if batch.next_offset <= first] for batches in written]
@@ -236,13 +236,13 @@ def _check_producers(
         try:
             snapshot = decode_snapshot(disk.read_file(f"{log.directory}/{file}"), offset).producers
         except SnapshotError:
-            continue  # its checksum says so to whoever would use it
+            continue  # its checksum makes a reader refuse it
         states = [_scan(batches, offset).producers for batches in scans]
         for producer in {*snapshot, *states[0]}:
             known = snapshot.get(producer)
             possible = [state.get(producer) for state in states]
             right = any(_last(known) == _last(entry) for entry in possible) or _was(known, producer, written, offset)
-            # Made anew from what compaction has left, it lacks what is replaced behind it.
+            # Rebuilt from compacted segments, it lacks the records that later ones replaced.
             right = right or not exact
             _hold(
                 Invariant.PRODUCER_SNAPSHOTS,
@@ -255,7 +255,7 @@ def _check_producers(
 def _check_transactions(
     name: str, log: Log, segments: list[Contents], written: list[list[Stored]], *, exact: bool
 ) -> None:
-    """Compare the indexes of transactions with scans, and what readers of committed records are told of each batch."""
+    """Compare the transaction indexes, and the aborted transactions returned for each batch, with scans."""
     found = [batch for _, batches, _, _ in segments for batch in batches]
     scans = [found, *written]
     expected = [history.aborted(batches, log.log_end_offset) for batches in scans]
@@ -296,7 +296,7 @@ def _check_transactions(
 
 
 def _tells(entry: AbortedTxn, scanned: AbortedTxn) -> bool:
-    """Tell whether an entry says at least what a scan does; it may know of batches that are deleted since."""
+    """Return whether an entry covers at least what a scan finds; it may cover batches deleted since."""
     return (
         (entry.producer_id, entry.last_offset) == (scanned.producer_id, scanned.last_offset)
         and entry.first_offset <= scanned.first_offset
@@ -316,7 +316,7 @@ def _scan(batches: list[Stored], end: int) -> ProducerState:
 
 
 def _was(known: ProducerEntry | None, producer: int, written: list[list[Stored]], end: int) -> bool:
-    """Tell whether a producer is what a scan from some former start of the log says, as a copied log was scanned."""
+    """Return whether a producer equals a scan from some former log start, as when a copied log was scanned."""
     return any(
         _last(known) == _last(_scan(batches[start:], end).producers.get(producer))
         for batches in written
@@ -332,7 +332,7 @@ def _last(entry: ProducerEntry | None) -> object:
 
 
 def _recent(known: ProducerEntry | None, entry: ProducerEntry | None, there: ProducerEntry | None) -> bool:
-    """Tell whether the batches that are remembered are `entry`'s last ones, at least those that are still there."""
+    """Return whether the cached batches are `entry`'s last ones, at least those that are still in the log."""
     if known is None or entry is None:
         return known is entry
     places = _places(known)
@@ -341,7 +341,7 @@ def _recent(known: ProducerEntry | None, entry: ProducerEntry | None, there: Pro
 
 
 def _places(entry: ProducerEntry) -> list[tuple[int, ...]]:
-    """Return a producer's last batches, without their times."""
+    """Return a producer's last batches, without their timestamps."""
     return [batch[:3] for batch in entry.batches]
 
 

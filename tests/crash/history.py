@@ -1,8 +1,8 @@
-"""What a full scan of a log's batches says of its transactions and keys, and what compaction may have made of them.
+"""The transactions and keys that a full scan of a log finds, and what compaction may leave of them.
 
-below `cleaned`         any batch may be gone, be smaller or empty; what is left is what was written, where it was, and
-                        the last durable committed record of each key is among it, or a later one
-from `cleaned` on       nothing is touched
+below `cleaned`         any batch may be gone, smaller or empty; the rest is unchanged and at its offset, and includes
+                        the last durable committed record of each key or a later one
+from `cleaned` on       unchanged
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.crash.promises import Promise, Stored, Version
 
 
 def fates(batches: list[Stored]) -> dict[int, bool | None]:
-    """Tell of each batch of data, by its base offset, whether it is committed; None if that is open."""
+    """Return by base offset of each data batch whether it is committed; None while its transaction is open."""
     found: dict[int, bool | None] = {}
     open_batches: dict[int, list[int]] = {}
     for batch in batches:
@@ -34,13 +34,13 @@ def fates(batches: list[Stored]) -> dict[int, bool | None]:
 
 
 def committed(batches: list[Stored]) -> list[Record]:
-    """Return the records that readers of committed records get."""
+    """Return the records that read_committed consumers receive."""
     fate = fates(batches)
     return [record for batch in batches if fate.get(batch.base_offset) for record in iter_records(batch.data)]
 
 
 def aborted(batches: list[Stored], end: int) -> list[AbortedTxn]:
-    """Return what the transaction indexes of a log of these batches, up to `end`, hold."""
+    """Return the entries of the transaction indexes of a log of these batches, up to `end`."""
     state = ProducerState()
     entries = []
     for batch in batches:
@@ -55,7 +55,7 @@ def aborted(batches: list[Stored], end: int) -> list[AbortedTxn]:
 
 
 def is_remnant(batches: list[Stored], version: Version, length: int) -> bool:
-    """Tell whether compaction may have made these batches of a version's."""
+    """Return whether compaction of a version may leave these batches."""
     for batch in batches:
         number = version.numbers.get(batch.base_offset, length)
         if number >= length or version.batches[number].next_offset != batch.next_offset:
@@ -67,7 +67,7 @@ def is_remnant(batches: list[Stored], version: Version, length: int) -> bool:
 
 
 def lost_keys(found: list[Stored], promise: Promise) -> list[Record]:
-    """Return the last durable records of their keys that are not there, though nothing later replaces them."""
+    """Return the last durable records of their keys that are missing without a later replacement."""
     history = promise.versions[-1].batches[: promise.lengths[-1]]
     latest = {
         record.key: record

@@ -1,8 +1,8 @@
-"""A file system in memory behind the seam that `storage/disk.py` is, which may record what is done to it.
+"""An in-memory file system behind the interface of `storage/disk.py`, with an optional trace of its changes.
 
-Files and directories are nodes, as inodes are: a rename moves a name, whoever has a file open keeps it. What changes a
+Files and directories are nodes, as inodes are: a rename moves a name, an open file keeps its node. Each change of a
 node is an *effect*, one entry of the trace. `replace_file` and `remove_tree` are several, as on a real disk: a power
-cut may fall between any two. The same effects are what `failing_disk.py` makes fail.
+cut may fall between any two. `failing_disk.py` injects failures into the same effects.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WRITTEN_MS = 1_700_000_000_000
 
 
 class FileNode:
-    """A file's content, whatever its name."""
+    """A file's content, independent of its name."""
 
     __slots__ = ("data",)
 
@@ -29,7 +29,7 @@ class FileNode:
 
 
 class DirNode:
-    """A directory's names."""
+    """A directory's entries."""
 
     __slots__ = ("entries",)
 
@@ -41,7 +41,7 @@ Node: TypeAlias = "FileNode | DirNode"
 
 
 class Write(NamedTuple):
-    """Bytes put into a file."""
+    """Bytes written to a file."""
 
     node: FileNode
     offset: int
@@ -49,7 +49,7 @@ class Write(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """A file cut or lengthened."""
+    """A file truncated or extended."""
 
     node: FileNode
     size: int
@@ -62,7 +62,7 @@ class Synced(NamedTuple):
 
 
 class SyncFailed(NamedTuple):
-    """A sync of a file that failed: whatever was on its way to the platter may never get there."""
+    """A failed sync of a file: pending pages may never reach the platter."""
 
     node: FileNode
 
@@ -76,14 +76,14 @@ class Linked(NamedTuple):
 
 
 class Unlinked(NamedTuple):
-    """A name taken away."""
+    """A name removed."""
 
     parent: DirNode
     name: str
 
 
 class Renamed(NamedTuple):
-    """A name changed within a directory, another file of the new name lost."""
+    """A name changed within a directory; a file that had the new name is lost."""
 
     parent: DirNode
     name: str
@@ -92,7 +92,7 @@ class Renamed(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """No effect: what the workload knows at this point of the trace."""
+    """Not an effect: the state that the workload knows at this point of the trace."""
 
     known: Any
 
@@ -159,27 +159,27 @@ class MemoryFile:
 
 
 class MemoryLock:
-    """Nobody else is there to hold it."""
+    """A lock without contention: no other process uses the disk."""
 
     def release(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 class MemoryDisk:
-    """The `Disk` of a test: `root` as it is, or empty; with `trace`, every effect is appended to that."""
+    """A `Disk` over `root`, or empty; with `trace`, every effect is appended to it."""
 
     def __init__(self, root: DirNode | None = None, trace: list[Effect] | None = None) -> None:
         self.root = root or DirNode()
         self.trace = trace
         self.open_files = OpenFiles()
 
-    # What a disk with faults overrides.
+    # Overridden by disks with faults.
 
     def before(self, kind: str, path: str) -> None:
         """Raise OSError if this call is to fail."""
 
     def room_for(self, size: int, path: str) -> int:
-        """Return how much of a write gets written, if the call is about to fail."""
+        """Return how many bytes of a write are written if the call is about to fail."""
         return size
 
     # Effects.
@@ -204,7 +204,7 @@ class MemoryDisk:
         node.data += bytes(size - len(node.data))
         self.did(Truncate(node, size))
 
-    # The protocol.
+    # The `Disk` protocol.
 
     def open_file(self, path: str, create: bool = False) -> MemoryFile:
         parent, name = self._place(path)
@@ -329,10 +329,10 @@ class MemoryDisk:
         self.open_file(path, create=True)
         return MemoryLock()
 
-    # What tests look at.
+    # For tests.
 
     def files(self) -> dict[str, bytes]:
-        """Return every file's path and content."""
+        """Return the content of every file by path."""
         return {path: bytes(node.data) for path, node in walk(self.root) if isinstance(node, FileNode)}
 
     def _find(self, path: str) -> Node:
@@ -341,7 +341,7 @@ class MemoryDisk:
             for name in path.split("/"):
                 if name:
                     node = node.entries[name]  # type: ignore[union-attr]
-        except AttributeError:  # a file has none
+        except AttributeError:  # a file has no entries
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path) from None
         except KeyError:
             raise _missing(path) from None
@@ -359,7 +359,7 @@ class MemoryDisk:
 
 
 def walk(root: DirNode, path: str = "") -> Iterator[tuple[str, Node]]:
-    """Yield the path and node of all that is below `root`."""
+    """Yield the path and node of everything below `root`."""
     for name, node in root.entries.items():
         yield f"{path}/{name}", node
         if isinstance(node, DirNode):

@@ -1,4 +1,4 @@
-"""Mistakes that the metadata log could make: as `bugs.py`."""
+"""Bugs planted in the metadata log, as in `bugs.py`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entries_acknowledged_before_they_are_synced(plant: Planter) -> None:
 
 
 def a_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
-    """A snapshot gets its name before it is synced."""
+    """A snapshot is renamed before it is synced."""
 
     def write(self: MetadataLog, snapshot: SnapshotId, data: bytes) -> None:
         self._disk.replace_file(f"{self._log.directory}/{snapshot.file_name}", data, sync=False)
@@ -60,7 +60,7 @@ def an_end_that_is_cut_off_and_not_synced(plant: Planter) -> None:
 
 
 def a_received_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
-    """A received snapshot gets its name before it is synced."""
+    """A received snapshot is renamed before it is synced."""
 
     def finish(self: SnapshotFiles, snapshot: SnapshotId) -> None:
         with pytest.MonkeyPatch.context() as within:
@@ -72,7 +72,7 @@ def a_received_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> Non
 
 
 def a_log_that_is_dropped_before_the_snapshot_has_its_name(plant: Planter) -> None:
-    """The log is cleared before the received snapshot has its name."""
+    """The log is cleared before the received snapshot is renamed."""
 
     def begin(self: MetadataLog, snapshot: SnapshotId) -> Search[Snapshot]:
         self._log.truncate_fully_and_start_at(snapshot.end_offset)
@@ -123,4 +123,4 @@ BUGS = (
     Bug(entries_that_a_start_finds_and_does_not_sync, Invariant.ENTRIES_STAY, 40, 0),
     Bug(a_log_that_parted_from_a_received_snapshot_and_stays, Invariant.ENTRIES_STAY, 291, 0),
 )
-"""Every bug, and the state that finds it (`Bug.seed`)."""
+"""Every bug with the state that detects it (`Bug.seed`)."""

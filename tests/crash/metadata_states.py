@@ -1,7 +1,7 @@
-"""The states that a power cut could leave of the metadata log, numbered and cut as those of `states.py` are.
+"""Power-cut states of the metadata log, numbered and generated like those of `states.py`.
 
-Each is opened, held against what was known, and opened again, which must not change a byte. Every eighth lives on, with
-what was found, and is cut again. Every fourth workload does little but start, so that many cuts fall there.
+Each is opened, compared with what was known, and opened again, which must not change a byte. Every eighth continues
+with another workload and a second power cut. Every fourth workload mostly restarts, so that many cuts hit starts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACTIONS_AFTER = 15
 
 
 def check_states(seed: int, numbers: Iterable[int]) -> Iterator[Failure]:
-    """Yield the failures among the states of these numbers, which rise."""
+    """Yield the failures among the states of these ascending numbers."""
     for number, states in groupby(numbers, lambda number: number // STATES_A_WORKLOAD):
         yield from _check_workload(seed, number, list(states))
 
@@ -55,12 +55,12 @@ def _check_state(cut: Cut, contents: workload.Contents, *, again: bool) -> None:
         directory, log = workload.start(disk, workload.NOW_MS)
         found = workload.check(disk, log, contents, cut.before, cut.after)
     if directory.clean:
-        recover(disk)  # the first start took the files as they were
+        recover(disk)  # the first start was clean: run a recovery
     recovered = disk.files()
     recover(disk)
     check_unchanged(recovered, disk.files())
     if again:
-        # What was found is durable, since it was found on the platter.
+        # What the recovery found is durable: it was read from the platter.
         count = len(found.entries)
         known = workload.Known(found, count, count, log.read_quorum_state(), workload.newest(log).end_offset)
         second = workload.Workload(disk, cut.random, found, dict(contents))

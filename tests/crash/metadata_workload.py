@@ -1,8 +1,8 @@
-"""A random life of a metadata log: what the raft driver does to it, in its order, and relies on after each step.
+"""A random history of a metadata log: the calls of the raft driver, in its order, and what it relies on after each.
 
-After each step a mark in the trace says what is known (`Known`). The model is a `Branch`: the list of all entries since
-the log began behind a snapshot that was received, or at all. A power cut takes some back from the end, as far as they
-were not synced. What a new leader cuts off begins another branch, and so does a snapshot that it sends.
+After each step a mark in the trace records what is known (`Known`). The model is a `Branch`: all entries since the
+log began, at 0 or behind a received snapshot. A power cut may drop unsynced entries from the end. A truncation by a
+new leader starts another branch, and so does a received snapshot.
 """
 
 from __future__ import annotations
@@ -41,22 +41,25 @@ RETENTIONS = (Retention(-1, -1), Retention(0, -1), Retention(15000, -1), Retenti
 
 
 class Branch(NamedTuple):
-    """The entries of a log, which begins behind a snapshot; never cut, only gone on with."""
+    """The entries of a log that begins behind a snapshot; append-only."""
 
     base: SnapshotId
     entries: list[Entry]
 
     def end(self, count: int) -> int:
-        """Return where the first entries end."""
+        """Return the end offset of the first `count` entries."""
         return self.entries[count - 1].next_offset if count else self.base.end_offset
 
     def epoch(self, count: int) -> int:
-        """Return the epoch of the last of the first entries."""
+        """Return the epoch of the last of the first `count` entries."""
         return self.entries[count - 1].epoch if count else self.base.epoch
 
 
 class Known(NamedTuple):
-    """What a start after a power cut may find: entries up to either number, and this or a later state and snapshot."""
+    """Bounds of what a start after a power cut may find.
+
+    Between `durable` and `appended` entries; this quorum state and snapshot, or later ones.
+    """
 
     branch: Branch
     durable: int
@@ -65,13 +68,13 @@ class Known(NamedTuple):
     snapshot_end: int
 
 
-# What each snapshot of whatever branch holds.
+# The records of each snapshot, of any branch.
 Contents: TypeAlias = dict[SnapshotId, tuple[Message, ...]]
 _FIRST = SnapshotId(0, 0)
 
 
 class Workload:
-    """A metadata log on `disk` under random actions; `branch` and `contents` are of an earlier life of the same."""
+    """A metadata log on `disk` under random actions; `branch` and `contents` come from an earlier workload, if any."""
 
     def __init__(
         self, disk: MemoryDisk, random: Random, branch: Branch | None = None, contents: Contents | None = None
@@ -89,7 +92,7 @@ class Workload:
         self.campaign()
 
     def run(self, actions: int) -> None:
-        """Do so many things."""
+        """Run this many random actions."""
         kinds, weights = zip(*_ACTIONS, strict=True)
         for kind in self.random.choices(kinds, weights, k=actions):
             self.now += self.random.choice((1, 10, 400))
@@ -99,19 +102,19 @@ class Workload:
         return Known(self.branch, self.durable, len(self.branch.entries), self.quorum, self.snapshot_end)
 
     def mark(self) -> None:
-        """Say in the trace what is known now."""
+        """Record in the trace what is known now."""
         if self.disk.trace is not None:
             self.disk.trace.append(Mark(self.known()))
 
     def campaign(self) -> None:
-        """Vote for itself in the next epoch, lead, and begin the epoch with an entry."""
+        """Vote for itself in the next epoch, become leader, and append the epoch's first entry."""
         epoch = self._next_epoch()
         self._store(QuorumState(epoch, NO_NODE, NODE, VOTERS.by_id[NODE].directory_id))
         self._store(QuorumState(epoch, NODE, NODE, VOTERS.by_id[NODE].directory_id))
         self.append()
 
     def append(self) -> None:
-        """Append some entries as the leader; whoever sent their commands is answered once they are synced."""
+        """Append entries as the leader; clients receive responses once the entries are synced."""
         if self.quorum.leader_id != NODE:
             self.campaign()
             return
@@ -119,7 +122,7 @@ class Workload:
         self._commit(self.log.end_offset)
 
     def follow(self) -> None:
-        """Append what the leader has sent; it tells later, if ever, that this is committed."""
+        """Append entries received from the leader; their commit is known later, if ever."""
         if self.quorum.leader_id != OTHER:
             self._follow_another()
         entries = self._entries(self.log.end_epoch)
@@ -134,7 +137,7 @@ class Workload:
             self._commit(self.random.choice(entries).next_offset)
 
     def truncate(self) -> None:
-        """Cut off what another leader has not got."""
+        """Truncate to a point that another leader's log contains."""
         if self.log.end_offset == self._floor():
             self.follow()
         base, entries = self.branch
@@ -149,7 +152,7 @@ class Workload:
         self.mark()
 
     def reset_to_snapshot(self) -> None:
-        """Receive a snapshot, of later than the log has, or of an epoch that parted from it, and begin behind that."""
+        """Receive a snapshot beyond the log end, or of a diverged epoch, and reset the log to it."""
         parted = self.random.random() < 0.5
         if parted:
             self.follow()
@@ -182,7 +185,7 @@ class Workload:
         self.mark()
 
     def snapshot(self) -> None:
-        """Store a snapshot in the thread while the loop goes on, then count it and drop what is before one."""
+        """Write a snapshot while appends continue, then add it and apply retention."""
         snapshot = SnapshotId(self.log.end_offset, self.log.end_epoch)
         if snapshot.end_offset == self.snapshot_end:
             return
@@ -204,17 +207,17 @@ class Workload:
         self.mark()
 
     def stop(self) -> None:
-        """Stop in order, and start again."""
+        """Stop cleanly and restart."""
         self.log.close(self.now)
         self.directory.close(clean=True)
         self._restart()
 
     def kill(self) -> None:
-        """Let the process die, which loses nothing, and start again."""
+        """Kill the process, which loses nothing, and restart."""
         self._restart()
 
     def die_before_the_sync(self) -> None:
-        """Let the process die with entries or a vote that are written but not synced: the next one counts them."""
+        """Kill the process with written but unsynced entries or vote; the next start keeps them."""
         if self.quorum.leader_id == NODE:
             self._append()
         else:
@@ -236,7 +239,7 @@ class Workload:
         return flush
 
     def _entries(self, epoch: int) -> list[Entry]:
-        """Return some that follow the log, of `epoch` and later ones up to the current one."""
+        """Return entries that follow the log, of `epoch` and later ones up to the current epoch."""
         entries: list[Entry] = []
         offset = self.log.end_offset
         for _ in range(self.random.choice((1, 1, 1, 2, 5))):
@@ -259,7 +262,7 @@ class Workload:
         self.log.committed(self.committed)
 
     def _floor(self) -> int:
-        """Return the offset before which nothing may be cut off."""
+        """Return the lowest offset that a truncation may go to."""
         return max(self.committed, self.snapshot_end)
 
     def _next_epoch(self) -> int:
@@ -293,16 +296,16 @@ def start(disk: MemoryDisk, now_ms: int) -> tuple[LogDirectory, MetadataLog]:
 
 
 def newest(log: MetadataLog) -> SnapshotId:
-    """Return the newest snapshot: there is one from the start, with the first voters."""
+    """Return the newest snapshot; there always is one, since the first holds the initial voters."""
     if log.newest_snapshot is None:
         raise Broken(Invariant.SNAPSHOTS_STAY, "the first voters are gone")
     return log.newest_snapshot
 
 
 def check(disk: MemoryDisk, log: MetadataLog, contents: Contents, before: Known | None, after: Known) -> Branch:
-    """Raise `Broken` unless the log is as was known at the mark before or the mark after, or between the two.
+    """Raise `Broken` unless the log is as known at the mark before or after the cut, or between the two.
 
-    Before the first mark of all nothing was promised, but that there is a new log. Return what was found.
+    Before the first mark only the existence of a new log is promised. Return the entries found.
     """
     least = before or Known(after.branch, 0, 0, QuorumState(), 0)
     snapshot = newest(log)
@@ -313,10 +316,10 @@ def check(disk: MemoryDisk, log: MetadataLog, contents: Contents, before: Known 
     )
     branch, durable, appended = after.branch, least.durable, after.appended
     if least.branch.base != branch.base:
-        # A snapshot was being received: the log is the old one, or begins behind it.
+        # During the download of a snapshot: the log is the old one, or begins behind the snapshot.
         branch, durable, appended = (branch, 0, 0) if snapshot == branch.base else least[:3]
     elif least.branch is not branch:
-        # The end was being cut off.
+        # During a truncation.
         branch, durable, appended = least.branch, min(durable, appended), least.appended
     end = log.end_offset
     durable_end = branch.end(durable)

@@ -1,11 +1,11 @@
-"""Power cuts beside each rename and sync, in which two changes have got to the platter in the other order.
+"""Power cuts around each rename and sync, in which two changes reached the platter in reverse order.
 
-Most mistakes of a log are one missing sync: a change that counts on another one that is not durable yet. So directly
+Most bugs of a log are one missing sync: a change that depends on another one that is not durable yet. So directly
 before and after each rename and each sync of a run, every pair of the last `NEAREST` unsynced changes gives a state:
-everything that was done before the second of the pair is on the platter, and it, but not the first. Besides come the
-states with nothing and with everything unsynced. States with the same files, checked under the same promises, are one.
+everything before the second of the pair is on the platter, and the second, but not the first. Two more states have
+none and all of the unsynced changes. States with equal files and equal promises are checked once.
 
-Deletions in one directory stay in their order, as in `power_cut.py`.
+Deletions in one directory keep their order, as in `power_cut.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ACTIONS = 60
 
 
 def check_states(seed: int, numbers: Iterable[int], tried: Callable[[], None] = lambda: None) -> Iterator[Failure]:
-    """Yield the failures among the states of these numbers, which rise; call `tried` for each that there is.
+    """Yield the failures among the states of these ascending numbers; call `tried` for each state that exists.
 
     The states of a workload begin at a multiple of `MOST_STATES`.
     """
@@ -72,7 +72,7 @@ def pairs(platter: Platter, trace: list[Effect], random: Random) -> Iterator[Cut
 
 
 def reordered(changes: list[Change]) -> Iterator[list[Change]]:
-    """Yield which of the unsynced `changes` are on the platter."""
+    """Yield the subsets of the unsynced `changes` that reach the platter."""
     yield []
     yield changes
     first = max(0, len(changes) - NEAREST)

@@ -1,26 +1,25 @@
-"""What a power cut may leave of a traced run: the durable part, and of the rest whatever the adversary likes.
+"""The content of a disk after a power cut in a traced run: all that is durable, and an adversary's choice of the rest.
 
-A cut falls after any prefix of the effects. What a sync has covered is there. Of what came after a file's last sync:
+A cut falls after any prefix of the effects. All synced changes survive. Of the changes since a file's last sync:
 
-    pages   each 4-KiB page of the file is as it was after any of the writes to it, or before all of them, regardless
-            of the others: a subset of the writes in any order. It may also be torn: each of its 512-byte sectors as it
-            was after one of them.
+    pages   each 4-KiB page of the file is as after any of the writes to it, or as before all of them, independently
+            of the others: a subset of the writes in any order. It may also be torn: each of its 512-byte sectors as
+            after one of the writes.
     size    any that the file has had since, also between the pages of one write: sizes come before or after the data.
-            A page that the size covers and that was never written reads as zeros, or as what the blocks held before.
+            A page that the size covers and that was never written reads as zeros, or as the blocks' former content.
 
-A sync that failed makes nothing durable, and the kernel drops what it could not write: the pages stay in memory, are
-taken for clean, and a later sync that succeeds does not write them ("fsyncgate"). Such a page is on the platter as it
-was before or as it was to be, until it is written again.
+A failed sync makes nothing durable, and the kernel drops the pages that it could not write: they stay in memory,
+count as clean, and a later successful sync does not write them ("fsyncgate"). Such a page has its old or its new
+content on the platter until it is written again.
 
-Assumed is powersafe overwrite, in SQLite's terms: a write that a power cut interrupts changes no byte outside of the
-sectors that it covers. A disk that garbles neighbouring sectors breaks what was promised, and nothing here finds that.
+The model assumes powersafe overwrite, in SQLite's terms: an interrupted write changes no byte outside of the sectors
+that it covers. A disk that garbles neighbouring sectors breaks the guarantees, and no test here detects that.
 
-Of a directory's names since its last sync, a prefix of the changes is there, as journaling file systems leave them, or
-any subset (btrfs, when it syncs single files): creations and renames that did not happen, and files that were not
-deleted, the last ones first. A rename is one change. The file under a name that came through may have lost all its
-content nonetheless.
+Of a directory's changes since its last sync, a prefix survives, as on journaling file systems, or any subset (btrfs,
+when it syncs single files): creations and renames may be undone, and deleted files may reappear, the last ones
+first. A rename is one change. A file whose name survived may have lost all its content.
 
-How wild a state is differs from state to state, because bugs do: some need all but one page, others nearly nothing.
+How many changes survive varies between states, because bugs do: some need all but one page, others nearly none.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _FATES = ("lost", "kept", "some")
 
 
 class _File:
-    """A file on the platter, and the writes that are on their way there."""
+    """A file on the platter, and its pending writes."""
 
     __slots__ = ("_failed", "_stale", "data", "pending")
 
@@ -65,12 +64,12 @@ class _File:
         self.data = data
         self.pending: list[Write | Truncate] = []
         self._failed = 0
-        """How many of the pending changes a sync has failed to write."""
+        """Number of pending changes that a sync has failed to write."""
         self._stale: dict[int, list[bytes]] = {}
-        """Of each page that was dropped then, and counts as written, what the platter may have instead."""
+        """For each dropped page that counts as written: the content that the platter may have instead."""
 
     def content(self, count: int | None = None) -> bytes:
-        """Return the content with the first `count` of the pending changes, or all."""
+        """Return the content after the first `count` pending changes, or after all."""
         if not self.pending:
             return self.data
         data = bytearray(self.data)
@@ -79,7 +78,7 @@ class _File:
         return bytes(data)
 
     def sync(self) -> None:
-        """Make the pending changes durable, but for the pages that a failed sync has dropped."""
+        """Make the pending changes durable, except for the pages that a failed sync has dropped."""
         former, data = self.data, bytearray(self.data)
         dropped: set[int] = set()
         for number, change in enumerate(self.pending):
@@ -98,11 +97,11 @@ class _File:
         self._failed = 0
 
     def sync_failed(self) -> None:
-        """Let the pages of all pending changes be dropped."""
+        """Drop the pages of all pending changes."""
         self._failed = len(self.pending)
 
     def without_dropped(self, content: bytes, random: Random) -> bytes:
-        """Return `content` with some of the dropped pages as they were, unless they were written again since."""
+        """Return `content` with some of the dropped pages in their old state, unless they were written again since."""
         if not self._stale:
             return content
         made = bytearray(content)
@@ -114,7 +113,7 @@ class _File:
         return bytes(made)
 
     def torn(self, random: Random) -> bytes:
-        """Return each page as of another moment, cut at a size of yet another."""
+        """Return each page as of a random moment, truncated to the size of another."""
         data = bytearray(self.data)
         sizes = [len(data)]
         pages = [[page] for page in _pages(data)]
@@ -138,7 +137,7 @@ class _File:
         return bytes(kept[:size]) + bytes(max(0, size - len(kept)))
 
     def with_changes(self, kept: Container[int]) -> bytes:
-        """Return the content if of the pending changes those with these `id`s got to the platter, page by page."""
+        """Return the content if only the pending changes with these `id`s reached the platter, page by page."""
         made, now = bytearray(self.data), bytearray(self.data)
         size = len(made)
         for change in self.pending:
@@ -154,7 +153,7 @@ class _File:
 
 
 class _Directory:
-    """A directory on the platter, and the changes to its names that are on their way there."""
+    """A directory on the platter, and the pending changes of its entries."""
 
     __slots__ = ("entries", "pending")
 
@@ -181,7 +180,7 @@ class _Directory:
 
 
 class Platter:
-    """What has reached the platter of a disk since it was like `disk` is now; `follow` its trace."""
+    """The durable state of a disk, starting as `disk` is now; `follow` its trace."""
 
     def __init__(self, disk: MemoryDisk) -> None:
         self._root = disk.root
@@ -192,7 +191,7 @@ class Platter:
             self._known(node)
 
     def follow(self, effect: Effect) -> None:
-        """Take in the next effect."""
+        """Apply the next effect."""
         if isinstance(effect, (Write, Truncate)):
             self._files[effect.node].pending.append(effect)
         elif isinstance(effect, Synced):
@@ -208,7 +207,7 @@ class Platter:
             self._directories[effect.parent].pending.append(effect)
 
     def cut(self, random: Random) -> MemoryDisk:
-        """Return a disk as a power cut now may leave it."""
+        """Return the disk after a power cut now, chosen at random."""
         fate = random.choices(_FATES, (1, 1, 8))[0]
         subset = random.random() < 0.4
         return self._disk(
@@ -217,12 +216,12 @@ class Platter:
         )
 
     def unsynced(self) -> set[int]:
-        """Return the `id`s of the changes that are on their way to the platter."""
+        """Return the `id`s of the pending changes."""
         pending = {id(change) for file in self._files.values() for change in file.pending}
         return pending | {id(change) for directory in self._directories.values() for change in directory.pending}
 
     def cut_with(self, kept: Sequence[Change]) -> MemoryDisk:
-        """Return a disk as a power cut now leaves it if of the unsynced changes these got to the platter."""
+        """Return the disk after a power cut now if only these unsynced changes reached the platter."""
         ids = {id(change) for change in kept}
         return self._disk(
             lambda directory: [change for change in directory.pending if id(change) in ids],
@@ -271,7 +270,7 @@ def _chosen(pending: list[NameChange], fate: str, subset: bool, random: Random) 
 
 
 def is_deletion(change: Change) -> bool:
-    """Return whether a name is taken away, or becomes that of a file that is about to be deleted."""
+    """Return whether a name is removed, or renamed for deletion."""
     return isinstance(change, Unlinked) or (isinstance(change, Renamed) and change.target.endswith(".deleted"))
 
 
@@ -280,7 +279,7 @@ def _content(file: _File, fate: str, random: Random) -> bytes:
 
 
 def _as_if_synced(file: _File, fate: str, random: Random) -> bytes:
-    """Return the content as it would be if every sync had written all that it was to."""
+    """Return the content as if every sync had written all pending changes."""
     if not file.pending or fate == "lost":
         return file.data
     if fate == "kept":
@@ -306,18 +305,18 @@ def _apply(data: bytearray, change: Write | Truncate) -> None:
 
 
 def _touched(change: Write | Truncate, size: int) -> range:
-    """Return the numbers of the pages that a change of a file of `size` bytes changes."""
+    """Return the numbers of the pages that a change to a file of `size` bytes touches."""
     first = (change.offset if isinstance(change, Write) else min(change.size, size)) // PAGE_BYTES
     last = (change.offset + len(change.data) if isinstance(change, Write) else max(change.size, size)) - 1
     return range(first, last // PAGE_BYTES + 1)
 
 
 def _unwritten_blocks(data: bytearray) -> bytes:
-    """Return what a page of a file holds that was never written: zeros, or bytes of anything that was deleted.
+    """Return the content of a page that was never written: zeros, or bytes of deleted files.
 
-    Never whole batches: a file system that shows another file's data breaks every log of Kafka's format.
+    Never whole batches: a file system that exposes another file's data breaks every log of Kafka's format.
     """
-    blocks = Random(crc32(data))  # drawn for this content, so that no other choice of a cut depends on it
+    blocks = Random(crc32(data))  # seeded by the content, so that other random choices of the cut do not depend on it
     return blocks.randbytes(PAGE_BYTES) if blocks.random() < 0.5 else bytes(PAGE_BYTES)
 
 
@@ -326,7 +325,7 @@ def _pages(data: bytearray) -> list[bytes]:
 
 
 def _page(versions: list[bytes], tearing: bool, random: Random) -> bytes:
-    """Return one version of a page, or with `tearing` each sector of one, in full length."""
+    """Return one version of a page, or with `tearing` each sector of one, at full length."""
     if len(versions) == 1:
         return versions[0].ljust(PAGE_BYTES, b"\0")
     if not tearing:

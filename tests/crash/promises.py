@@ -1,10 +1,9 @@
-"""What the logs of a workload have promised: which records must be there after a power cut, and which may be.
+"""The promises of a workload's logs: the records that must survive a power cut, and those that may.
 
-A *version* is a log as it once was: it only grows, and whatever else happens to it (a truncation, a compaction, a
-deletion of the topic) makes another version. A power cut may leave any version since the last completed flush of the
-whole log, up to any of its batches; but every batch that a completed flush covered, and that was not deleted or cut off
-since, must be there. What happens between two marks of a trace may have happened or not: `either` joins the promises
-at both.
+A *version* is a log that only grows; every other change of it (truncation, compaction, deletion of the topic) makes
+another version. A power cut may leave any version since the last completed flush of the whole log, up to any of its
+batches; but every batch that a completed flush covered and that was not deleted or truncated since must survive.
+Changes between two marks of a trace may or may not have happened: `either` joins the promises at both.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from protocol.record_batch import BatchHeader, read_header
 
 
 class Stored(NamedTuple):
-    """A batch as it lies in a log."""
+    """A batch as stored in a log."""
 
     base_offset: int
     next_offset: int
@@ -27,12 +26,12 @@ class Stored(NamedTuple):
 
 
 class Version:
-    """A log's batches, oldest first: those that are there, and `written`, all that ever were."""
+    """A log's batches, oldest first: `batches` are the present ones, `written` all that were ever appended."""
 
     __slots__ = ("batches", "numbers", "origin", "written")
 
     def __init__(self, origin: int, batches: list[Stored], written: list[Stored] | None = None) -> None:
-        """`origin` is where the log began, empty as it was."""
+        """Create a version whose first offset, while it is empty, is `origin`."""
         self.origin = origin
         self.batches = batches
         self.numbers = {batch.base_offset: number for number, batch in enumerate(batches)}
@@ -50,21 +49,21 @@ class Version:
 
 
 class Promise(NamedTuple):
-    """What is promised of one log."""
+    """The promise of one log."""
 
     versions: tuple[Version, ...] = ()
     lengths: tuple[int, ...] = ()
     durable_end: int = 0
     start: int = 0
     exists: bool = False
-    """Whether there must be a log at all."""
+    """Whether the log must exist."""
     cleaned: int = 0
-    """Where what compaction may have touched ends; `history.py` says what must be there below."""
+    """End of the range that compaction may have changed; `history.py` has the rules below it."""
     decided: int = 0
-    """Up to where all was committed that compaction has relied on, as on the marker of a transaction that it took."""
+    """End of the committed range that compaction relied on, such as the marker of a transaction that it removed."""
 
     def required(self) -> list[Stored]:
-        """Return the batches that must be there."""
+        """Return the batches that must survive."""
         if not self.exists:
             return []
         newest, length = self.versions[-1], self.lengths[-1]
@@ -80,7 +79,7 @@ NOTHING = Promise()
 
 
 def either(before: Promise, after: Promise) -> Promise:
-    """Return what is promised between the two."""
+    """Return the promise between two marks."""
     lengths = dict(zip(before.versions, before.lengths, strict=True))
     for version, length in zip(after.versions, after.lengths, strict=True):
         lengths[version] = max(length, lengths.get(version, 0))
@@ -98,5 +97,5 @@ def either(before: Promise, after: Promise) -> Promise:
 
 
 def promised(before: dict[str, Promise], after: dict[str, Promise]) -> dict[str, Promise]:
-    """Return what is promised of each log between two marks."""
+    """Return the promise of each log between two marks."""
     return {name: either(before.get(name, NOTHING), after.get(name, NOTHING)) for name in {**before, **after}}

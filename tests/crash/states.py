@@ -1,11 +1,11 @@
-"""The states that a power cut could leave, numbered: each is generated, recovered and checked.
+"""Numbered states after a power cut: each is generated, recovered and checked.
 
-    seed + state // STATES_A_WORKLOAD    which workload runs
-    seed + state                         where it is cut, and what of the unsynced part survives
+    seed + state // STATES_A_WORKLOAD    the workload
+    seed + state                         the point of the cut, and the surviving part of the unsynced changes
 
-So one line replays a state. Every eighth state lives a second life: recovered, it goes on with another workload, and is
-cut again, maybe in its recovery. A state that recovered is recovered once more, from its very bytes, which must not
-change any of them.
+So one line replays a state. After recovery, every eighth state continues with another workload and is cut again,
+possibly during its recovery. Each recovered state is recovered once more from the same bytes, which must not change
+any of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ACTIONS_AFTER = 25
 
 
 class Failure(NamedTuple):
-    """A state from which not all came back."""
+    """A state that broke an invariant."""
 
     seed: int
     state: int
@@ -52,7 +52,7 @@ class Cut(NamedTuple):
 
 
 def check_states(seed: int, numbers: Iterable[int]) -> Iterator[Failure]:
-    """Yield the failures among the states of these numbers, which rise."""
+    """Yield the failures among the states of these ascending numbers."""
     for workload, states in groupby(numbers, lambda number: number // STATES_A_WORKLOAD):
         yield from _check_workload(seed, workload, list(states))
 
@@ -72,7 +72,7 @@ def _check_workload(seed: int, workload: int, states: list[int]) -> Iterator[Fai
 
 
 def lived(random: Random, actions: int) -> tuple[Platter, list[Effect], dict[str, Life]]:
-    """Run a workload on an empty disk; return the platter as of its beginning, the trace, and what it leaves."""
+    """Run a workload on an empty disk; return the platter as of its beginning, the trace, and the model of each log."""
     trace: list[Effect] = []
     disk = MemoryDisk(trace=trace)
     for directory in DIRECTORIES:
@@ -84,7 +84,7 @@ def lived(random: Random, actions: int) -> tuple[Platter, list[Effect], dict[str
 
 
 def truncations(platter: Platter, trace: list[Effect], randoms: list[Random], states: list[int]) -> Iterator[Cut]:
-    """Yield the disk at as many random points of the trace, in their order."""
+    """Yield the disk after power cuts at as many random points of the trace, in trace order."""
     points = sorted(
         (random.randrange(len(trace) + 1), state, random) for random, state in zip(randoms, states, strict=True)
     )
@@ -103,7 +103,7 @@ def truncations(platter: Platter, trace: list[Effect], randoms: list[Random], st
 
 
 def check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
-    """Recover a disk twice, and with `again` live on and cut it once more; `Broken` if a promise is not kept."""
+    """Recover a disk twice, and with `again` run another workload and cut once more; raise `Broken` on a violation."""
     disk, random = cut.disk, cut.random
     promises = promised(cut.before or {}, cut.after or {})
     if again:
@@ -112,11 +112,11 @@ def check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
     manager = recover(disk, random)
     check_all(manager, disk, promises)
     if any(directory.clean for directory in manager.directories):
-        recover(disk, random)  # the first start took the files as they were
+        recover(disk, random)  # the first start was clean: run a recovery
     recovered = disk.files()
     recover(disk, random)
     check_unchanged(recovered, disk.files())
-    # Of a log that is empty now, only the log itself knows who wrote to it before.
+    # An empty log alone knows its former producers, so the model cannot continue from one.
     if again and all(log.size_bytes for log in manager):
         trace = disk.trace or []
         lives = lives_after(disk, manager, promises, lives)
@@ -143,7 +143,7 @@ def check_all(manager: LogManager, disk: MemoryDisk, promises: dict[str, Promise
 def lives_after(
     disk: MemoryDisk, manager: LogManager, promises: dict[str, Promise], former_lives: dict[str, Life]
 ) -> dict[str, Life]:
-    """Return the lives that go on: what was found is what is durable, since it was found on the platter."""
+    """Return the models to continue with: all that was found is durable, since it was read from the platter."""
     lives = {}
     for log in manager:
         former = former_lives[log.topic]
@@ -160,7 +160,7 @@ def lives_after(
 def check_unchanged(before: dict[str, bytes], after: dict[str, bytes]) -> None:
     """Raise `Broken` if another start changed a file."""
     changed = sorted(path for path in {*before, *after} if before.get(path) != after.get(path))
-    # A start tidies producer snapshots by what the one before left; that they are right has been checked.
+    # A start deletes producer snapshots by the state that the previous one left; their content is checked already.
     changed = [path for path in changed if not path.endswith(".snapshot")]
     if changed:
         raise Broken(Invariant.RECOVERY_IS_STABLE, f"another recovery changed {changed}")

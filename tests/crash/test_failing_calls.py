@@ -1,7 +1,7 @@
-"""Every n-th call to the disk fails: what was synced is there after a restart, and nothing that was never sent.
+"""The n-th disk call fails, for every n: after a restart all synced records are there, and no record never sent.
 
-Until then the process lives, and with it the page cache: of a directory that is not offline it reads all that was
-acknowledged. A failed sync takes a directory offline and is never repeated, want of space does not.
+Until then the process lives, and with it the page cache: all acknowledged records of an online directory can be
+read. A failed sync takes a directory offline and is never repeated; lack of space does not take it offline.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STARTING = (Workload.stop, Workload.kill)
 
 
 class FailingDisk(MemoryDisk):
-    """Fails the call of number `at`, and with `lasting` all after it; half of a failing write gets written."""
+    """Fails call number `at`, and with `lasting` all later ones; half of a failing write is written."""
 
     def __init__(self, at: int, code: int, lasting: bool) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class FailingDisk(MemoryDisk):
         self._lasting = lasting
         self._not_synced: set[str] = set()
         self.failed: list[tuple[str, str]] = []
-        """The kinds and paths of the calls that failed."""
+        """The kinds and paths of the failed calls."""
         self.mended = False
 
     @property
@@ -56,7 +56,7 @@ class FailingDisk(MemoryDisk):
 
     def before(self, kind: str, path: str) -> None:
         self.calls += 1
-        if kind == "sync" and path in self._not_synced and not path.endswith(".tmp"):  # made anew
+        if kind == "sync" and path in self._not_synced and not path.endswith(".tmp"):  # replaced as a whole
             raise Broken(Invariant.NO_SYNC_AFTER_A_FAILED_ONE, f"{path} is synced again though that has failed")
         if self.failing:
             self.failed.append((kind, path))
@@ -72,7 +72,7 @@ class FailingDisk(MemoryDisk):
 
 
 def run(at: int, code: int, lasting: bool) -> int:
-    """Run the workload until a call of it fails, restart on a sound disk, and check; return how many calls it made."""
+    """Run the workload until a call fails, restart on a sound disk, and check; return the number of calls."""
     disk = FailingDisk(at, code, lasting)
     workload = None
     try:
@@ -87,12 +87,12 @@ def run(at: int, code: int, lasting: bool) -> int:
         if not disk.failed:
             raise
     except OSError:
-        # Starts are refused so; whatever else meets an error reports KAFKA_STORAGE_ERROR.
+        # A start raises OSError; all other operations raise KAFKA_STORAGE_ERROR.
         if workload is not None and workload.doing not in STARTING:
             raise
     if workload is not None:
         disk.mended = True
-        if not lasting:  # else some are offline for what failed later
+        if not lasting:  # else some directories are offline for later failures
             check_offline(workload, disk.failed, code)
         check_alive(workload)
     sound = MemoryDisk(disk.root)
@@ -104,10 +104,10 @@ def run(at: int, code: int, lasting: bool) -> int:
 
 
 def check_offline(workload: Workload, failed: list[tuple[str, str]], code: int) -> None:
-    """Raise `Broken` unless those directories are offline that have to be."""
+    """Raise `Broken` unless exactly those directories are offline that have to be."""
     for directory in workload.manager.directories:
         there = [call for call in failed if call[1].startswith(directory.path) and not call[1].endswith(".lock")]
-        # A checkpoint for which there was no space is made again, a copy that is being made is given up alone.
+        # A checkpoint that found no space is written again; an unfinished future replica is abandoned alone.
         full = code == errno.ENOSPC and all(
             kind in ("create", "pwrite") or path.endswith(".tmp") for kind, path in there
         )
@@ -121,7 +121,7 @@ def check_offline(workload: Workload, failed: list[tuple[str, str]], code: int) 
 
 
 def check_alive(workload: Workload) -> None:
-    """Raise `Broken` unless all that was acknowledged can be read in directories that work."""
+    """Raise `Broken` unless all acknowledged records can be read in online directories."""
     if workload.doing in TRIMMING:
         return
     for name, life in workload.lives.items():

@@ -1,8 +1,8 @@
-"""`MemoryDisk` against `OsDisk`: the same calls give the same results and errors, and leave the same files.
+"""`MemoryDisk` against `OsDisk`: the same calls return the same results and errors, and leave the same files.
 
-Not compared: what a power cut leaves (`test_power_cut.py`); whether a lock is held, as a disk in memory keeps no locks;
-times, the sizes of directories and of the file system; whether a read without waiting finds its bytes. Renames stay
-within a directory, as all of the broker's do.
+Not compared: the state after a power cut (`test_power_cut.py`); locks, which a disk in memory does not keep; times;
+sizes of directories and of the file system; whether a non-blocking read finds its bytes. Renames stay within a
+directory, as all of the broker's do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SameDisk(RuleBasedStateMachine):
         self.place.cleanup()
 
     def both(self, call: Callable[[Disk], object]) -> object:
-        """Call on both disks; return the result, which is the same."""
+        """Call on both disks; return the common result."""
         return same(partial(call, self.real), partial(call, self.memory))
 
     def path(self, path: str) -> str:
@@ -148,7 +148,7 @@ class SameDisk(RuleBasedStateMachine):
 
     @rule(path=PATHS)
     def lock(self, path: str) -> None:
-        """A lock leaves the process's id in the file, whose content is made the same afterwards."""
+        """A lock writes the process id to the file, so its content is made the same afterwards."""
 
         def lock(disk: Disk) -> None:
             disk.lock(self.path(path)).release()
@@ -174,7 +174,7 @@ def is_open(file: File) -> bool:
 
 
 def same(real: Callable[[], object], memory: Callable[[], object]) -> object:
-    """Return what both calls return, or the kind of error that both raise."""
+    """Return the result of both calls, or the kind of error that both raise."""
     results = [outcome(real), outcome(memory)]
     assert results[0] == results[1], f"a file system: {results[0]}, in memory: {results[1]}"
     return results[0]

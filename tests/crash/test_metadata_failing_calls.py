@@ -1,6 +1,6 @@
-"""Every n-th call of the metadata log to the disk fails, and the node stops: the next start finds what was known.
+"""The n-th disk call of the metadata log fails, for every n, and the node stops: the next start finds what was known.
 
-The same life runs once on a disk that never fails, for what is known before and after each step.
+The same workload runs once on a disk that never fails, for what is known before and after each step.
 """
 
 from __future__ import annotations

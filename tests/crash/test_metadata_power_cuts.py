@@ -1,6 +1,6 @@
-"""Whatever a power cut leaves of the metadata log, nothing that was synced is lost.
+"""No power cut loses a synced entry of the metadata log.
 
-A tenth of the states that topics' logs are tried in; ``make crash METADATA=1`` tries others, and replays one.
+Runs a tenth of the number of states of topic logs; ``make crash METADATA=1`` runs others, and replays one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A test of the tests: each planted bug is found in its recorded state, in which nothing is wrong without it."""
+"""A test of the tests: each planted bug is detected in its recorded state, which passes without the bug."""
 
 from __future__ import annotations
 

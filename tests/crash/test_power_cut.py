@@ -1,4 +1,4 @@
-"""What `Platter` has a power cut leave: all that is durable, and of the rest what real disks leave."""
+"""The disks that `Platter` generates for a power cut: all that is durable, and of the rest what real disks leave."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLD, NEW, NEWER = (bytes([mark]) * PAGE_BYTES for mark in b"onN")
 
 
 class Disk(MemoryDisk):
-    """A disk whose syncs fail while they are to, with what a power cut now leaves."""
+    """A disk with switchable sync failures, and the state after a power cut now."""
 
     def __init__(self) -> None:
         super().__init__()

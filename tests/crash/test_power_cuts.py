@@ -1,6 +1,6 @@
-"""Whatever a power cut leaves, all that was synced is there, and nothing that was never written.
+"""After any power cut all synced records are there, and no record that was never written.
 
-``BARNABAS_TEST_STATES`` says how many states are tried; ``make crash`` tries others, and replays one.
+``BARNABAS_TEST_STATES`` sets the number of states; ``make crash`` runs others, and replays one.
 """
 
 import os

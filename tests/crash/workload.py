@@ -1,8 +1,8 @@
-"""A random life of a data directory: what producers, coordinators, followers, administrators and timers do to its logs.
+"""A random history of a data directory: the changes that producers, coordinators, followers, admins and timers make.
 
-Every action goes through the production `LogManager`, as the broker would call it, and is followed by a mark in the
-trace which says what is promised from then on. The model beside it is as plain as can be: batches in a list. What a
-killed process leaves (nothing is lost) is checked at once, what a power cut leaves is for `states.py`.
+Every action calls the production `LogManager` as the broker does, and is followed by a mark in the trace with the
+promises from then on. The model is minimal: batches in a list. After a kill of the process, which loses nothing, the
+directory is checked at once; power cuts are checked in `states.py`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DELETE_RETENTION_MS = 2000
 
 
 class Life:
-    """One topic's log in the model."""
+    """The model of one topic's log."""
 
     def __init__(self, config: LogConfig, topic_id: bytes) -> None:
         self.config = config
@@ -69,13 +69,13 @@ class Life:
         )
 
     def change(self, version: Version) -> None:
-        """Let the log be another one from now on, durably."""
+        """Replace the version durably."""
         self.versions = [version]
 
     def flushed(self, end: int) -> None:
-        """Everything below `end` is durable; if that is all, nothing of former versions is left.
+        """Record that everything below `end` is durable; if that is the whole log, former versions are gone.
 
-        A log without a batch is made again by the cluster's metadata, should it be lost.
+        A lost log without a batch is created again from the cluster metadata.
         """
         if not end:
             return
@@ -86,7 +86,7 @@ class Life:
 
 
 def start(disk: MemoryDisk, clock: Callable[[], int], random: Random) -> LogManager:
-    """Open the data directories as a broker does, and every log in them."""
+    """Open the data directories and every log in them, as a broker does."""
     manager = LogManager(disk, DIRECTORIES, DEFAULT, now_ms=clock, random=random)
     manager.open()
     manager.format(CLUSTER, 1)
@@ -96,7 +96,7 @@ def start(disk: MemoryDisk, clock: Callable[[], int], random: Random) -> LogMana
 
 
 class Workload:
-    """A manager on `disk` under random actions; `lives` are those of an earlier life of the same directories."""
+    """A manager on `disk` under random actions; `lives` are the models of an earlier workload, if any."""
 
     def __init__(self, disk: MemoryDisk, random: Random, lives: dict[str, Life] | None = None) -> None:
         self.disk = disk
@@ -115,7 +115,7 @@ class Workload:
         self.mark()
 
     def run(self, actions: int) -> None:
-        """Do so many things."""
+        """Run this many random actions."""
         kinds = [kind for kind, _ in _ACTIONS]
         weights = [weight for _, weight in _ACTIONS]
         for kind in self.random.choices(kinds, weights, k=actions):
@@ -128,7 +128,7 @@ class Workload:
             self.mark()
 
     def mark(self) -> None:
-        """Say in the trace what is promised now."""
+        """Record the present promises in the trace."""
         self.known = {name: life.promise() for name, life in self.lives.items()}
         trace: list[Effect] | None = self.disk.trace
         if trace is not None:
@@ -172,7 +172,7 @@ class Workload:
         self.lives[name] = Life(config, topic_id)
 
     def recreate(self, name: str) -> None:
-        """Delete a topic, and make one of the same name."""
+        """Delete a topic, and create one of the same name."""
         life = self.lives[name]
         life.exists = life.created_durably = False
         self.mark()
@@ -206,7 +206,7 @@ class Workload:
         self._appended(name, self._batch(**fields))
 
     def end_transaction(self, name: str) -> None:
-        """Write the marker of an open transaction."""
+        """Append the marker of an open transaction."""
         for producer, entry in self.log(name).producers.producers.items():
             if entry.txn_first_offset >= 0:
                 kind = self.random.choice((ControlType.COMMIT, ControlType.ABORT))
@@ -226,7 +226,7 @@ class Workload:
         self._followed(name, [self._batch() for _ in range(self.random.randrange(1, 5))])
 
     def new_epoch(self, name: str) -> None:
-        """Begin another leader's epoch."""
+        """Start the epoch of another leader."""
         self._epoch += 1
         self.log(name).assign_leader_epoch(self._epoch)
 
@@ -267,7 +267,7 @@ class Workload:
         self._written(name, stored(data))
 
     def _maybe_written(self, name: str, batches: list[Stored]) -> None:
-        """Take note of batches that are refused, and may be there nonetheless, as after a failed sync."""
+        """Record batches that are refused but may be on disk, as after a failed sync."""
         version = self.lives[name].version
         if batches[0].base_offset == version.end_offset:
             for batch in batches:
@@ -279,7 +279,7 @@ class Workload:
         for batch in batches:
             life.version.append(batch)
         life.acknowledged_end = log.log_end_offset
-        # Fewer than `flush.messages` records are ever not synced.
+        # The log never has `flush.messages` or more unsynced records.
         synced = log.log_end_offset - life.config.flush_messages + 1
         if synced > life.durable_end:
             life.flushed(synced)
@@ -294,7 +294,7 @@ class Workload:
         life.flushed(log.log_end_offset)
 
     def begin_flush(self, name: str) -> None:
-        """List what is to be synced; whatever else happens before `end_flush`."""
+        """Begin a flush; other actions may run before `end_flush`."""
         log, life = self.log(name), self.lives[name]
         if life.flush is None:
             life.flush, life.truncations = log.begin_flush(self.now), log.truncations
@@ -324,12 +324,12 @@ class Workload:
     # Trimming
 
     def truncate(self, name: str) -> None:
-        """Part from what another leader has not got, which is never compacted, nor is what it decides."""
+        """Truncate to what another leader has: never below compacted records or the markers that they depend on."""
         log, life = self.log(name), self.lives[name]
         first = log.high_watermark if life.cleaned else log.log_start_offset
-        # The high watermark may be an old checkpoint's. What was compacted is committed, and so is what decided it, so
-        # every leader has that; a log that were cut amid what compaction left would end where no batch does, and after
-        # a start where the last does.
+        # The high watermark may be an old checkpoint's. Compacted records and their markers are committed, so every
+        # leader has them. A truncation within a compacted range would set a log end at which no batch ends; after a
+        # restart the log end would be that of the last batch.
         offset = max(self.random.randint(first, log.log_end_offset), life.cleaned, life.decided)
         offset = min(offset, log.log_end_offset)
         kept = [batch for batch in life.version.batches if batch.next_offset <= offset]
@@ -346,7 +346,7 @@ class Workload:
         self._new_leader(log)
 
     def truncate_fully(self, name: str) -> None:
-        """Begin anew where the leader's log begins."""
+        """Truncate the log fully and start at the leader's log start."""
         log, life = self.log(name), self.lives[name]
         offset = max(0, log.log_end_offset + self.random.randint(-3, 10))
         life.durable_end = 0
@@ -370,7 +370,7 @@ class Workload:
         self.manager.save_log_starts()
 
     def retention(self, name: str) -> None:
-        """Let old segments go; which ones is known only afterwards."""
+        """Apply retention; the deleted segments are known only afterwards."""
         for name, life in self.lives.items():
             life.start = self.log(name).high_watermark
         self.mark()
@@ -388,7 +388,7 @@ class Workload:
     # Compaction
 
     def compact(self, name: str) -> None:
-        """Go on with a pass, or begin one; whatever else happens before the next steps, also amid a call of it."""
+        """Begin or continue a cleaner pass; other actions may run between its steps, and within a step."""
         if self._compaction is None or self._compaction.done:
             memory_bytes = self.random.choice((5 * 24, 1 << 20))
             config = CleanerConfig(memory_bytes, 0.9, self.random.choice((2048, 1 << 16)))
@@ -414,7 +414,7 @@ class Workload:
     # Directories
 
     def move(self, name: str) -> None:
-        """Begin a move to the other directory, or take its next step."""
+        """Begin a move to the other directory, or run its next step."""
         log = self.log(name)
         move = next((move for move in self.manager.moves if move.log is log), None)
         if move is None:
@@ -438,7 +438,7 @@ class Workload:
     # The process
 
     def stop(self, name: str) -> None:
-        """Stop in order, and start again."""
+        """Stop cleanly and restart."""
         for each in self.lives:
             self.end_flush(each)
         if self._call is not None:
@@ -455,7 +455,7 @@ class Workload:
         self._restarted()
 
     def kill(self, name: str) -> None:
-        """Let the process die, which loses nothing, and start again."""
+        """Kill the process, which loses nothing, and restart."""
         for life in self.lives.values():
             life.flush = None
         self._restarted()

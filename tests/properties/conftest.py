@@ -1,4 +1,4 @@
-"""What Hypothesis does where a test does not say: as often as `examples` has it, however long each takes."""
+"""Hypothesis defaults: the number of examples that `examples` has, without a deadline."""
 
 from hypothesis import HealthCheck, settings
 

@@ -1,4 +1,4 @@
-"""The compiled codecs, against a plain one and against damage, for every message in every version."""
+"""The compiled codecs against a plain codec and against damage, for every message in every version."""
 
 from contextlib import suppress
 from random import Random

@@ -1,4 +1,4 @@
-"""Compaction against a dict: whatever is written, and whenever and however it is compacted, readers have the table."""
+"""Compaction against a dict: whatever is appended and compacted, a reader's table equals the dict."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,11 +29,11 @@ VALUES = st.one_of(st.none(), st.binary(max_size=40))
 PAIRS = st.lists(st.tuples(KEYS, VALUES), min_size=1, max_size=6)
 CODECS = st.sampled_from([Compression.NONE, Compression.GZIP, Compression.ZSTD])
 RETENTION_MS = COMPACTED.delete_retention_ms
-OPENED = 5  # the producer whose transaction stays open for a while
+OPENED = 5  # the producer whose transaction stays open across rules
 
 
 class CompactedLog(RuleBasedStateMachine):
-    """`written` is every record that counts, by offset; `pending` those of the open transaction."""
+    """`written` is every committed record, by offset; `pending` those of the open transaction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 5))
     def read_slowly(self, count: int) -> None:
-        """A reader that needs no longer than tombstones stay has the table in the end."""
+        """A reader no slower than the tombstone retention ends with the table."""
         if self.now_ms - self.reader_began_ms >= RETENTION_MS:
             self.reader, self.reader_at, self.reader_began_ms = {}, 0, self.now_ms
         stable = self.log.last_stable_offset
@@ -159,7 +159,7 @@ class CompactedLog(RuleBasedStateMachine):
             self.reader[record.key] = record.value
 
     def _committed(self) -> list[Record]:
-        """What is left, but for records of open transactions and of aborted ones that no pass has met."""
+        """Return the remaining records without those of open transactions and of aborted ones that no pass has reached."""
         return [record for record in records(self.log) if record.offset in self.written]
 
     def _all_written(self) -> list[Record]:
@@ -167,7 +167,7 @@ class CompactedLog(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def fetch_from_anywhere(self, share: float) -> None:
-        """An offset that is not there any more gives what comes next."""
+        """A fetch from a compacted offset returns the next record."""
         offset = int(share * self.log.log_end_offset)
         slices = self.log.read(offset, 1, limit_offset=self.log.log_end_offset).slices
         data = b"".join(bytes(part.read(0, part.size_bytes)) for part in slices)
@@ -200,7 +200,7 @@ class CompactedLog(RuleBasedStateMachine):
 
 
 def test_rule_19_the_last_record_of_each_key_stays_where_it_is() -> None:
-    """Rule 20 is in it too: `read_slowly` sees every tombstone in time, and every record once what it ends is gone."""
+    """Also shows rule 20: `read_slowly` sees every tombstone in time, and each record once its tombstone is gone."""
     run_state_machine_as_test(
         CompactedLog, settings=settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
     )

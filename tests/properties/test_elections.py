@@ -1,7 +1,8 @@
-"""Elections against a model of what replicas have: whoever comes and goes, no clean election loses a committed record.
+"""Elections against a model of the replicas' logs: no clean election loses a committed record.
 
-A replica's log is its length. What is committed is what the whole ISR has; while eligible replicas are kept, only as
-long as the ISR is large enough. Who is elected although it may lack committed records has to say so.
+A replica's log is its length. Records on the whole ISR are committed; while eligible leader replicas are kept, only
+as long as the ISR has at least `min.insync.replicas` members. The election of a replica that may lack committed
+records must be marked unclean.
 """
 
 from functools import partial
@@ -35,7 +36,7 @@ BROKERS = st.sampled_from(REPLICAS)
 
 
 class Elections(RuleBasedStateMachine):
-    """One partition on three brokers; `held` is how many records each has of it."""
+    """One partition on three brokers; `held` is the number of records on each broker."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class Elections(RuleBasedStateMachine):
         return self.cluster.image.is_active(broker)
 
     def replay(self, *records: Message) -> None:
-        """Apply records; a new leader's log counts, and what others have beyond it is gone."""
+        """Apply records; replicas truncate to the log of a new leader."""
         before = self.partition
         self.cluster.replay(records)
         after = self.partition
@@ -122,12 +123,12 @@ class Elections(RuleBasedStateMachine):
 
     @rule(broker=BROKERS, clean=st.booleans(), lost=st.integers(1, 5))
     def restart(self, broker: int, clean: bool, lost: int) -> None:
-        """Register a broker again; after an unclean stop it has lost its tail."""
+        """Register a broker again; after an unclean shutdown the end of its log is lost."""
         image = self.cluster.image
         on_restart = (
             partial(on_brokers_fenced, image, (broker,)) if clean else partial(on_unclean_restart, image, broker)
         )
-        # Where no eligible replicas are kept, the last one in sync may not lose anything: nothing would tell.
+        # Without eligible leader replicas the last in-sync replica must not lose records: nothing would reveal it.
         if not clean and (self.tracks_eligible or self.partition.isr != (broker,)):
             self.held[broker] = max(0, self.held[broker] - lost)
         anew = image.brokers[broker]._replace(epoch=image.offset + 1, fenced=True, in_controlled_shutdown=False)
@@ -135,7 +136,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(order=st.permutations(REPLICAS), unclean=st.sets(BROKERS))
     def power_cut(self, order: list[int], unclean: set[int]) -> None:
-        """Let all go at once and come back one after the other, some without their tails."""
+        """Stop all brokers and restart them one by one, some without the ends of their logs."""
         self.fence(set(REPLICAS))
         for broker in order:
             self.restart(broker, clean=broker not in unclean, lost=2)
@@ -143,7 +144,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(wanted=st.sets(BROKERS), recovered=st.booleans())
     def alter_isr(self, wanted: set[int], recovered: bool) -> None:
-        """Let the leader have an ISR of members, and of those who have all that is committed or from before it led."""
+        """Let the leader propose an ISR of members and of replicas with all committed records or all before its epoch."""
         partition, leader = self.partition, self.partition.leader
         if leader == NO_LEADER:
             return
@@ -229,7 +230,7 @@ class Elections(RuleBasedStateMachine):
 
 
 def test_rule_8_whoever_comes_and_goes_no_clean_election_loses_a_committed_record() -> None:
-    """Rule 7 is in it too: an ISR counts once the controller has decided on it."""
+    """Also shows rule 7: an ISR takes effect once the controller has committed it."""
     run_state_machine_as_test(
         Elections, settings=settings(max_examples=examples(60), stateful_step_count=40, deadline=None)
     )

@@ -1,8 +1,8 @@
-"""A reader with a session knows what a reader who asks for everything every time would know (KIP-227; rule 25).
+"""A reader with a fetch session knows what a reader with full fetches would know (KIP-227; rule 25).
 
-Whatever is appended, deleted and elected between its fetches, however small the limits, and even if its session is
-evicted, it reads every record once and in order, and after a fetch without a limit it knows each partition's high
-watermark and log start.
+Whatever is appended, deleted and elected between its fetches, at any limit and even if its session is evicted, it
+reads every record once and in order, and after a fetch without a limit it knows each partition's high watermark and
+log start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Wanted = FetchRequest.Topic.Partition
 
 
 class Read:
-    """What the reader knows of one partition."""
+    """The reader's state of one partition."""
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
@@ -42,7 +42,7 @@ class Read:
 
 
 class Reader(RuleBasedStateMachine):
-    """`known` are the partitions that the reader asks for; `changed` those that the session has to be told of."""
+    """`known` are the partitions to read; `changed` those to send with the next request of the session."""
 
     version = 12
 
@@ -59,13 +59,13 @@ class Reader(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
-            for _ in range(3):  # an error, then a new session, then everything
+            for _ in range(3):  # an error, then a new session, then a full fetch
                 self.fetch(UNLIMITED, take=True, wait=False)
         finally:
             self.node.stop()
             rmtree(self.folder)
 
-    # What happens to the partitions.
+    # Changes to the partitions.
 
     @rule(index=INDEXES, size=st.sampled_from([1, 200]))
     def append(self, index: int, size: int) -> None:
@@ -83,7 +83,7 @@ class Reader(RuleBasedStateMachine):
     def let_the_loop_turn(self) -> None:
         self.node.pass_time(0)
 
-    # What the reader does.
+    # The reader.
 
     @rule(index=INDEXES)
     def add(self, index: int) -> None:
@@ -105,7 +105,7 @@ class Reader(RuleBasedStateMachine):
 
     @rule(max_bytes=LIMITS, take=st.booleans(), wait=st.booleans())
     def fetch(self, max_bytes: int, take: bool, wait: bool) -> None:
-        """Fetch; with `take`, go on after what was read, otherwise it has to be sent again."""
+        """Fetch; with `take`, advance past the records read, otherwise the next fetch must return them again."""
         full = self.epoch == 0
         named = self.known if full else self.changed
         response = self.ask(
@@ -170,7 +170,7 @@ class Reader(RuleBasedStateMachine):
 
 
 class ReaderByIds(Reader):
-    """The same with topic ids instead of names."""
+    """The same reader with topic ids instead of names."""
 
     version = 13
 

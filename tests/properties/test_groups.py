@@ -1,7 +1,7 @@
-"""Groups of clients that come, crash, leave and change their minds, under a coordinator that fails and moves.
+"""Groups of clients that join, crash, leave and change subscriptions, on a coordinator that fails and moves.
 
-Clients follow the protocol as real ones do. Whatever happened, once it is quiet everybody who is alive is a member of
-one stable generation, and has the assignment that its leader made for it. Nobody is answered twice.
+Clients follow the protocol as real ones do. After any sequence of steps and a quiet period every live client is a
+member of one stable generation and has the assignment that its leader computed. No request gets two responses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Silence:
 
 
 class Client:
-    """A consumer, as its library runs it."""
+    """A consumer, with the group protocol of its client library."""
 
     def __init__(self, cluster: Cluster, name: str, instance: str | None, metadata: bytes) -> None:
         self.cluster = cluster
@@ -52,7 +52,7 @@ class Client:
         self.rejoins = True
 
     def act(self) -> None:
-        """Do what is due, unless a request is out."""
+        """Send the request that is due, unless one is in flight."""
         if not self.alive or self.waits_for is not None or self.cluster.now < self.next_at:
             return
         if self.rejoins:
@@ -126,7 +126,7 @@ class Client:
 
 
 class Cluster:
-    """The shard, its log, its clock and its clients."""
+    """The coordinator shard, its log, clock and clients."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -174,7 +174,7 @@ class Cluster:
             self.check()
 
     def give(self, answer: CoordinatorResponse) -> None:
-        to: Any = answer.to  # what `ask` handed in
+        to: Any = answer.to  # the request of `ask`
         client, number = to
         self.answers[number] += 1
         assert self.answers[number] == 1, "answered twice"
@@ -195,7 +195,7 @@ class Cluster:
             self.perform(turn)
 
     def move(self) -> None:
-        """Another broker takes over; what was on its way is lost."""
+        """Move the coordinator to another broker; requests and responses in flight are lost."""
         self.held = []
         turn = self.turn()
         self.shard.unloaded(turn)
@@ -205,7 +205,7 @@ class Cluster:
         self.perform(turn)
         for client in self.live:
             if client.waits_for is not None:
-                # A connection to the former broker would break.
+                # The connection to the former broker would break.
                 client.waits_for = None
                 client.again(after_s=RETRY_S)
         turn = self.turn()
@@ -229,7 +229,7 @@ class Cluster:
 
 
 def check_books(group: Group) -> None:
-    """The books of a group agree with each other, and with its state."""
+    """The counters of a group agree with each other and with its state."""
     members = group.members
     assert set(group.pending).isdisjoint(members)
     assert group.pending_sync <= set(members)
@@ -293,7 +293,7 @@ def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps: lis
     cluster.failing = False
     cluster.release()
     cluster.pass_time(120)
-    # Two live processes with one instance id: the later fenced the earlier.
+    # Two live processes with one instance id: the later one fenced the earlier.
     live = cluster.live
     group = cluster.shard.groups.get("g")
     assert {client.member_id for client in live} == set(group.members if group else ())

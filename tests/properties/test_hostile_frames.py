@@ -1,4 +1,4 @@
-"""Requests with damage in them, through the decoder, the dispatcher and the handlers of a whole broker."""
+"""Damaged requests through the decoder, the dispatcher and the handlers of a whole broker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fuzz.hostile import HostileBroker, good_frame, mutated
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileBroker]:
-    """A broker that must stop as if nothing had happened."""
+    """A broker that must shut down cleanly after all requests."""
     started = HostileBroker(str(tmp_path_factory.mktemp("data")))
     yield started
     started.stop()

@@ -1,4 +1,4 @@
-"""The entries say what a list of every record's epoch says, whatever is appended and cut."""
+"""The epoch entries against a list of every record's epoch, under appends and truncations."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,7 @@
-"""Rule 22: ListOffsets against looking at every record, for each timestamp and each kind of asker.
+"""Rule 22: ListOffsets against a scan of every record, for each timestamp, isolation level and kind of reader.
 
-A partition has two replicas, of which the other lags behind; some of its transactions are open. Consumers see to the
-high watermark, readers of committed records to the first open transaction below it, replicas to the end.
+A partition has two replicas, one of which lags behind; some of its transactions are open. Consumers read up to the
+high watermark, read_committed consumers up to the last stable offset, replicas up to the log end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Batch = tuple[list[int], bool, Compression]
 BATCHES = st.lists(
     st.tuples(
         st.lists(st.integers(0, LARGEST_TIME), min_size=1, max_size=4),
-        st.booleans(),  # whether it begins a transaction, or belongs to the one that is open
+        st.booleans(),  # whether it begins a transaction, or belongs to the open one
         st.sampled_from([Compression.NONE, Compression.GZIP]),
     ),
     max_size=10,
@@ -52,7 +52,7 @@ def ask(node: Node, version: int, replica: int, isolation: int, timestamp: int) 
 
 
 def brute_force(times: list[int], start: int, limit: int, timestamp: int) -> tuple[int, int]:
-    """Return what the specification says, from the timestamps of all records."""
+    """Return the specified (offset, timestamp), from the timestamps of all records."""
     if timestamp == LATEST:
         return limit, -1
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -60,7 +60,7 @@ def brute_force(times: list[int], start: int, limit: int, timestamp: int) -> tup
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     if timestamp == MAX_TIMESTAMP:
-        # Of all that is stored, as in Apache Kafka: who may not see it is told of nothing.
+        # Taken over all stored records, as in Apache Kafka; a result beyond the reader's limit is not returned.
         offset = times.index(max(times)) if times else limit
     else:
         offset = next((at for at in range(start, len(times)) if times[at] >= timestamp), limit)

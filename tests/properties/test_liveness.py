@@ -1,4 +1,4 @@
-"""Whoever is heard or lost whenever: who is due, against rules that look at all that ever happened."""
+"""Broker sessions against a model that derives each expiry from the log of all events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = st.one_of(
 
 
 class Model:
-    """The log of all events; every question is answered by reading it from its beginning."""
+    """The log of all events; every result is computed by reading it from its beginning."""
 
     def __init__(self) -> None:
         self.log: list[tuple[int, Any]] = []
@@ -33,7 +33,7 @@ class Model:
         self.log.append((now_ms, event))
 
     def ends_ms(self, broker_id: int) -> int:
-        """Return when the session of a broker ends that is heard no more."""
+        """Return the end of a broker's session without further heartbeats."""
         ends = 0
         connections: set[Any] = set()
         for at_ms, event in self.log:
@@ -64,7 +64,7 @@ def test_sessions_end_when_the_rules_say(steps: list[tuple[Any, ...]]) -> None:
         assert cluster.image.brokers[broker_id].epoch == epoch
 
     def fence_until(until_ms: int) -> int:
-        """Look whenever somebody is due; who is fenced comes back at once as a new registration."""
+        """Run each expiry that is due; fenced brokers register again at once."""
         while True:
             living = {broker_id: model.ends_ms(broker_id) for broker_id in cluster.image.brokers}
             due_ms = min(living.values())
@@ -92,7 +92,7 @@ def test_sessions_end_when_the_rules_say(steps: list[tuple[Any, ...]]) -> None:
             case ("wait", duration_ms):
                 now = fence_until(now + duration_ms)
             case ("hear", broker_id, connection):
-                # A connection is one broker's.
+                # A connection belongs to one broker.
                 name = connection and f"{connection}{broker_id}"
                 liveness.heard_from(broker_id, cluster.image.brokers[broker_id].epoch, 0, name, now)
                 model.note(now, "hear", broker_id, name)

@@ -1,4 +1,4 @@
-"""A log is a list of batches, whatever is done to it and however often its process is killed."""
+"""A log is a list of batches, under any operations and kills of its process."""
 
 from pathlib import Path
 from shutil import rmtree
@@ -23,7 +23,7 @@ BATCHES = st.lists(st.lists(st.integers(-50, 50), min_size=1, max_size=3), min_s
 
 
 class LogIsAList(RuleBasedStateMachine):
-    """`batches` is the model: (header, bytes) of every batch that is in the log."""
+    """`batches` is the model: (header, bytes) of every batch in the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class LogIsAList(RuleBasedStateMachine):
         self.log: Log = open_log(self.folder, CONFIG)
         self.batches: list[tuple[BatchHeader, bytes]] = []
         self.start = self.end = self.high_watermark = self.epoch = 0
-        # What a checkpoint would say: recovery point, log start, high watermark.
+        # The checkpointed values: recovery point, log start, high watermark.
         self.checkpoint = (0, 0, 0)
 
     @initialize(epoch=st.integers(0, 3))
@@ -43,12 +43,12 @@ class LogIsAList(RuleBasedStateMachine):
         self.every_timestamp_is_found_where_it_is_first_reached()
         rmtree(self.folder)
 
-    # What is done to it
+    # Operations
 
     @rule(batches=BATCHES)
     def append(self, batches: list[list[int]]) -> None:
         for offsets in batches:
-            # Now and then a new leader.
+            # Occasionally a new leader.
             self.epoch += offsets[0] > 25
             records = stamped([NOW_MS + each for each in offsets])
             info = self.log.append_as_leader(records, self.epoch, NOW_MS)
@@ -149,16 +149,16 @@ class LogIsAList(RuleBasedStateMachine):
             high_watermark=high_watermark,
         )
         self.high_watermark = self.log.high_watermark
-        # What retention moved without a checkpoint shows in the files only.
+        # A log start moved by retention without a checkpoint shows in the files only.
         assert self.log.log_start_offset <= self.start
         self.log.update_high_watermark(max(self.high_watermark, self.start))
         self.high_watermark = self.log.high_watermark
         self.log.advance_log_start(self.start)
 
-    # What must hold
+    # Invariants
 
     def boundaries(self) -> list[int]:
-        """Where truncation may be asked for: batch ends at or after the log start."""
+        """Return the offsets valid for truncation: batch ends at or after the log start."""
         return [header.base_offset for header, _ in self.batches if header.base_offset >= self.start]
 
     def visible(self) -> list[tuple[BatchHeader, bytes]]:

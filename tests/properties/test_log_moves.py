@@ -1,4 +1,4 @@
-"""Whatever is done to a log while it moves between directories, it stays the list of batches that was written."""
+"""A log that moves between directories stays the list of batches that was written, under any operations."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         home = self.logs.directory_of(self.log)
         assert self.log.directory == f"{home.path}/t-0"
         places = [path for path in self.folder.glob("*/t-0") if path != Path(self.log.directory)]
-        # From the step that syncs the new name to the next one, which gives up the old name and syncs that.
+        # Both names exist from the step that syncs the new one until the next step, which removes the old one and syncs that.
         assert len(places) == (self.move is not None and self.steps_since_take_over == 1)
 
 

@@ -1,4 +1,4 @@
-"""Whatever is done to the metadata: what always holds, and that log and snapshot both lead to the same image."""
+"""Invariants of the metadata under any changes; the log and a snapshot both lead to the same image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever brokers there are: where replicas of new partitions lie."""
+"""Placement of the replicas of new partitions, for any set of brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_replicas_are_where_they_are_wanted(brokers: list[UsableBroker], data: s
         assert len(set(replicas)) == len(replicas) == factor
         assert not known[replicas[0]].fenced
         in_rack = Counter(known[replica].rack for replica in replicas)
-        # Nobody takes a second one, a third one of two more, while another rack has a broker left.
+        # No rack has two replicas more than another while that one has a broker left.
         room = [in_rack[rack] for rack, size in by_rack.items() if in_rack[rack] < size]
         assert max(in_rack.values()) <= min(room, default=factor) + 1
         for rack, taken in in_rack.items():

@@ -1,8 +1,8 @@
-"""Rule 10: what a restart knows of producers equals a scan of the whole log, on leaders and on followers.
+"""Rule 10: the producer state after a restart equals a scan of the whole log, on leaders and on followers.
 
-Epoch, window of batches, last timestamp and open transaction of each producer: after a crash, whatever was synced,
-checkpointed, truncated and rolled before it, and wherever the last write was torn; and after a clean stop. The
-snapshots on disk are what a scan up to their offsets finds.
+Epoch, batch window, last timestamp and open transaction of each producer: after a crash, whatever was synced,
+checkpointed, truncated and rolled before it, and wherever the last write was torn; and after a clean shutdown. The
+snapshots on disk equal a scan up to their offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DOINGS = [
     *("plain", "plain", "transactional", "commit", "abort", "bump", "nobody"),
     *("flush", "roll", "restart", "crash", "truncate"),
 ]
-# (producer, what happens, number of records)
+# (producer, action, number of records)
 ACTIONS = st.lists(
     st.tuples(
         st.integers(1, 3),
@@ -39,7 +39,7 @@ ACTIONS = st.lists(
 
 
 class Writer:
-    """Writes to a log as the leader's clients and its transaction coordinator would, or as a follower copies that."""
+    """Writes to a log as the leader for clients and the transaction coordinator, or as a follower that copies them."""
 
     def __init__(self, folder: Path, follower: bool) -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class Writer:
             self.write(producer, count, transactional=action == "transactional" or producer in self.in_transaction)
 
     def truncate(self, offset: int) -> None:
-        """Drop what is from `offset` on, as a follower does; its leader's producers go on from what is left."""
+        """Truncate to `offset` as a follower does; the producers continue from the remaining batches."""
         self.log.truncate_to(max(offset, 0))
         for producer in self.epochs:
             known = self.log.producers.producers.get(producer)
@@ -133,7 +133,7 @@ def check_snapshots(log: Log) -> None:
 
 
 def scanned(log: Log, end_offset: int = 1 << 62) -> ProducerState:
-    """Return what a scan of the whole log, or up to an offset, says."""
+    """Return the producer state of a scan of the whole log, or up to an offset."""
     state, data = ProducerState(), content(log)
     for at, header in iter_batches(data):
         if header.base_offset >= end_offset:

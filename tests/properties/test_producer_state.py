@@ -10,7 +10,7 @@ from storage.log.producer_state import ProducerState
 
 Logged = tuple[BatchHeader, EndTxnMarker | None]
 
-# (producer, what it does, sequence or how far back, record count)
+# (producer, action, sequence or number of steps back, record count)
 actions = st.lists(
     st.tuples(
         st.integers(1, 3),
@@ -27,7 +27,7 @@ def header(at: int, producer: int, epoch: int, sequence: int, count: int, attrib
 
 
 def window(log: list[Logged], producer: int) -> tuple[int | None, list[BatchHeader]]:
-    """Return a producer's epoch and its data batches in it, read off the whole log."""
+    """Return a producer's epoch and its data batches in that epoch, from the whole log."""
     mine = [batch for batch, _ in log if batch.producer_id == producer]
     epoch = mine[-1].producer_epoch if mine else None
     since = next((at + 1 for at in reversed(range(len(mine))) if mine[at].producer_epoch != epoch), 0)
@@ -46,7 +46,7 @@ def open_transactions(log: list[Logged]) -> dict[int, int]:
 
 
 def verdict(log: list[Logged], batch: BatchHeader) -> object:
-    """Say what the rules make of a batch: None to append it, the offset of the one it repeats, or an error."""
+    """Return the expected result for a batch: None to append it, the offset of the batch that it repeats, or an error."""
     epoch, mine = window(log, batch.producer_id)
     if epoch is None:
         return None

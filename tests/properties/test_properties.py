@@ -1,4 +1,4 @@
-"""Whatever text a key and a value hold comes back from a properties file."""
+"""Any text in a key or value survives writing and reading a properties file."""
 
 from hypothesis import given
 from hypothesis import strategies as st

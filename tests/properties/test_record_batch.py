@@ -1,4 +1,4 @@
-"""A batch is a list of records; whatever is done to its bytes ends in records or in an error that names itself."""
+"""A batch is a list of records; any damage to its bytes ends in records or in a Kafka error."""
 
 import contextlib
 

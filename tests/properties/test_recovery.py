@@ -58,7 +58,7 @@ def test_recovery_keeps_the_whole_batches_before_the_damage(
         segments = sorted((folder / "killed" / "topic-0").glob("*.log"))
         at = where % len(before)
         if damage == "garbage":
-            # More than was ever written: nothing is lost, whatever it looks like.
+            # More bytes than were written: nothing is lost, whatever their content.
             at = len(before)
             with open(segments[-1], "ab") as file:
                 file.write(junk)
@@ -82,11 +82,11 @@ def test_recovery_keeps_the_whole_batches_before_the_damage(
         log = open_log(folder / "killed", CONFIG, clean=False)
         found = content(log)
         while at < len(before) and damage == "zero" and before[at] == 0:
-            # Zeros in the place of zeros are no damage.
+            # Zeros over zeros are no damage.
             at += 1
         ends = [0] + [position + header.size_bytes for position, header in iter_batches(before)]
         kept = max(end for end in ends if end <= at)
-        # Base offset and leader epoch are outside the CRC, so a bit flipped there may pass or not.
+        # Base offset and leader epoch are outside the CRC, so a bit flip there may go undetected.
         assert found[:kept] == before[:kept]
         if damage != "flip":
             assert found == before[:kept]
@@ -97,7 +97,7 @@ def test_recovery_keeps_the_whole_batches_before_the_damage(
             scanned.update(header)
         assert windows(log.producers) == windows(scanned)
 
-        # Indexes and everything else are those of a log to which just this was appended.
+        # Indexes and the rest of the state equal those of a log to which only these batches were appended.
         second = open_log(folder / "again", CONFIG, clean=False)
         assert indexes(second) == indexes(log)
         assert content(open_log(folder / "killed", CONFIG)) == found

@@ -1,4 +1,4 @@
-"""What retention deletes is all that may go, and only that."""
+"""Retention deletes all segments that it may delete, and no other."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,7 +78,7 @@ TODAY_MS = 10 * DAY_MS
 
 
 def kept_by_hand(log: Log, now_ms: int, config: LogConfig, high_watermark: int) -> int:
-    """Return where the log should begin after retention, from its segments' batches, one by one."""
+    """Return the log start after retention, computed from the segments' batches one by one."""
     sealed, bases = log.segments[:-1], [segment.base_offset for segment in log.segments]
     sizes = [segment.size_bytes for segment in log.segments]
     for number, segment in enumerate(log.segments):
@@ -96,7 +96,7 @@ def kept_by_hand(log: Log, now_ms: int, config: LogConfig, high_watermark: int) 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(
-    # Some of yesterday, some of the clocks that are days ahead.
+    # Some timestamps of yesterday, some from clocks that are days ahead.
     ages=st.lists(st.lists(st.integers(-5, 9).map(lambda days: TODAY_MS - days * DAY_MS), min_size=1, max_size=3)),
     retention_days=st.integers(0, 8),
     retention_bytes=st.sampled_from([-1, 0, 300, 700]),

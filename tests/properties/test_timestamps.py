@@ -1,4 +1,4 @@
-"""Lookup by timestamp against looking at every record, whatever timestamps producers send."""
+"""Lookup by timestamp against a scan of every record, for any timestamps that producers send."""
 
 from collections.abc import Iterable
 from itertools import pairwise

@@ -1,6 +1,6 @@
-"""Rule 13: how far readers of committed records may see, and what was aborted amid it, against the log read through.
+"""Rule 13: the last stable offset and the aborted transactions below it, against a scan of the log.
 
-Whatever is appended, rolled, truncated, deleted and restarted, in order or not, as the leader or as a follower.
+Under any appends, rolls, truncations, deletions and restarts, clean or not, on a leader or on a follower.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.logs import NOW_MS, batch, content, open_log
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100, file_delete_delay_ms=0)
 PRODUCERS = range(1, 5)
 
-# (what happens, producer, a number)
+# (action, producer, a number)
 ACTIONS = st.lists(
     st.tuples(
         st.sampled_from(
@@ -77,13 +77,13 @@ def transactions(batches: list[Logged]) -> list[Txn]:
 
 
 def unstable(log: Log, found: list[Txn]) -> int:
-    """Return the last stable offset by the rule's own words."""
+    """Return the last stable offset, computed literally by the rule."""
     undecided = [txn.first_offset for txn in found if txn.marker is None or txn.marker >= log.high_watermark]
     return max(min([log.high_watermark, *undecided]), log.log_start_offset)
 
 
 class Replica:
-    """A log, and who writes to it."""
+    """A log and its producers."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -132,7 +132,7 @@ class Replica:
         self.batches = [one for one in self.batches if one[0].next_offset <= self.log.log_end_offset]
 
     def follow(self) -> None:
-        """Let another replica have the same batches, as many at a time as a fetch brings."""
+        """Copy the batches to another replica, as many at a time as a fetch returns."""
         log = self.log
         with TemporaryDirectory() as name:
             copy = open_log(Path(name), CONFIG)
@@ -190,7 +190,7 @@ def check_files(log: Log, found: list[Txn]) -> None:
 
 
 def stable_at(marker: int, found: list[Txn]) -> int:
-    """Return where the first transaction begins that was open still when the marker was appended."""
+    """Return the first offset of the first transaction still open when the marker was appended."""
     begun = [txn for txn in found if txn.first_offset < marker]
     return min((txn.first_offset for txn in begun if txn.marker is None or txn.marker > marker), default=marker + 1)
 
