@@ -1,7 +1,7 @@
 """Power-cut states of the metadata log, numbered and generated like those of `states.py`.
 
 Each is opened, compared with what was known, and opened again, which must not change a byte. Every eighth continues
-with another workload and a second power cut. Every fourth workload mostly restarts, so that many cuts hit starts.
+with another workload and a second power cut. Every fourth workload mostly restarts, so many cuts hit starts.
 """
 
 from __future__ import annotations

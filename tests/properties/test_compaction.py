@@ -159,7 +159,7 @@ class CompactedLog(RuleBasedStateMachine):
             self.reader[record.key] = record.value
 
     def _committed(self) -> list[Record]:
-        """Return the remaining records without those of open transactions and of aborted ones that no pass has reached."""
+        """Return the remaining records, without those of open transactions and of uncleaned aborted ones."""
         return [record for record in records(self.log) if record.offset in self.written]
 
     def _all_written(self) -> list[Record]:

@@ -2,7 +2,7 @@
 
 A replica's log is its length. Records on the whole ISR are committed; while eligible leader replicas are kept, only
 as long as the ISR has at least `min.insync.replicas` members. The election of a replica that may lack committed
-records must be marked unclean.
+records must set the leader recovery state to RECOVERING.
 """
 
 from functools import partial
@@ -144,7 +144,7 @@ class Elections(RuleBasedStateMachine):
 
     @rule(wanted=st.sets(BROKERS), recovered=st.booleans())
     def alter_isr(self, wanted: set[int], recovered: bool) -> None:
-        """Let the leader propose an ISR of members and of replicas with all committed records or all before its epoch."""
+        """Propose, as the leader, an ISR of members and of replicas caught up with the high watermark and its epoch."""
         partition, leader = self.partition, self.partition.leader
         if leader == NO_LEADER:
             return

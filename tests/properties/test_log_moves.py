@@ -126,7 +126,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         home = self.logs.directory_of(self.log)
         assert self.log.directory == f"{home.path}/t-0"
         places = [path for path in self.folder.glob("*/t-0") if path != Path(self.log.directory)]
-        # Both names exist from the step that syncs the new one until the next step, which removes the old one and syncs that.
+        # Both names exist from the sync of the new name until the next step, which removes the old one and syncs that.
         assert len(places) == (self.move is not None and self.steps_since_take_over == 1)
 
 

@@ -46,7 +46,7 @@ def open_transactions(log: list[Logged]) -> dict[int, int]:
 
 
 def verdict(log: list[Logged], batch: BatchHeader) -> object:
-    """Return the expected result for a batch: None to append it, the offset of the batch that it repeats, or an error."""
+    """Return the expected result of a batch: None to append it, the offset of its duplicate, or an error."""
     epoch, mine = window(log, batch.producer_id)
     if epoch is None:
         return None

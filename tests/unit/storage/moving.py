@@ -46,7 +46,7 @@ class Manager(LogManager):
         return move
 
     def moved(self, log: Log, between: Callable[[], object] = lambda: None) -> None:
-        """Move a log to the second directory; do something between every two steps."""
+        """Move a log to the second directory; call `between` between every two steps."""
         steps = self.moves.steps(self.started(log))
         advance: Callable[[], Step] = partial(next, steps)
         with suppress(StopIteration):
@@ -62,7 +62,7 @@ class Manager(LogManager):
         self.close(clean=False)
 
     def names(self) -> list[str]:
-        """Return the directories of partitions, but for what is being deleted."""
+        """Return the partition directories, without those being deleted."""
         return [
             f"{Path(directory.path).name}/{re.sub('[.][0-9a-f]{32}', '…', path.name)}"
             for directory in self.directories
@@ -83,7 +83,7 @@ def found(manager: Manager) -> Log:
 
 
 def state(log: Log) -> tuple[object, ...]:
-    """Return what of a log a move must not change."""
+    """Return the state of a log that a move must not change."""
     producers = {key: (entry.epoch, entry.batches) for key, entry in log.producers.producers.items()}
     return (
         content(log), log.log_start_offset, log.log_end_offset, log.high_watermark,
@@ -92,7 +92,7 @@ def state(log: Log) -> tuple[object, ...]:
 
 
 def taken_over(manager: Manager) -> Log:
-    """Return a log whose copy has just taken over: the old files are there under its name too."""
+    """Return a log whose future replica has just replaced it: the old files are still there under its name."""
     log = manager.create_log()
     fill(log, 3)
     move = manager.started(log)

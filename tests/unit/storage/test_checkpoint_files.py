@@ -1,4 +1,4 @@
-"""What checkpoint files say; how a manager of logs uses them is in `test_log_manager.py`."""
+"""The content of checkpoint files; `test_log_manager.py` shows how a log manager uses them."""
 
 import errno
 import sys
@@ -18,7 +18,7 @@ KEY = ("topic", 0)
 
 
 class Checkpointing:
-    """The files of one directory with one log, of which nothing is known at first."""
+    """The files of one directory with one log, unknown at first."""
 
     def __init__(self, folder: Path, disk: OsDisk | None = None) -> None:
         self.directory = LogDirectory(disk or OsDisk(), str(folder))
@@ -139,7 +139,7 @@ def test_to_save_where_one_log_starts_no_other_is_looked_at(tmp_path: Path, log:
         files.log_start_moved(log, directory)
         files.save_log_starts([directory])
         assert (tmp_path / LOG_STARTS).read_text() == f"0\n1\ntopic 0 {offset}\n"
-    log.truncate_fully_and_start_at(5)  # the first segment tells
+    log.truncate_fully_and_start_at(5)  # the first segment's name has the log start
     files.log_start_moved(log, directory)
     files.save_log_starts([directory])
     assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"

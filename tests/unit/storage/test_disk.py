@@ -12,7 +12,7 @@ from storage.disk import AlreadyLocked, Buffer, OsDisk, OsFile, out_of_space, re
 
 DISK = OsDisk()
 STRETCH = 128 * 1024
-"""The least that Linux reads into memory, and forgets, at a time, unless it is told otherwise."""
+"""Smallest amount that Linux reads into the page cache and evicts at a time by default."""
 
 
 def descriptors() -> int:
@@ -51,7 +51,7 @@ def test_a_socket_gets_what_it_takes_straight_from_a_file(tmp_path: Path) -> Non
         assert file.send_nowait(here.fileno(), 100_000, 7) == (100_000 if can_tell else None)
         assert not can_tell or there.recv(100_000, socket.MSG_WAITALL) == content[7:100_007]
         assert file.send_nowait(here.fileno(), 100, len(content) - 3) == (3 if can_tell else None)
-        assert file.send_nowait(here.fileno(), 100, len(content)) is None  # there is nothing to be found in memory
+        assert file.send_nowait(here.fileno(), 100, len(content)) is None  # the page cache is empty
         if can_tell:
             assert 0 < (file.send_nowait(here.fileno(), len(content), 0) or 0) < len(content)
             assert file.send_nowait(here.fileno(), len(content), 0) == 0
@@ -66,8 +66,8 @@ def test_a_socket_gets_what_it_takes_straight_from_a_file(tmp_path: Path) -> Non
 def test_what_is_not_in_memory_whole_is_not_sent_from_the_file(
     tmp_path: Path, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What is in memory is the system's choice: told to forget, it need not, and it has holes of a file at once. So the
-    # answers are those of a system that has all but one stretch of the file.
+    # The system decides which pages the cache holds: it may ignore a request to drop some, and drop others any time.
+    # So the test simulates a system with all but one stretch of the file in memory.
     (tmp_path / "file").write_bytes(bytes(8 << 20))
     file = DISK.open_file(str(tmp_path / "file"))
 

@@ -1,4 +1,4 @@
-"""Of two logs of a partition in two data directories, the later one counts."""
+"""Of two logs of a partition in two data directories, the later one is used."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def disk() -> FaultyDisk:
 
 @pytest.fixture
 def manager(tmp_path: Path, disk: FaultyDisk) -> Manager:
-    """A manager of two directories."""
+    """Return a manager of two directories."""
     manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
     manager.start()
     return manager
 
 
 def keep_former(manager: Manager, disk: FaultyDisk, take_away: str) -> Log:
-    """Let a full disk keep the log t-0, of 3 records, in the first directory when it is deleted or set aside."""
+    """Keep the log t-0 of 3 records in the first directory, whose full disk fails its deletion or its stray mark."""
     former = manager.create("t", TOPIC_ID, 0, CONFIG, manager.directories[0].directory_id)
     fill(former, 3)
     disk.arm("rename", errno.ENOSPC)

@@ -1,4 +1,4 @@
-"""Logs that move between directories while they are written: whatever is asked for, they stay what they are."""
+"""Logs that move between directories during appends and other operations stay intact."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def manager(tmp_path: Path) -> Manager:
     return Manager(tmp_path)
 
 
-# What a move keeps
+# State that a move keeps
 
 
 def test_a_moved_log_is_the_same_in_the_other_directory(manager: Manager) -> None:
@@ -137,7 +137,7 @@ def test_records_deleted_meanwhile_stay_deleted(manager: Manager) -> None:
 def test_what_is_truncated_meanwhile_is_not_copied(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 60, size=20 * KB)
-    truncations = {4: 55, 9: 3}  # after so many steps
+    truncations = {4: 55, 9: 3}  # by number of steps
     steps = count(1)
     written = b""
 
@@ -210,7 +210,7 @@ def test_a_slice_of_the_old_files_can_be_read_on(manager: Manager) -> None:
     assert part.read(0, part.size_bytes) == data
 
 
-# What is asked for
+# Requests
 
 
 def test_a_log_that_is_there_already_stays(manager: Manager) -> None:
@@ -265,7 +265,7 @@ def test_nothing_moves_while_a_directory_is_offline(manager: Manager) -> None:
 
 
 def test_the_old_files_are_durably_renamed_before_the_move_is_over(tmp_path: Path) -> None:
-    """Else a power cut after the log's deletion would bring them back as the log."""
+    """Otherwise a power cut after the log's deletion would bring them back as the log."""
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk)
     log = manager.create_log()

@@ -1,4 +1,4 @@
-"""Crashes and failing disks amid moves between directories: one log with all its batches is left."""
+"""Crashes and disk failures during moves between directories: one log with all its batches is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def manager(tmp_path: Path) -> Manager:
 
 
 def crashed_after(folder: Path, steps_done: int) -> tuple[Manager, bytes, bool]:
-    """Move a log for so many steps, each followed by an append, and crash; return the next start and what was there."""
+    """Move a log for some steps, each followed by an append, and crash; return the next manager and the content."""
     manager = Manager(folder)
     log = manager.create_log()
     fill(log, 25, size=20 * KB)

@@ -156,7 +156,7 @@ def test_what_a_checkpoint_may_say_after_a_power_cut_is_known_once_it_was_synced
 
 
 def test_what_a_checkpoint_says_is_known_without_a_write_once_one_has_failed_for_want_of_space(tmp_path: Path) -> None:
-    """Syncing the file as it is takes no space."""
+    """Syncing the unchanged file takes no space."""
     LogDirectory(OsDisk(), str(tmp_path)).write_offsets(LOG_STARTS, {("t", 0): 5})
     disk = FaultyDisk()
     directory = LogDirectory(disk, str(tmp_path))
@@ -274,7 +274,7 @@ def test_the_space_of_the_volume_is_told_until_the_directory_fails(tmp_path: Pat
 
 
 def test_a_checkpoint_that_a_crash_left_half_done_is_not_written_over_but_gone(tmp_path: Path) -> None:
-    """A power cut could bring back its content under the checkpoint's name, once that is given to the same file."""
+    """A power cut could restore its content under the checkpoint's name once the same file is reused."""
     left = tmp_path / f"{LOG_STARTS}.tmp"
     left.write_text("0\n1\nt 0 52\n")
     (tmp_path / "same").hardlink_to(left)

@@ -21,7 +21,7 @@ CONFIG = LogConfig(file_delete_delay_ms=60)
 
 
 class Manager(LogManager):
-    """A manager that is closed at the end of its test, and whose time the test sets."""
+    """A manager that is closed at the end of its test, with a clock that the test sets."""
 
     made: list["Manager"]
 
@@ -37,7 +37,7 @@ class Manager(LogManager):
         return list(self.load())
 
     def crash(self) -> None:
-        """End as kill -9 ends: what was written is there, and nothing says goodbye."""
+        """End as kill -9 does: all written bytes are there, and no shutdown code runs."""
         self.close(clean=False)
 
     def keep_house(self) -> list[KafkaError]:
@@ -202,7 +202,7 @@ def test_a_log_that_could_not_be_recovered_is_not_opened_as_if_it_were_sound(tmp
 
 @pytest.mark.parametrize("clean", [True, False])
 def test_the_checkpoints_keep_what_they_say_of_a_log_that_could_not_be_opened(clean: bool, tmp_path: Path) -> None:
-    """Otherwise deleted records came back, and a log that was never recovered passed for sound."""
+    """Otherwise deleted records would reappear, and a log that was never recovered would pass for sound."""
     first = Manager(tmp_path)
     first.start()
     log = first.create("t", TOPIC_ID, 0, CONFIG)
@@ -295,7 +295,7 @@ def test_the_recovery_point_on_disk_never_lies_in_the_segment_that_is_appended_t
     log.flush(NOW_MS)
     checkpoint = Path(manager.directories[0].path) / RECOVERY_POINTS
     manager.checkpoint()
-    log.roll(NOW_MS)  # the indexes of the first segment are complete now, and not synced
+    log.roll(NOW_MS)  # completes the indexes of the first segment, still unsynced
     assert checkpoint.read_text() == "0\n1\ntopic 0 0\n"
     log.flush(NOW_MS)
     manager.checkpoint()
@@ -368,7 +368,7 @@ def test_a_log_made_again_has_nothing_of_the_old_ones_checkpoints(restart: bool,
     assert (again.log_start_offset, again.log_end_offset, again.recovery_point) == (0, 3, 0)
 
 
-# Upkeep
+# Maintenance
 
 
 def test_housekeeping_applies_retention_to_every_log(manager: Manager) -> None:
@@ -447,7 +447,7 @@ def test_a_log_that_is_deleted_while_it_is_synced_is_no_error(manager: Manager) 
     assert flush is not None
     manager.delete("topic", 0)
     flush.run()
-    assert flush.error is None  # its directory has another name, which is no failure
+    assert flush.error is None  # its directory is renamed, which is no failure
     assert len(manager.online) == 2
 
 
@@ -475,7 +475,7 @@ def test_a_log_that_cannot_be_flushed_for_want_of_space_holds_up_no_other(tmp_pa
         fill(manager.create(name, TOPIC_ID, 0, CONFIG._replace(segment_bytes=2 * SIZE)), 5)
     disk.arm("replace", errno.ENOSPC)
     assert len([flush.run() for flush in manager.due_flushes(NOW_MS) if flush]) == 1  # type: ignore[func-returns-value]  # called for its effect
-    assert len([flush.run() for flush in manager.due_flushes(NOW_MS) if flush]) == 1  # type: ignore[func-returns-value]  # of the one that had to wait; called for its effect
+    assert len([flush.run() for flush in manager.due_flushes(NOW_MS) if flush]) == 1  # type: ignore[func-returns-value]  # the deferred one; called for its effect
 
 
 @pytest.mark.parametrize("text", ["", "?"])

@@ -1,4 +1,4 @@
-"""What the stop of all logs leaves on disk."""
+"""The state on disk after all logs are closed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_closing_syncs_can_be_synced_by_threads_before(tmp_path: Path) -> N
 
 
 def test_a_directory_in_which_something_else_broke_does_not_take_the_others_with_it(manager: Manager) -> None:
-    """As the one whose metadata log could not be closed."""
+    """As a directory whose metadata log could not be closed."""
     first, second = manager.directories
     assert not manager.close(broken=[first])
     assert [Path(each.path, ".kafka_cleanshutdown").exists() for each in (first, second)] == [False, True]

@@ -1,4 +1,4 @@
-"""Data directories in which another program has made segments: gaps between these are no losses."""
+"""Data directories with segments written by another program: gaps between these are no losses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["_closed"]
 
 
 def with_gaps(log: Log, folder: Path) -> None:
-    """Put segments with gaps between them into `folder`, for `put_back` to make a crashed compacted log of."""
+    """Put segments with gaps between them into `folder`, from which `put_back` makes a crashed compacted log."""
     for base in (0, 20, 40):
         log.truncate_fully_and_start_at(base)
         fill(log, 2)
@@ -35,14 +35,14 @@ def put_back(folder: Path) -> None:
 
 
 def test_gaps_between_segments_that_another_program_made_are_no_losses(tmp_path: Path) -> None:
-    """As a follower of Apache Kafka leaves them, also above its cleaner checkpoint."""
+    """Followers of Apache Kafka leave such gaps, also above the cleaner checkpoint."""
     manager = Manager(tmp_path)
     manager.start()
     log = manager.create("topic", TOPIC_ID, 0, CONFIG)
     with_gaps(log, tmp_path)
     manager.close()
     put_back(tmp_path)
-    for _ in range(3):  # which it also is after crashes of ours
+    for _ in range(3):  # also after crashes of ours
         manager = Manager(tmp_path)
         [log] = manager.start()
         assert [header.base_offset for header in headers(log)] == [0, 1, 20, 21, 40, 41]
@@ -59,7 +59,7 @@ def test_gaps_between_segments_that_another_program_made_are_no_losses(tmp_path:
     torn.write_bytes(torn.read_bytes()[:SIZE])
     manager = Manager(tmp_path)
     [log] = manager.start()
-    assert log.log_end_offset == 43  # but this one was
+    assert log.log_end_offset == 43  # but this gap was
 
 
 def test_only_the_segments_made_since_the_last_stop_in_order_are_known_to_be_contiguous(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What becomes of the data directories when their disks are full."""
+"""Data directories on full disks."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_pat
     assert log_files(log) == [f"{0:020d}.log"]
     disk.blocks_full = True
     assert not manager.online[0].has_room()
-    # The disk has space for the snapshot of the producers once the segment's files are gone.
+    # The producer snapshot fits on the disk once the segment's files are deleted.
     remove = disk.remove
 
     def removed(path: str) -> None:
@@ -109,7 +109,7 @@ def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_pat
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (3, 3, 0)
     assert (Path(log.directory) / f"{3:020d}.snapshot").stat().st_size > 0
     info = log.append_as_leader(batch(producer_id=7, producer_epoch=0, base_sequence=0), 0, manager.now)
-    assert info.duplicate  # what the broker knows of producers outlives the records
+    assert info.duplicate  # the producer state outlives the records
     assert manager.close()
 
 

@@ -1,4 +1,4 @@
-"""What a truncation of a log leaves in the checkpoint files of its directory."""
+"""The checkpoint files of a directory after truncation of a log."""
 
 from __future__ import annotations
 
@@ -80,16 +80,16 @@ def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appen
     disk.arm("truncate")
     with pytest.raises(KafkaError):
         manager.truncate_to(log, 5)
-    # At 5, the segment that begins at 3 would pass for synced as soon as one began behind it.
+    # At 5, the segment that begins at 3 would pass for synced as soon as a segment begins behind it.
     assert recovery_points(manager) == "0\n1\ntopic 0 3\n"
 
 
 def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(manager: Manager, disk: FaultyDisk) -> None:
-    """Only deleted records would be left, and all of them go: in two steps, between which the power may fail."""
+    """Only deleted records would remain, and all of them go: in two steps, with a possible power cut between them."""
     log = create(manager)
     fill(log, 2)
     fill(log, 1, count=6)
-    manager.truncate_to(log, 7)  # so that the checkpoint files are known not to say too much
+    manager.truncate_to(log, 7)  # so that the checkpoint files are known to be low enough
     fill(log, 1, count=6)
     manager.delete_records(log, 4)
     disk.calls.clear()
@@ -112,7 +112,7 @@ def test_a_log_start_is_written_for_a_truncation_unless_it_is_durable_already(
     written = []
     for start, end in ((2, 8), (2, 7), (3, 6), (3, 5)):
         manager.delete_records(log, start)
-        manager.save_log_starts()  # without a sync
+        manager.save_log_starts()  # not synced
         disk.calls.clear()
         manager.truncate_to(log, end)
         written.append(disk.called("replace").count(LOG_STARTS))

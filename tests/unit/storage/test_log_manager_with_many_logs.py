@@ -1,4 +1,4 @@
-"""What many logs cost that nobody uses: next to nothing at a start, and never more descriptors than may be."""
+"""The cost of many idle logs: little at a start, and a bounded number of descriptors."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ CONFIG = LogConfig(segment_bytes=4 * SIZE, index_interval_bytes=SIZE)
 
 
 class CountingDisk(FaultyDisk):
-    """A disk that counts the bytes that are read of each kind of file in the directories of logs."""
+    """A disk that counts the bytes read of each kind of file in log directories."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ def started(folder: Path, disk: FaultyDisk) -> LogManager:
 
 
 def written(folder: Path, batches: int, *, clean: bool, flushed: int = 0) -> None:
-    """Write so many batches to each log, sync the first `flushed` of them, and stop."""
+    """Write `batches` batches to each log, sync the first `flushed` of them, and stop."""
     manager = started(folder, FaultyDisk())
     for number in range(LOGS):
         log = manager.create("topic", TOPIC_ID, number, CONFIG)
@@ -75,7 +75,7 @@ def written(folder: Path, batches: int, *, clean: bool, flushed: int = 0) -> Non
 
 
 def open_segments(folder: Path) -> int:
-    """Return how many `.log` files in `folder` this process has open."""
+    """Return the number of `.log` files in `folder` that this process has open."""
     paths = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
     return sum(path.startswith(f"{folder}/") and path.endswith(".log") for path in paths)
 
@@ -112,7 +112,7 @@ def test_after_an_unclean_stop_only_segments_that_end_behind_the_recovery_point_
     written(tmp_path, 10, clean=False, flushed=flushed)
     manager = started(tmp_path, disk)
     assert sum(log.recovery.scanned_bytes for log in manager) == LOGS * scanned * SIZE
-    # Each byte is read once to be checked; and headers where the log ends and where its producers are looked for.
+    # Each byte is read once to be checked; headers are read again at the log end and to recover producers.
     assert scanned * SIZE <= disk.read_bytes[".log"] / LOGS <= scanned * SIZE + 3 * 10 * 4096
     manager.close(clean=False)
 

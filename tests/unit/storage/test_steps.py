@@ -1,4 +1,4 @@
-"""Searches in steps."""
+"""Tests of searches that run in steps."""
 
 from __future__ import annotations
 

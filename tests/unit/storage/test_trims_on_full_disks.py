@@ -1,4 +1,4 @@
-"""Deleting records where a directory has no space left, which is a way out of that."""
+"""DeleteRecords in a directory without space left, where it frees space."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ def manager(tmp_path: Path, disk: FullUntilRemoved) -> Iterator[LogManager]:
 
 @pytest.fixture
 def log(manager: LogManager, disk: FullUntilRemoved) -> Log:
-    """A log of segments from 0 and from 3 to 5, on a disk that is full by now."""
+    """Return a log with segments at 0 and 3 and offsets up to 5, on a disk that is full by now."""
     log = manager.create("topic", TOPIC_ID, 0, LogConfig())
     fill(log, 3)
     log.roll(NOW_MS)

@@ -20,8 +20,8 @@ def clean(
     end_offset: int = 1000,
     now_ms: int = NOW_MS,
 ) -> bytes | None:
-    """Return what is left of `batch` where the `last` offsets of keys are known up to 99."""
-    offsets = OffsetMap(1 << 16, 1 << 16)  # each key is looked up
+    """Return the cleaned `batch`, where the offset map holds the `last` offsets of keys up to offset 99."""
+    offsets = OffsetMap(1 << 16, 1 << 16)  # keys are looked up, not marked by offset
     for key, offset in last.items():
         offsets.put(key, offset)
     offsets.latest_offset = 99

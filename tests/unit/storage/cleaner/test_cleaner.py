@@ -158,9 +158,9 @@ class TestTransactions:
         compact(log, now_ms=NOW_MS)
         assert markers(log) == [1]
         put(log, (b"a", b"2"), (b"z", b"1"))
-        compact(log, now_ms=NOW_MS)  # the records go
+        compact(log, now_ms=NOW_MS)  # removes the records
         assert markers(log) == [1]
-        compact(log, now_ms=NOW_MS)  # the horizon is fixed
+        compact(log, now_ms=NOW_MS)  # sets the delete horizon
         assert markers(log) == [1]
         assert headers(log)[0].delete_horizon_ms == NOW_MS + 1000
         compact(log, now_ms=NOW_MS + 1000)
@@ -201,7 +201,7 @@ class TestSteps:
             if call is not None:
                 call()
             steps += 1
-        # Each record is looked at to map its key, and the tombstones to clean their batch and to be written anew.
+        # Each record counts once to map its key; tombstones count twice more, to clean and to rewrite their batch.
         assert steps > (12_000 + 6000 + 6000) / 128
 
     def test_one_reads_and_writes_no_more_than_it_is_told_and_a_batch(self, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ class TestSteps:
             if call is not None:
                 call()
             assert compaction.bytes_read - before[0] < 2000 + 600
-            assert compaction.bytes_written - before[1] <= 8192  # what was read as one chunk is written at once
+            assert compaction.bytes_written - before[1] <= 8192  # one chunk is written per step
 
     def test_one_gets_little_memory_for_keys(self, tmp_path: Path) -> None:
         log = open_log(tmp_path, COMPACTED._replace(segment_bytes=16 << 20))

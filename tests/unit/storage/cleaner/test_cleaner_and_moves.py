@@ -1,4 +1,4 @@
-"""A log is compacted, or it moves to another directory; never both at once."""
+"""A log is never compacted while it moves to another directory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def next_pass(compactor: CleanerManager) -> CleanerPass | None:
 
 
 def files(manager: Manager) -> list[str]:
-    """Return what unfinished passes left anywhere."""
+    """Return the files that unfinished passes left in any directory."""
     return [
         path.name
         for directory in manager.directories

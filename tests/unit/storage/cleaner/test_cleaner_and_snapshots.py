@@ -1,4 +1,4 @@
-"""What snapshots of producers say that were taken before a log was compacted."""
+"""Producer snapshots that were taken before the log was compacted."""
 
 from pathlib import Path
 
@@ -41,13 +41,13 @@ def test_a_transaction_stays_open_by_a_snapshot_while_any_batch_before_it_is_lef
     put(log, (b"c", b"3"), base_sequence=2, **fields)
     marker = end_txn(log, 7, commit=False)
     log.flush(NOW_MS)
-    Path(log.directory, "0" * 20 + ".log").write_bytes(b"")  # as a pass leaves it that comes no further
+    Path(log.directory, "0" * 20 + ".log").write_bytes(b"")  # as an unfinished pass leaves it
     recovered = open_log(tmp_path, log.config, clean=False, recovery_point=taken_at)
     assert [txn[:3] for txn in recovered.segments[-1].transaction_index.entries] == [(7, 0, marker)]
 
 
 def test_what_a_snapshot_tells_of_a_marker_that_went_is_kept_where_batches_behind_it_are_lost(tmp_path: Path) -> None:
-    """A power cut took the end of a segment and left the next: the log goes on behind, since it was compacted."""
+    """A power cut took the end of a segment and left the next; the log continues there, since it is compacted."""
     log = open_log(tmp_path, COMPACTED)
     put(log, (b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     end_txn(log, 7, commit=True)

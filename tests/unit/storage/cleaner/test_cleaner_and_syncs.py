@@ -1,4 +1,4 @@
-"""A pass lets go only of what something durable replaces."""
+"""A pass removes only records that a durable record replaces."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.logs import NOW_MS, content, open_log
 
 
 def _log(folder: Path, disk: FaultyDisk) -> Log:
-    """A key whose value is replaced by a transaction that is committed in the active segment; nothing is synced."""
+    """Return an unsynced log with a key whose value a transaction replaces; its marker is in the active segment."""
     log = open_log(folder, COMPACTED, disk=disk)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

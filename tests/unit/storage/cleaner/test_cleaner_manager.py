@@ -38,7 +38,7 @@ def compactor(logs: LogManager) -> CleanerManager:
 
 
 def filled(logs: LogManager, topic: str, *, twice: int) -> Log:
-    """Return a new log of that many records, two of each key."""
+    """Return a new log of `twice` records, two of each key."""
     log = logs.create(topic, TOPIC_ID, 0, COMPACTED)
     for number in range(twice):
         put(log, (b"%d" % (number // 2), b"%d" % number))

@@ -10,7 +10,7 @@ from tests.logs import NOW_MS, open_log
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Three segments of ten offsets and an active one of one."""
+    """Return a log of three segments of ten offsets and an active one of one."""
     log = open_log(tmp_path, COMPACTED._replace(segment_bytes=1 << 20))
     for segment in range(3):
         for number in range(10):

@@ -1,4 +1,4 @@
-"""A crash at each call of the disk that a pass makes, and at each that the start after it makes."""
+"""A crash at each disk call of a pass, and at each of the start after it."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ CHANGES = ("create", "replace", "rename", "pwrite", "truncate", "sync", "sync_di
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process died."""
 
 
 class DyingDisk(FaultyDisk):
-    """The process dies before the change of the disk after the next `lives` ones, and stays dead."""
+    """The process dies before the next change of the disk after `lives` ones, and stays dead."""
 
     lives = 1 << 30
     changes = 0
@@ -114,7 +114,7 @@ def test_a_kill_at_any_call_of_the_start_after_it_changes_nothing(tmp_path: Path
 
 
 def _check_whole(log: Log) -> None:
-    """Offsets rise from batch to batch, none is outside its segment, and nothing of a swap is left."""
+    """Check that offsets rise from batch to batch within their segments, and that no file of a swap is left."""
     last = -1
     for segment, following in zip(log.segments, [*log.segments[1:], None], strict=True):
         for _, header in segment.headers(0):
@@ -147,7 +147,7 @@ def test_a_failing_call_loses_nothing(tmp_path: Path, kind: str, after: int) -> 
 
 
 def test_a_power_cut_amid_an_interruption_leaves_the_log_its_own_indexes(tmp_path: Path) -> None:
-    """The deletions reach the disk in their order: the indexes of what was made must not outlast its batches."""
+    """Deletions reach the disk in their order: the new segment's indexes must not outlast its batches."""
     for lost in range(4):
         folder = tmp_path / str(lost)
         disk = DyingDisk()
@@ -164,4 +164,4 @@ def test_a_power_cut_amid_an_interruption_leaves_the_log_its_own_indexes(tmp_pat
         recovered = open_log(folder, log.config, clean=False, recovery_point=log.segments[-1].base_offset)
         assert state(recovered) == before
         found = indexes(recovered)
-        assert indexes(open_log(folder, log.config, clean=False)) == found  # read through, and made anew
+        assert indexes(open_log(folder, log.config, clean=False)) == found  # recovered, and rebuilt

@@ -1,4 +1,4 @@
-"""The states that a swap, ours or Apache Kafka's, can leave; `test_swap.py` goes through all of ours."""
+"""The states that a segment swap, ours or Apache Kafka's, may leave; `test_segment_swap.py` runs all of ours."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from storage.log.segment import SEGMENT_SUFFIXES
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Segments at 0, 10 and 20."""
+    """Return a log directory with segments at 0, 10 and 20."""
     for base in (0, 10, 20):
         segment(tmp_path, base, base + 9)
     return tmp_path
@@ -25,7 +25,7 @@ def segment(folder: Path, base: int, last: int, suffix: str = "") -> None:
 
 
 def logs(folder: Path) -> dict[int, str]:
-    """Return by base what each segment says; nothing else may be left."""
+    """Return the content of each segment by base offset; fail if there are other files."""
     finish_swaps(OsDisk(), str(folder))
     finish_swaps(OsDisk(), str(folder))
     assert not [path.name for path in folder.iterdir() if is_leftover(path.name)]

@@ -1,4 +1,4 @@
-"""The checks by themselves; on whole directories they are tried in `tests/corruption/`."""
+"""The single checks; `tests/corruption/` runs them on whole directories."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def located(base_offset: int, count: int = 1, epoch: int = 0) -> Located:
 
 
 def offsets(*bases: int, compacted: bool = False) -> list[str]:
-    """Check batches of two records each; return where something is wrong, and what."""
+    """Check batches of two records each; return the findings."""
     check = OffsetCheck(0, compacted=compacted)
     batches = [located(base, 2) for base in bases]
     following = [one.header for one in batches[1:]]

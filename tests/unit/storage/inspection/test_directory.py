@@ -1,4 +1,4 @@
-"""Directories as brokers leave them, in which nothing is wrong; damage is in `tests/corruption/`."""
+"""Intact directories as brokers leave them; damage is in `tests/corruption/`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ def wrong(manager: Manager) -> list[Finding]:
 
 
 def compacted(manager: Manager) -> None:
-    """Make a log of which a record in the middle is left, but none of the last."""
+    """Make a log that keeps a record in the middle, but none of the last ones."""
     log = manager.create_log(COMPACTED)
     for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", None)):
         put(log, (key, value))

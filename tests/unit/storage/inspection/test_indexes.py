@@ -1,4 +1,4 @@
-"""What is said of indexes where the batches are damaged; damage to the indexes themselves is in `tests/corruption/`."""
+"""Findings about indexes of damaged batches; damage to the indexes themselves is in `tests/corruption/`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""That the layouts are those of docs/FORMATS.md is shown in `tests/unit/docs/test_formats.py`."""
+"""`tests/unit/docs/test_formats.py` shows that the layouts are those of docs/FORMATS.md."""
 
 from protocol.record_batch import HEADER_BYTES
 from storage.inspection.layouts import BATCH, OFFSET_ENTRY, layout, unpack

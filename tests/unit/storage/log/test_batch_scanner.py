@@ -21,7 +21,7 @@ def offsets(file: File, end: int) -> list[int]:
 
 @pytest.fixture
 def batches() -> bytes:
-    """Four batches of a record each."""
+    """Return four batches of one record each."""
     return b"".join(offset.to_bytes(8, "big") + bytes(batch())[8:] for offset in range(4))
 
 

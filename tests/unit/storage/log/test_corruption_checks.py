@@ -1,4 +1,4 @@
-"""What a log is not opened over; whole programs are refused in `tests/chaos/test_bad_directories.py`."""
+"""The reasons for which a log is not opened; `tests/chaos/test_bad_directories.py` has whole programs."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".snapshot")
 
 
 def written(folder: Path) -> None:
-    """Write a log of segments 0, 4 and 8, closed in order."""
+    """Write a log of segments 0, 4 and 8, cleanly closed."""
     log = open_log(folder, CONFIG)
     fill(log, 10)
     log.close(NOW_MS)

@@ -40,7 +40,7 @@ def test_missing_files_are_empty_and_damaged_epochs_an_error(tmp_path: Path) -> 
 
 
 def test_damaged_epochs_are_replaced_even_by_none_at_all(tmp_path: Path) -> None:
-    """A log that is empty has no epochs; its file would be found damaged at every start."""
+    """An empty log has no epochs; its damaged file would be reported at every start."""
     (tmp_path / "leader-epoch-checkpoint").write_bytes(bytes(4))
     files = LogFiles(FaultyDisk(), str(tmp_path))
     with pytest.raises(CheckpointError):

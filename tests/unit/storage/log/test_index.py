@@ -11,7 +11,7 @@ BASE = 1000
 
 @pytest.fixture
 def offsets(tmp_path: Path) -> OffsetIndex:
-    """(1010, 100), (1020, 250), (1035, 400)."""
+    """Return an index of (1010, 100), (1020, 250), (1035, 400)."""
     index = offset_index(tmp_path, b"")
     for offset, position in ((1010, 100), (1020, 250), (1035, 400)):
         index.append(offset, position)
@@ -20,7 +20,7 @@ def offsets(tmp_path: Path) -> OffsetIndex:
 
 @pytest.fixture
 def times(tmp_path: Path) -> TimeIndex:
-    """(50, 1010), (70, 1020), (71, 1035)."""
+    """Return an index of (50, 1010), (70, 1020), (71, 1035)."""
     index = time_index(tmp_path, b"")
     for timestamp, offset in ((50, 1010), (70, 1020), (71, 1035)):
         index.maybe_append(timestamp, offset)
@@ -130,7 +130,7 @@ def test_rebuilding_the_same_leaves_the_file_alone(offsets: OffsetIndex) -> None
         offsets.append(offset, position)
     offsets.save()
     assert Path(offsets.path).stat().st_mtime_ns == before
-    assert offsets.unsynced  # whoever wrote it may have ended before it was synced
+    assert offsets.unsynced  # the process that wrote it may have died before the sync
 
 
 @pytest.mark.parametrize("count", [0, 2, 3, 1000])

@@ -1,4 +1,4 @@
-"""In which order a log becomes durable, where a power cut amid it would lose what had been."""
+"""The order in which the parts of a log become durable, where a power cut would otherwise lose data."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_flush_that_ends_after_a_roll_proves_nothing_of_the_indexes_that_the_r
 
 
 def test_what_lies_behind_the_lost_end_of_a_segment_goes(tmp_path: Path) -> None:
-    """All batches that are left are whole, but the end of a segment, whose sync nobody waited for, is not there."""
+    """All remaining batches are whole, but the end of a segment, whose sync was not awaited, is lost."""
     log = open_log(tmp_path)
     for _ in range(3):
         fill(log, 4)
@@ -38,7 +38,7 @@ def test_what_lies_behind_the_lost_end_of_a_segment_goes(tmp_path: Path) -> None
 
 
 def test_the_name_of_the_new_segment_is_durable_before_retention_takes_all_others(tmp_path: Path) -> None:
-    """Else the log might begin anew at 0."""
+    """Otherwise the log might start again at 0."""
     disk = FaultyDisk()
     log = open_log(tmp_path, DEFAULT._replace(retention_ms=1), disk=disk)
     fill(log, 3)
@@ -51,7 +51,7 @@ def test_the_name_of_the_new_segment_is_durable_before_retention_takes_all_other
 
 
 def test_indexes_that_a_truncation_has_emptied_are_synced_by_a_clean_stop(tmp_path: Path) -> None:
-    """Else a power cut might bring back their entries, and the start after a clean stop would take them as they are."""
+    """Otherwise a power cut might restore their entries, and the start after a clean shutdown would trust them."""
     disk = FaultyDisk()
     log = open_log(tmp_path, DEFAULT._replace(index_interval_bytes=1), disk=disk)
     fill(log, 3)

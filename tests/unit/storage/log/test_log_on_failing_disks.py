@@ -1,4 +1,4 @@
-"""What a log does when its disk is full or broken."""
+"""A log on a full or failing disk."""
 
 import errno
 from collections.abc import Callable
@@ -240,7 +240,7 @@ def test_a_read_error_takes_the_directory_offline(tmp_path: Path) -> None:
 
 
 def _parted(path: Path, disk: FaultyDisk) -> Log:
-    """Return a log of a follower that is to be cut: two producers and two epochs, in three segments."""
+    """Return a follower's log that is to be truncated: two producers and two epochs, in three segments."""
     log = open_log(path, LogConfig(segment_bytes=2 * SIZE, index_interval_bytes=1), disk=disk)
     for number in range(5):
         log.append_as_leader(batch(producer_id=number % 2, producer_epoch=0, base_sequence=number // 2), number, NOW_MS)

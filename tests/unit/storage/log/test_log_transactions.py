@@ -1,4 +1,4 @@
-"""What a log tells readers of committed records, whatever becomes of its segments and their indexes."""
+"""The aborted transactions that a log returns to read_committed consumers, as its segments and indexes change."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=1, file_delete_delay_
 
 
 def aborted(log: Log, offset: int, max_bytes: int = 1) -> list[tuple[int, int]]:
-    """Return what a reader from `offset` on is told: producer and first offset of each aborted transaction."""
+    """Return the producer and first offset of each aborted transaction that a read from `offset` returns."""
     [part] = log.read(offset, max_bytes, limit_offset=log.last_stable_offset).slices
     told = log.aborted_transactions(offset, part, log.last_stable_offset)
     return [(one.producer_id, one.first_offset) for one in told]
 
 
 def abort(log: Log, producer_id: int, records: int = 1) -> None:
-    """Append a transaction of as many batches, and abort it."""
+    """Append a transaction of `records` batches, and abort it."""
     for sequence in range(records):
         fields = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
         log.append_as_leader(batch(is_transactional=True, **fields), 0, NOW_MS)
@@ -34,7 +34,7 @@ def abort(log: Log, producer_id: int, records: int = 1) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Eight batches of one aborted transaction, over several segments; a plain one; another aborted transaction."""
+    """Return a log: an aborted transaction of eight batches over several segments, a plain batch, another aborted one."""
     log = open_log(tmp_path, CONFIG)
     abort(log, 1, records=8)
     log.append_as_leader(batch(), 0, NOW_MS)

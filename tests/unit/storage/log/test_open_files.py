@@ -3,7 +3,7 @@ from storage.log.open_files import OpenFiles
 
 
 class Opened:
-    """Somebody with a file that can be closed and opened again."""
+    """An owner of a file that can be closed and opened again."""
 
     def __init__(self, files: OpenFiles) -> None:
         self._files = files

@@ -1,4 +1,4 @@
-"""What a log knows of its producers after a start, and which files that is read from and made right with."""
+"""The producer state of a log after a start, the files that it is read from, and the files that are corrected."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def end(log: Log, producer: int, *, commit: bool = False) -> int:
 
 
 def indexes(log: Log) -> dict[int, list[AbortedTxn]]:
-    """Return the entries of every transaction index on disk, by the segment's base offset."""
+    """Return the entries of every transaction index on disk by base offset."""
     paths = sorted(Path(log.directory).glob("*.txnindex"))
     return {int(path.stem): decode_entries(path.read_bytes(), int(path.stem)) for path in paths}
 
@@ -47,7 +47,7 @@ def snapshots(log: Log) -> list[int]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """A log of several segments; two transactions were aborted, one of them over segments, one is open."""
+    """Return a log of several segments with two aborted transactions, one of them over segments, and an open one."""
     log = open_log(tmp_path, CONFIG)
     write(log, 1, 0)
     write(log, 2, 0, 2)
@@ -89,7 +89,7 @@ def test_a_crash_makes_the_indexes_of_what_was_not_synced_anew(
     else:
         wrong = content[:-1] + bytes([content[-1] ^ 1])
         path.write_bytes({"torn": content[:-3], "wrong": wrong, "stale": content + content}[damage])
-    # The segment of the recovery point is read through as well.
+    # The segment of the recovery point is scanned too.
     again = open_log(tmp_path, CONFIG, clean=False, recovery_point=newest + 1 if synced else 0)
     assert indexes(again) == before
 
@@ -126,7 +126,7 @@ def test_snapshots_past_the_recovery_point_are_written_anew(log: Log, tmp_path: 
     known = snapshots(log)
     contents = {offset: Path(log.directory, f"{offset:020}.snapshot").read_bytes() for offset in known}
     for offset in known[1:]:
-        # Whole, and not of this log: as if truncated batches had had it written.
+        # Complete, but not of this log: as if it were written after batches since truncated.
         Path(log.directory, f"{offset:020}.snapshot").write_bytes(contents[known[0]])
     again = open_log(tmp_path, CONFIG, clean=False, recovery_point=known[0])
     assert {
@@ -146,7 +146,7 @@ def test_a_stray_snapshot_goes_unless_it_is_the_newest(log: Log, tmp_path: Path)
 
 
 def test_a_snapshot_from_before_the_log_is_not_believed(tmp_path: Path) -> None:
-    """The power cut has left it, and not the one with which the first segment begins; what came between is deleted."""
+    """The power cut left it, but not the snapshot at the first segment; the batches between the two are deleted."""
     log = open_log(tmp_path, CONFIG)
     write(log, 1, 0, transactional=False)
     write(log, 2, 0, transactional=False)
@@ -161,7 +161,7 @@ def test_a_snapshot_from_before_the_log_is_not_believed(tmp_path: Path) -> None:
     Path(log.directory, f"{3:020}.snapshot").write_bytes(b"")
     again = open_log(tmp_path, CONFIG, clean=False)
     assert (again.log_start_offset, list(again.producers.producers), snapshots(again)) == (3, [2], [])
-    write(again, 1, 2, transactional=False)  # not refused for following on a sequence that was never heard of
+    write(again, 1, 2, transactional=False)  # accepted though it continues an unknown sequence
 
 
 @pytest.mark.parametrize("before", [0, 6])

@@ -18,7 +18,7 @@ def headers() -> list[BatchHeader]:
 
 
 def scanned() -> ProducerState:
-    """Return the state as the whole of Kafka's log makes it."""
+    """Return the state after a scan of the whole of Kafka's log."""
     state = ProducerState()
     for at, header in iter_batches(LOG):
         state.update(header, end_txn_marker(LOG[at : at + header.size_bytes]) if header.is_control else None)
@@ -50,7 +50,7 @@ def test_kafkas_snapshot_is_what_kafkas_log_says() -> None:
 
 def test_our_snapshot_of_kafkas_log_has_kafkas_bytes() -> None:
     def entries(snapshot: bytes) -> list[bytes]:
-        """Return the producers in some order of their own, since Kafka's is a hash table's."""
+        """Return the producers sorted, since Kafka writes them in hash table order."""
         return sorted(snapshot[at : at + 46] for at in range(10, len(snapshot), 46))
 
     ours = encode_snapshot(scanned())

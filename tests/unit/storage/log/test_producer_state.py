@@ -26,13 +26,13 @@ def batch(
 
 
 class Partition:
-    """A log of headers: what it checks and takes in gets the next offset."""
+    """A log of headers: accepted batches get the next offset."""
 
     def __init__(self) -> None:
         self.state = ProducerState()
 
     def append(self, sequence: int = 0, count: int = 1, **fields: Any) -> tuple[int, int]:
-        """Return the first and last offset that the batch got, now or when it first came."""
+        """Return the first and last offset of the batch, or of its duplicate."""
         header = batch(sequence, count, at=self.state.end_offset, **fields)
         repeated = self.state.check(header)
         if repeated is not None:
@@ -215,7 +215,7 @@ class TestTransactions:
             (6, 4, 2, None),
             (4, 3, 0, ErrorCode.INVALID_PRODUCER_EPOCH),
             (5, 2, 0, ErrorCode.TRANSACTION_COORDINATOR_FENCED),
-            (5, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),  # each transaction has an epoch of its own, above its records'
+            (5, 3, 2, ErrorCode.INVALID_PRODUCER_EPOCH),  # each transaction has its own epoch, above its records'
             (4, 2, 2, ErrorCode.INVALID_PRODUCER_EPOCH),
         ],
     )

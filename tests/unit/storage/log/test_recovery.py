@@ -80,7 +80,7 @@ def test_a_damaged_batch_ends_the_log_and_later_segments_go(tmp_path: Path) -> N
 
 
 def test_zeros_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
-    """As a preallocated file has them, or a file system after a power cut."""
+    """As in a preallocated file, or on a file system after a power cut."""
     before = killed(tmp_path)
     with open(file(tmp_path, 8, ".log"), "ab") as tail:
         tail.write(bytes(10_000))
@@ -98,7 +98,7 @@ def test_batches_whose_offsets_go_back_end_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("offset", [4, 1 << 30])
 def test_a_batch_whose_offset_reaches_into_the_next_segment_ends_the_log(offset: int, tmp_path: Path) -> None:
-    """A base offset is outside the CRC, so that nothing else shows a bit that was flipped there."""
+    """A base offset is outside the CRC, so no other check detects a bit flip there."""
     before = killed(tmp_path)
     damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
     damaged[3 * SIZE : 3 * SIZE + 8] = offset.to_bytes(8, "big")
@@ -109,7 +109,7 @@ def test_a_batch_whose_offset_reaches_into_the_next_segment_ends_the_log(offset:
 
 
 def test_a_batch_of_an_earlier_epoch_than_the_one_before_ends_the_log(tmp_path: Path) -> None:
-    """The leader epoch is outside the CRC too, and a leader appends nothing of an epoch before its own."""
+    """The leader epoch is outside the CRC too; a leader never appends an epoch before its own."""
     killed(tmp_path)
     damaged = bytearray(file(tmp_path, 8, ".log").read_bytes())
     damaged[12:16] = (5).to_bytes(4, "big")
@@ -118,7 +118,7 @@ def test_a_batch_of_an_earlier_epoch_than_the_one_before_ends_the_log(tmp_path: 
 
 
 def test_a_crash_amid_recovery_leaves_no_hole(tmp_path: Path) -> None:
-    """Whatever call fails: later segments go before the damaged one is cut."""
+    """On a failure of any call, later segments are deleted before the damaged one is truncated."""
     before = killed(tmp_path)
     damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
     damaged[3 * SIZE + 70] ^= 1
@@ -245,7 +245,7 @@ def test_the_log_start_that_was_checkpointed_holds(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_comes_back_has_no_epoch_begin_within_a_batch(tmp_path: Path) -> None:
-    """It is from when the log ended at offset 2; since then it was truncated, and copied from another leader."""
+    """The checkpoint is from when the log ended at 2; since then it was truncated and copied from another leader."""
     log = open_log(tmp_path, CONFIG)
     fill(log, 1, epoch=1)
     fill(log, 1, count=3, epoch=1)
@@ -254,7 +254,7 @@ def test_a_checkpoint_that_comes_back_has_no_epoch_begin_within_a_batch(tmp_path
 
 
 def test_batches_below_the_log_start_take_no_later_epochs_away(tmp_path: Path) -> None:
-    """The checkpoint alone tells of epoch 5, whose records are compacted away, and begins where the log does."""
+    """Only the checkpoint has epoch 5, whose records are compacted away, and which begins at the log start."""
     log = open_log(tmp_path, CONFIG)
     fill(log, 1, epoch=1)
     fill(log, 1, count=3, epoch=1)
@@ -334,7 +334,7 @@ def test_after_a_clean_stop_a_damaged_snapshot_without_one_before_has_the_log_re
 
 
 def test_a_snapshot_of_what_was_cut_is_not_trusted(tmp_path: Path) -> None:
-    """Where the segment's last batch says the offset of the one before, the end is where it was: not what is there."""
+    """The third batch gets the offset of the last, which is truncated: the log end is unchanged, its content is not."""
     log = open_log(tmp_path, CONFIG)
     for sequence in range(4):
         produce(log, 1 + sequence // 3, sequence % 3)
@@ -413,7 +413,7 @@ def placed(offset: int, count: int = 1) -> bytearray:
 
 
 def test_a_follower_that_truncated_within_a_gap_keeps_all_that_it_appends_afterwards(tmp_path: Path) -> None:
-    """A leader that has compacted its log leaves gaps between the batches that it sends."""
+    """A leader that has compacted its log sends batches with gaps in between."""
     log = open_log(tmp_path, CONFIG)
     for records in (placed(0), placed(9), placed(20, 5)):
         log.append_as_follower(records, 0, NOW_MS)
@@ -471,7 +471,7 @@ def test_an_append_beyond_a_large_gap_that_fails_leaves_the_log_where_it_was(tmp
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
     fill(log, 10)
-    disk.arm("pwrite", errno.ENOSPC, after=1)  # a snapshot of producers comes first
+    disk.arm("pwrite", errno.ENOSPC, after=1)  # a producer snapshot is written first
     with pytest.raises(KafkaError):
         log.append_as_follower(placed(2**31 + 20), 0, NOW_MS)
     log.append_as_follower(placed(10), 0, NOW_MS)

@@ -19,7 +19,7 @@ class Aged:
 
 
 def count(segments: list[Aged], config: LogConfig, *, start: int = 0, high_watermark: int = 1000) -> int:
-    """Segments of ten offsets, up to a log end of 1000."""
+    """Count the deleted segments of ten offsets each, with a log end of 1000."""
     return len(found(segments, config, start=start, high_watermark=high_watermark))
 
 

@@ -19,7 +19,7 @@ INTERVAL = 300
 
 @pytest.fixture
 def segment(tmp_path: Path) -> Segment:
-    """Twenty batches of three records each from offset 100 on, 133 bytes a batch, indexed each 300 bytes."""
+    """Return 20 batches of three records from offset 100 on, 133 bytes a batch, indexed every 300 bytes."""
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(20)))
     return segment
@@ -35,7 +35,7 @@ def append(segment: Segment, batches: Iterable[bytearray], offset: int = BASE, i
 
 
 def reopened(segment: Segment) -> Segment:
-    """Return the segment as a clean start finds it, not the one being appended to."""
+    """Return the segment as a clean start opens it, as an inactive one."""
     segment.seal()
     return Segment(OsDisk(), segment.directory, segment.base_offset, NOW_MS)
 
@@ -83,7 +83,7 @@ def test_an_offset_in_a_gap_is_found_in_the_batch_behind_it(sealed: bool, tmp_pa
 
 
 def test_the_end_of_the_active_segment_is_found_without_reading(segment: Segment) -> None:
-    """Where nearly all fetches are, no file is needed to find the place."""
+    """Most fetches read at the log end, where no file is needed to find the position."""
     Path(segment.path).write_bytes(b"")
     assert segment.position_of(BASE + 59) == 19 * SIZE
     assert segment.position_of(BASE + 60) == 20 * SIZE
@@ -194,7 +194,7 @@ damaged_entries = pytest.mark.parametrize(
 
 
 def damage_entry(segment: Segment, entry: int, relative_offset: int | None, position: int | None) -> None:
-    """Write other values into an entry of the offset index of a sealed segment."""
+    """Overwrite an entry of the offset index of an inactive segment."""
     path = Path(segment.directory) / f"{BASE:020d}.index"
     data = bytearray(path.read_bytes())
     if relative_offset is not None:
@@ -229,7 +229,7 @@ def test_a_damaged_index_entry_skips_nothing(
 
 
 def found_by_time(segment: Segment, timestamp: int, from_offset: int = BASE) -> int | None:
-    """Return the offset that a look-up by timestamp finds in the segment as it is on disk."""
+    """Return the offset that a lookup by timestamp finds in the segment as it is on disk."""
     found = finish(Segment(OsDisk(), segment.directory, BASE, NOW_MS).find_timestamp(timestamp, from_offset))
     return found and found.offset
 
@@ -271,7 +271,7 @@ def test_a_damaged_time_index_changes_no_look_up_by_timestamp(
 
 @pytest.mark.parametrize("cut", ["not at all", "in the log", "in the file"])
 def test_the_time_index_rises_whatever_the_timestamps_and_finds_what_is_left(cut: str, tmp_path: Path) -> None:
-    """Rule 21: of producers whose clocks disagree, with the log truncated or the index file cut short."""
+    """Rule 21: producers' clocks disagree, and the log is truncated or the index file cut short."""
     times = [50, 10, 90, 20, 20, 95, 1, 94, 96, 30]
     segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
     for offset, time in enumerate(times):
@@ -322,7 +322,7 @@ def test_retention_counts_from_the_last_write_without_timestamps(tmp_path: Path)
 
 
 def test_a_header_that_says_0_of_records_without_timestamps_means_none(tmp_path: Path) -> None:
-    """As librdkafka writes it: retention would take the records at once, as if they were of 1970."""
+    """librdkafka writes such headers: retention would delete the records at once, as if they were of 1970."""
     without = batch(timestamp=-1)
     pack_into(">q", without, 35, 0)
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
@@ -451,6 +451,6 @@ def test_a_damaged_time_index_entry_that_leads_into_a_gap_skips_no_batch(tmp_pat
     for relative_offset, timestamp in ((0, 10), (3, 50), (9, 10)):
         append(segment, [stamped([timestamp] * 3)], BASE + relative_offset, interval=0)
     segment.seal()
-    in_the_gap = pack(">qi", 10, 7)  # behind the batch with 50, and before one whose largest timestamp is 10 too
+    in_the_gap = pack(">qi", 10, 7)  # behind the batch with 50, before one with largest timestamp 10 too
     (Path(segment.directory) / f"{BASE:020d}.timeindex").write_bytes(in_the_gap)
     assert found_by_time(segment, 20) == BASE + 3

@@ -1,4 +1,4 @@
-"""Truncations of segments whose offset index is damaged: what is left ends where it should, and takes appends."""
+"""Truncation of segments with a damaged offset index: the rest ends at the right offset and accepts appends."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def segments(tmp_path: Path) -> Segments:
-    """Offsets 0 to 9 in segments of three batches: 0, 3, 6, 9."""
+    """Return offsets 0 to 9 in segments of three batches: 0, 3, 6, 9."""
     segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)])
     for offset in range(10):
         if offset and offset % 3 == 0:

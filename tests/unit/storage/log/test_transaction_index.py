@@ -1,4 +1,4 @@
-"""The file of aborted transactions: its bytes, what it finds, and what becomes of it when it is cut or damaged."""
+"""The transaction index: its bytes, searches, truncation and damage."""
 
 import errno
 from pathlib import Path
@@ -16,7 +16,7 @@ from storage.log.transaction_index import (
 from tests.disks import FaultyDisk
 
 BASE = 100
-# One within another, which began in an earlier segment, and one behind them.
+# The second lies within the first, which began in an earlier segment; the third follows.
 ENTRIES = [AbortedTxn(2, 105, 120, 90), AbortedTxn(1, 90, 130, 131), AbortedTxn(1, 140, 150, 151)]
 
 
@@ -69,7 +69,7 @@ def test_a_changed_file_is_to_be_synced(path: Path) -> None:
 @pytest.mark.parametrize(
     ("start", "end", "found", "complete"),
     [
-        (0, 90, [], True),  # when the first was aborted, nothing was open that began before 90
+        (0, 90, [], True),  # at the abort of the first no transaction from before 90 was open
         (0, 91, [1], True),
         (0, 105, [1], True),
         (100, 106, [0, 1], True),
@@ -131,14 +131,14 @@ def test_an_index_that_is_made_anew_replaces_whatever_is_there(there: bytes | No
     made.rebuild()
     for entry in ENTRIES:
         made.append(entry)
-    assert not made.unsynced  # not yet: it may turn out to be what is there
+    assert not made.unsynced  # not yet: it may equal the file on disk
     made.save()
     assert path.read_bytes() == encode_entries(ENTRIES)
-    assert made.unsynced  # even if it is what was there: whoever wrote it may have ended before it was synced
+    assert made.unsynced  # even if it equals the file: the process that wrote it may have died before the sync
 
 
 def test_an_empty_index_that_is_found_right_is_to_be_synced_too(path: Path) -> None:
-    path.write_bytes(b"")  # by a process that cut it and ended before that was synced
+    path.write_bytes(b"")  # by a process that truncated it and died before the sync
     made = index(path)
     made.rebuild()
     made.save()
