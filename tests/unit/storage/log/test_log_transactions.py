@@ -34,7 +34,7 @@ def abort(log: Log, producer_id: int, records: int = 1) -> None:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    """Return a log: an aborted transaction of eight batches over several segments, a plain batch, another aborted one."""
+    """Return an aborted transaction of eight batches over several segments, a plain batch, and another aborted one."""
     log = open_log(tmp_path, CONFIG)
     abort(log, 1, records=8)
     log.append_as_leader(batch(), 0, NOW_MS)
