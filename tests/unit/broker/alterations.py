@@ -1,4 +1,4 @@
-"""Alter settings through the handler."""
+"""Alter configs through the handler."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 def alter(
     node: ControllerNode, kind: int, name: str, *operations: tuple[str, int, str | None], **more: Any
 ) -> tuple[int, str | None]:
-    """Perform (name, operation, value) triples on one resource; return the error's code and message."""
+    """Apply (name, operation, value) triples to one resource; return the error code and message."""
     Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
     configs = [Resource.Config(name=key, config_operation=how, value=value) for key, how, value in operations]
     resource = Resource(resource_type=kind, resource_name=name, configs=configs)

@@ -1,4 +1,4 @@
-"""A server of the real code on a real socket, whose requests a test answers as it likes."""
+"""A real server on a real socket, with requests answered by the test."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def threads(node: Node, monkeypatch: pytest.MonkeyPatch) -> HeldThreads:
-    """Return the threads of `node`'s loop, which do nothing before the test lets them."""
+    """Return `node`'s loop threads, which run nothing before the test releases them."""
     held = HeldThreads(node.loop)
     monkeypatch.setattr(node.loop, "run_in_executor", held.run)
     return held
@@ -51,7 +51,7 @@ def framed(body: bytes) -> bytes:
 
 @dataclass
 class Script:
-    """Stands where the dispatcher does: records requests and answers as told, by default with an echo."""
+    """Stands in for the dispatcher: records requests and returns scripted responses, by default an echo."""
 
     seen: list[bytes] = field(default_factory=list)
     read_only: list[bytes] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Script:
 
 @dataclass
 class Client:
-    """The other end of a connection."""
+    """The client end of a connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -100,10 +100,10 @@ class Served:
 
 
 Serving = Callable[..., AbstractAsyncContextManager[Served]]
-"""What fixture `serving` is: it takes the limits of connections by name, and gives a server."""
+"""Type of fixture `serving`: takes connection limits by name, yields a server."""
 
 Run = Callable[[Awaitable[None]], None]
-"""What fixture `run` is."""
+"""Type of fixture `run`."""
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def serving() -> Serving:
 
 @pytest.fixture(params=["uvloop", "asyncio"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Run a coroutine on either loop, and fail if it takes longer than any of these tests may."""
+    """Run a coroutine on either loop; fail if it exceeds the time limit of these tests."""
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     def run_it(body: Awaitable[None]) -> None:
@@ -156,7 +156,7 @@ def node(stopped_node: Node) -> Node:
 
 @pytest.fixture
 def group_node(node: Node) -> Iterator[GroupNode]:
-    """Return a node that coordinates groups, once it is told to `host`."""
+    """Return a node that coordinates groups once `host` is called."""
     made = GroupNode(node)
     yield made
     made.groups.stop()
@@ -184,7 +184,7 @@ def faulty_disk() -> FaultyDisk:
 
 @pytest.fixture
 def start_jbod(tmp_path: Path, faulty_disk: FaultyDisk) -> Iterator[Callable[[], Jbod]]:
-    """Start a broker with two directories, again on the same after each `end`."""
+    """Start a broker with two directories; after each `end`, again on the same directories."""
     running: list[Jbod] = []
 
     def start() -> Jbod:

@@ -1,6 +1,6 @@
-"""A broker's controller on a real disk, and the handlers that ask it: fixture `controlled`.
+"""A broker's controller on a real disk, and the handlers that use it: fixture `controlled`.
 
-Requests and responses go through their bytes. Time stands still unless a test moves `now`.
+Requests and responses are encoded and decoded. The clock stands still unless a test moves `now`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _nobody(node_id: int) -> NetworkClient:
 
 
 class ControllerNode:
-    """What handlers of metadata and administration see of a broker."""
+    """The broker as metadata and administration handlers use it."""
 
     def __init__(self, path: str, disk: Disk | None = None) -> None:
         self.path = path
@@ -56,11 +56,11 @@ class ControllerNode:
         self.node_id = self.settings.node_id
         self.controller: RaftDriver
         self.controller_channel: ControllerChannel
-        self.controller_tasks: ControllerTasks  # which are not begun
+        self.controller_tasks: ControllerTasks  # Not started.
         self.node_clients: NodeClients
         self.recently_fenced: RecentlyFenced
         self.endpoints: dict[str, Endpoint] = {}
-        # Looked at for space only.
+        # Used for its free space only.
         self.logs = LogManager(self.disk, [path], LogConfig(), now_ms=self.now_ms, random=self.random)
         self.directory: LogDirectory | None = None
 

@@ -1,4 +1,4 @@
-"""What nodes ask a controller, in a few words."""
+"""Short forms of requests from nodes to controllers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ METADATA = "__cluster_metadata"
 
 
 def ask(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
-    """Ask a controller, by default the active one, on the listener of controllers."""
+    """Send a request to a controller, by default the active one, on the controller listener."""
     return cluster.ask(node or cluster.active, key, version, port=CONTROLLER_PORT, **fields)
 
 
 def ask_quorum(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
-    """Ask of the metadata log's one partition; return what is said of that, or else the error of the whole."""
+    """Request the metadata log's one partition; return its response, or the top-level error."""
     of = fields.pop("of", {})
     requests: Any = request_class(key)
     partition = requests.Topic.Partition(partition_index=0, **fields)

@@ -22,7 +22,7 @@ PARTITIONS = 3
 
 
 class GroupNode:
-    """The node, its coordinator, and what tests do with them again and again."""
+    """The node, its coordinator, and the steps that tests repeat."""
 
     def __init__(self, node: Node, settings: GroupSettings = SETTINGS) -> None:
         self.node = node
@@ -50,7 +50,7 @@ class GroupNode:
         return coordinator
 
     def host(self, *, replicated: bool = False, min_isr: int = 1) -> GroupNode:
-        """Create the topic and coordinate; replicated, nothing is committed until `replicate`."""
+        """Create the topic and coordinate; if replicated, nothing is committed until `replicate`."""
         replicas = (NODE_ID, FOLLOWER_ID) if replicated else (NODE_ID,)
         config = LogConfig(min_insync_replicas=min_isr)
         self.node.create(OFFSETS_TOPIC, partitions=PARTITIONS, replicas=replicas, config=config)
@@ -58,53 +58,53 @@ class GroupNode:
         return self
 
     def restart(self) -> None:
-        """Begin anew from what the logs hold."""
+        """Restart from the logs."""
         self.groups.stop()
         self.groups = self._coordinator()
         self.node.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
 
     def replicate(self) -> None:
-        """Let the follower fetch all there is."""
+        """Let the follower fetch to the log end."""
         for index in range(PARTITIONS):
             partition = self.node.partition(OFFSETS_TOPIC, index)
             self.node.replicas.acknowledge(partition, FOLLOWER_ID, partition.log.log_end_offset, 0)
         self.settle()
 
     def settle(self) -> None:
-        """Let everything that can happen now happen."""
+        """Run all callbacks that are ready."""
         self.node.pass_time(0)
         self.node.pass_time(0)
 
     def fail_appends(self) -> None:
-        """Have too few replicas in sync for any append (min_isr of 2 is needed)."""
+        """Shrink the ISR below min.insync.replicas (2), so that every append fails."""
         for index in range(PARTITIONS):
             self.node.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID], index=index)
 
     def allow_appends(self) -> None:
-        """Have all replicas in sync again."""
+        """Restore the full ISR."""
         for index in range(PARTITIONS):
             self.node.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID, FOLLOWER_ID], index=index)
 
     def wait(self, outcome: Any) -> Any:
-        """Give an outcome once it is there; a KafkaError as its code."""
+        """Return the outcome once it is there; a KafkaError as its code."""
         try:
             return self.node.wait(outcome)
         except KafkaError as error:
             return error.code
 
     def call(self, name: str, *args: Any, **options: Any) -> Any:
-        """Call the coordinator, and give its outcome or the code of its KafkaError."""
+        """Call the coordinator; return the outcome or the code of its KafkaError."""
         try:
             return self.wait(getattr(self.groups, name)(*args, **options))
         except KafkaError as error:
             return error.code
 
     def answer(self, api: ApiKey, version: int, /, **fields: Any) -> Any:
-        """Send a request to its handler, and read its response as a client of that version does."""
+        """Send a request to its handler; return the response as decoded by a client of that version."""
         response = self.node.answer(api, version, "c", **fields)
         return response_class(api).decode(response.encode(version), version)
 
-    # Requests, short.
+    # Requests in short form.
 
     def join(self, member_id: str = "", group: str = "g", *, instance: str | None = None, **changes: Any) -> Any:
         request = Join(
@@ -126,7 +126,7 @@ class GroupNode:
         return self.groups.commit(committer, offsets, retention_ms=-1, reports_unknown_group=True)
 
     def stable_member(self, group: str = "g", *, instance: str | None = None, **changes: Any) -> str:
-        """Make a stable group of one member; return its id."""
+        """Form a stable group of one member; return its id."""
         joined = self.wait(self.join(group=group, instance=instance, **changes))
         assert joined.error == ErrorCode.NONE, joined
         synced = self.wait(
@@ -137,7 +137,7 @@ class GroupNode:
         return result
 
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
-        """Look up a committed offset."""
+        """Return a committed offset."""
         shard = self.call("settled", group)
         committed = shard.fetch(group, topic, bytes(16), partition)
         return None if committed is None else committed.offset
@@ -147,7 +147,7 @@ class GroupNode:
         return None if found is None else found.state
 
     def records(self, group: str = "g") -> list[str]:
-        """List what the group's partition holds, in a few words each."""
+        """Return the records of the group's partition in short form."""
         index = self.groups.partition_of(group)
         return [_describe(record.key, record.value) for record in self.node.stored(OFFSETS_TOPIC, index)]
 
@@ -166,5 +166,5 @@ def _describe(key: bytes | None, value: bytes | None) -> str:
 
 
 def pending(outcome: Any) -> bool:
-    """Say whether an outcome is not there yet."""
+    """Return whether an outcome is still missing."""
     return isinstance(outcome, asyncio.Future) and not outcome.done()

@@ -1,4 +1,4 @@
-"""An event loop's threads, let go on by the test."""
+"""An event loop's threads, released by the test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def keep_busy_the_threads_of(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing that is submitted to the loop's own executor ever begin; others work."""
+    """Occupy the loop's default executor so that no submitted job starts; other executors work."""
     run_in_executor = loop.run_in_executor
 
     def run(executor: Executor | None, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
@@ -21,11 +21,11 @@ def keep_busy_the_threads_of(loop: asyncio.AbstractEventLoop, monkeypatch: pytes
 
 
 class HeldThreads:
-    """An executor whose threads do nothing before they are let: each with one job."""
+    """An executor that runs each job in a thread of its own, when the test releases it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.spent = False  # whether none can be started
+        self.spent = False  # Whether starting a thread fails.
         self.jobs: list[tuple[asyncio.Future[Any], Callable[[], Any]]] = []
 
     def run(self, _: object, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
@@ -36,6 +36,6 @@ class HeldThreads:
         return outcome
 
     def let(self, number: int = 0) -> None:
-        """Let one of the jobs be done."""
+        """Run one of the jobs."""
         outcome, job = self.jobs.pop(number)
         outcome.set_result(job())

@@ -1,4 +1,4 @@
-"""A whole broker with two data directories, and a topic of one partition in one of them: fixture `jbod`."""
+"""A whole broker with two log directories, and a topic of one partition in one of them: fixture `jbod`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Jbod(WholeBroker):
 
     @property
     def assigned(self) -> bytes:
-        """Return the directory that the metadata has the replica in."""
+        """Return the replica's directory in the metadata."""
         state = self.broker.image.partition("t", 0)
         assert state is not None
         return state.directories[0]
@@ -66,13 +66,13 @@ class Jbod(WholeBroker):
             self.wait(asyncio.sleep(0.001))
 
     def move(self, path: str, *partitions: tuple[str, int]) -> list[ErrorCode]:
-        """Ask for a move over the wire, and return the error codes."""
+        """Send AlterReplicaLogDirs over the wire; return the error codes."""
         topics = [_Dir.Topic(name=topic, partitions=[index]) for topic, index in partitions or [("t", 0)]]
         response = self.call(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=[_Dir(path=path, topics=topics)])
         return [ErrorCode(one.error_code) for topic in response.results for one in topic.partitions]
 
     def described(self) -> dict[str, list[tuple[int, int, bool]]]:
-        """Return by directory what DescribeLogDirs says of the topic: size, lag and whether it is a copy."""
+        """Return by directory the topic's entries in DescribeLogDirs: size, lag and whether it is a future replica."""
         topics = [DescribeLogDirsRequest.Topic(topic="t", partitions=[0])]
         return {
             Path(result.log_dir).name: [

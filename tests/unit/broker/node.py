@@ -1,7 +1,7 @@
 """The parts of a broker that serve records, on real logs, in virtual time and without sockets: fixture `node`.
 
-A test says what the cluster's metadata is, asks the handlers as a client would (each request goes through its bytes),
-and lets time pass by waiting for it: the loop's clock jumps to the next timer.
+A test writes the cluster's metadata, sends requests to the handlers as a client would (each is encoded and decoded),
+and waits for time to pass: the loop's clock jumps to the next timer.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LISTENER = "PLAINTEXT"
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Waits for nothing: the time that it was to wait has passed."""
+    """Does not wait: advances the clock by the timeout instead."""
 
     passed_s = 0.0
 
@@ -63,7 +63,7 @@ class _JumpingSelector(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock moves only when there is nothing to do."""
+    """A loop whose clock moves only when no callback is ready."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
@@ -73,7 +73,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return self._jumping.passed_s
 
     def run_in_executor(self, _executor: Any, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Do at once what a thread would do: it takes no time."""
+        """Run the job inline; it takes no virtual time."""
         outcome = self.create_future()
         try:
             outcome.set_result(function(*args))
@@ -83,7 +83,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class Node:
-    """Broker 1, or another, of a cluster whose metadata the test writes."""
+    """One broker, by default 1, of a cluster whose metadata the test writes."""
 
     def __init__(
         self, data: str, disk: Disk | None = None, *, node_id: int = NODE_ID, loop: VirtualLoop | None = None
@@ -126,7 +126,7 @@ class Node:
         return range(self.allocated * 1000, self.allocated * 1000 + 2)
 
     def start(self, *, slots: int = 4) -> None:
-        """Open what lies on disk and serve what the metadata places here."""
+        """Open the logs on disk and serve the replicas that the metadata places here."""
         self.logs.open()
         self.logs.format("test", self.node_id)
         for _ in self.logs.load():
@@ -137,7 +137,7 @@ class Node:
         self._opened = True
 
     def _wire(self) -> None:
-        """Do what has to be done before the replicas are told of the metadata."""
+        """Attach the parts that must exist before the replicas receive the metadata."""
 
     def stop(self) -> None:
         if self._opened:
@@ -145,7 +145,7 @@ class Node:
         self.driver.stop()
         self.loop.close()
 
-    # What the controller decides.
+    # Controller decisions.
 
     def commit(self, *records: object) -> None:
         for _ in self.commit_in_steps(*records):
@@ -197,7 +197,7 @@ class Node:
         self.commit(RemoveTopicRecord(topic_id=known.topic_id))
 
     def elect(self, topic: str, leader: int, *, isr: list[int] | None = None, index: int = 0) -> None:
-        """Make another broker, or this one again, leader in a new epoch."""
+        """Make a broker leader in a new epoch; it may be the present leader."""
         known = self.image.topic(topic)
         assert known is not None
         self.commit(PartitionChangeRecord(partition_id=index, topic_id=known.topic_id, leader=leader, isr=isr))
@@ -226,12 +226,12 @@ class Node:
         )
         assert self.image.brokers[broker].endpoints[LISTENER] == Endpoint(host, port)
 
-    # What clients ask.
+    # Client requests.
 
     def ask(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
-        """Send a request to its handler; return what that returns: a response, an awaitable, or None.
+        """Send a request to its handler; return a response, an awaitable, or None.
 
-        As from the dispatcher, `handle_frame` gets it first, if the handler has one and `decodes_all` does not forbid.
+        Like the dispatcher, call `handle_frame` first if the handler has one and `decodes_all` permits it.
         """
         handler = import_module(f"broker.handlers.{APIS[key].module}")
         frame = memoryview(bytearray(request_class(key)(**fields).encode(version)))
@@ -251,14 +251,14 @@ class Node:
         return _decoded(key, version, outcome)
 
     def answer(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
-        """Send a request and wait for its response, which has to be encodable."""
+        """Send a request and wait for its response, which must be encodable."""
         response = self.wait(self.ask(key, version, client_id, **fields))
         if response is not None:
             response.encode_parts(version, b"")
         return response
 
     def wait(self, outcome: Any) -> Any:
-        """Wait for what `ask` returned, in virtual time."""
+        """Wait for the result of `ask`, in virtual time."""
 
         async def it() -> Any:
             return await outcome
@@ -266,16 +266,16 @@ class Node:
         return self.loop.run_until_complete(it()) if isinstance(outcome, Awaitable) else outcome
 
     def pass_time(self, seconds: float) -> None:
-        """Let `seconds` go by."""
+        """Advance the clock by `seconds`."""
         self.loop.run_until_complete(asyncio.sleep(seconds))
 
-    # What is there.
+    # State.
 
     def partition(self, topic: str, index: int = 0) -> Partition:
         return self.replicas.partition(topic, index)
 
     def append(self, topic: str, *records: RecordLike, index: int = 0, **batch: Any) -> int:
-        """Append a batch as the leader, beside any handler; return its base offset."""
+        """Append a batch as the leader, without a handler; return its base offset."""
         encoded = build_batch(records or [(None, b"value")], **{"timestamp_ms": self.now_ms()} | batch)
         return self.replicas.append(self.partition(topic, index), memoryview(encoded), 1).base_offset
 
@@ -292,9 +292,9 @@ class Node:
 
 
 def _decoded(key: ApiKey, version: int, answer: Any) -> Any:
-    """Return the response in a frame, or its parts, whose size and correlation id are as they should be.
+    """Return the response in a frame or its parts, after checking size and correlation id.
 
-    What is no frame is the response itself, or will be.
+    Anything else is already the response or an awaitable of it.
     """
     if not isinstance(answer, (bytes, list)):
         return answer
@@ -306,7 +306,7 @@ def _decoded(key: ApiKey, version: int, answer: Any) -> Any:
 
 
 def stored_bytes(records: Any) -> bytes:
-    """Return the bytes of a response's records, wherever they lie."""
+    """Return the bytes of a response's records, in memory or in a file."""
     return read_parts(records) if isinstance(records, list) else bytes(records)
 
 

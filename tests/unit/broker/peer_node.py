@@ -1,4 +1,4 @@
-"""The node at the other end of a `NetworkClient`, as a test has it; and a network without sockets, in virtual time."""
+"""The node at the other end of a `NetworkClient`, simulated; and a network without sockets, in virtual time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 class Node:
-    """What is at the other end: answers ApiVersions by itself, and all else as the test says."""
+    """The remote node: answers ApiVersions by itself, and other requests as scripted."""
 
     def __init__(self, served: Served | None = None) -> None:
         self.versions = dict(VERSIONS)
@@ -48,7 +48,7 @@ class Node:
 
     @property
     def asked(self) -> list[Message]:
-        """The requests but for those of versions."""
+        """The requests received, without ApiVersions."""
         return [request for header, request in self.seen if header.api_key is not ApiKey.API_VERSIONS]
 
     def answer(self, frame: bytes, _connection: Connection | None = None) -> list[Part] | DeferredResponse:
@@ -71,7 +71,7 @@ class Node:
 
 
 class Line(asyncio.Transport):
-    """An end of a connection without a socket: what is written reaches a node in the next turn of the loop."""
+    """One end of a connection without a socket: written bytes reach the node in the next loop iteration."""
 
     def __init__(self, loop: Network, protocol: Any) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class Line(asyncio.Transport):
     def _arrive(self, data: bytes) -> None:
         if self.loop.silent or self.aborted:
             return
-        answer = read_parts(self.loop.node.answer(data[4:]))  # type: ignore[arg-type]  # only this comes here
+        answer = read_parts(self.loop.node.answer(data[4:]))  # type: ignore[arg-type]  # always this type here
         if not self.aborted:
             self.protocol.get_buffer(-1)[: len(answer)] = answer
             self.protocol.buffer_updated(len(answer))
@@ -95,7 +95,7 @@ class Line(asyncio.Transport):
 
 
 class Network(VirtualLoop):
-    """A loop in virtual time, on which one can connect to one node."""
+    """A loop in virtual time, with one node to connect to."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Some brokers that replicate from each other, on real logs, in virtual time: fixture `cluster`.
+"""Brokers that replicate from each other, on real logs, in virtual time: fixture `cluster`.
 
-What each has of the real thing: handlers, replica manager, fetchers, and the driver of ISRs; requests between them go
-through their bytes. The network is a table of links, each of which takes a millisecond and can be cut. The controller's
-commands are the real ones, its log is a list of records, which reach each broker at once or when the test lets them.
+Real parts of each: handlers, replica manager, fetchers and ISR manager; requests between them are encoded and decoded.
+The network is a table of links with a latency of 1 ms, each of which can be cut. The controller's commands are real,
+its log is a list of records, which reach each broker at once or when the test delivers them.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Member(Node):
         self.cluster = cluster
         self.configs = cluster.configs
         self.delayed: list[tuple[MetadataImage, MetadataImage, tuple[object, ...]]] | None = None
-        """The changes of the metadata that have not reached it; None: they reach it at once."""
+        """Metadata changes that are not yet delivered; None: changes are delivered at once."""
         self.broker_epoch = -1
         self.running = False
         self.sent: list[Message] = []
 
     def begin(self) -> None:
-        """Start, with the metadata of the cluster."""
+        """Start with the cluster's metadata."""
         self.image = self.cluster.image
         self.running = True
         self.start()
@@ -80,7 +80,7 @@ class Member(Node):
         self.replication.start()
 
     def take(self, old: MetadataImage, new: MetadataImage, records: tuple[object, ...]) -> None:
-        """Apply a change of the metadata."""
+        """Apply a metadata change."""
         self.image = new
         for _ in self.replicas.apply(old, new, records):
             pass
@@ -88,17 +88,17 @@ class Member(Node):
             pass
 
     def catch_up(self) -> None:
-        """Let the metadata reach it that was delayed, and all to come."""
+        """Deliver the delayed metadata changes, and later ones at once."""
         delayed, self.delayed = self.delayed or [], None
         for change in delayed:
             self.take(*change)
 
     def end(self, *, clean: bool = True) -> None:
-        """Stop; what it has written stays."""
+        """Stop; written data stays."""
         if self.running:
             self.running = False
             self.replication.stop()
-            self.purgatory.run(float("inf"))  # nobody waits for ever
+            self.purgatory.run(float("inf"))  # Nothing must wait for ever.
             self.driver.stop()
             if clean:
                 self.logs.close()
@@ -122,7 +122,7 @@ class Link:
         cluster.links.append(self)
 
     def call(self, request: Message, *, min_version: int = 0) -> asyncio.Future[Message | None]:
-        """Send a request through its bytes; None if the link is cut by then, or before the answer."""
+        """Send a request; return the decoded response, or None if the link is cut before it arrives."""
         loop = self._cluster.loop
         answer: asyncio.Future[Message | None] = loop.create_future()
         self._waiting.append(answer)
@@ -133,14 +133,14 @@ class Link:
         return answer
 
     def close(self) -> None:
-        """Lose everything that is under way."""
+        """Drop everything in flight."""
         waiting, self._waiting = self._waiting, []
         for answer in waiting:
             if not answer.done():
                 answer.set_result(None)
 
     def broken_by(self, source: int, target: int) -> bool:
-        """Say whether this connection runs between those two."""
+        """Return whether this connection links these two brokers."""
         return {source, target} == set(self._ends)
 
     def _arrive(self, key: ApiKey, version: int, frame: memoryview, answer: asyncio.Future[Message | None]) -> None:
@@ -170,7 +170,7 @@ class Link:
 
 
 def through_bytes(key: ApiKey, version: int, outcome: Any) -> Message:
-    """Return the response that a client decodes."""
+    """Return the response as a client decodes it."""
     if isinstance(outcome, list):
         frame, at = read_parts(outcome)[4:], decode_response_header(key, version, read_parts(outcome)[4:])[1]
     else:
@@ -203,7 +203,7 @@ class Cluster:
     # Brokers.
 
     def start(self, broker: int, *, fenced: bool = False) -> Member:
-        """Start a broker, registered anew."""
+        """Start a broker, with a new registration."""
         member = self.members[broker] = Member(self, broker, str(self.path / f"broker-{broker}"))
         member.broker_epoch = self.image.offset + 1
         self.commit(
@@ -224,19 +224,19 @@ class Cluster:
         self.commit(UnfenceBrokerRecord(id=broker, epoch=self.members[broker].broker_epoch))
 
     def stop(self, broker: int) -> None:
-        """Let a broker stop; requests to it are lost."""
+        """Stop a broker; requests to it are lost."""
         self.members[broker].end()
         for link in self.links:
             if any(link.broken_by(broker, other) for other in self.members):
                 link.close()
 
     def crash(self, broker: int) -> None:
-        """Let a broker stop without another word to its disk."""
+        """Stop a broker without further writes to its disk."""
         self.members[broker].end(clean=False)
         self.stop(broker)
 
     def wipe(self, broker: int) -> None:
-        """Let the disk of a stopped broker be another one."""
+        """Replace the disk of a stopped broker by an empty one."""
         shutil.rmtree(self.path / f"broker-{broker}")
 
     def __getitem__(self, broker: int) -> Member:
@@ -249,7 +249,7 @@ class Cluster:
         return all(self.members[end].running for end in ends) and frozenset(ends) not in self.cuts
 
     def cut(self, one: int, other: int) -> None:
-        """Let nothing pass between two brokers."""
+        """Cut the link between two brokers."""
         self.cuts.add(frozenset((one, other)))
         for link in self.links:
             if link.broken_by(one, other):
@@ -261,7 +261,7 @@ class Cluster:
     # The controller.
 
     def commit(self, *records: object) -> None:
-        """Add to the metadata, of which every broker learns that is not delayed."""
+        """Append to the metadata; brokers whose metadata is not delayed apply it at once."""
         old = self.image
         self.image = apply_records(old, records, offset=old.offset + len(records), epoch=1)
         for member in self.members.values():
@@ -280,7 +280,7 @@ class Cluster:
         return answer
 
     def decide(self, *, answered: bool = True) -> None:
-        """Decide on the requests that wait; their answers come after the metadata, or not at all."""
+        """Process the pending requests; the responses follow the metadata, or are dropped."""
         held, self.held = self.held, []
         for request, answer in held:
             decision = alter_partition(self.image, request)
@@ -290,7 +290,7 @@ class Cluster:
                 answer.set_result(decision.response if answered else None)
 
     def create(self, *replicas: int, isr: Iterable[int] | None = None, topic: str = "t", **config: Any) -> None:
-        """Create a topic of one partition, which the first of its replicas leads."""
+        """Create a topic of one partition, led by the first of its replicas."""
         self.configs[topic] = LogConfig(**config)
         topic_id = topic.encode() * 16
         self.commit(
@@ -316,15 +316,15 @@ class Cluster:
 
     @property
     def isr(self) -> set[int]:
-        """Return who is in sync, as it is committed."""
+        """Return the committed ISR."""
         state = self.image.partition("t", 0)
         assert state is not None
         return set(state.isr)
 
-    # Clients, and time.
+    # Clients and time.
 
     def append(self, *values: bytes, topic: str = "t") -> None:
-        """Have the leader append a batch, which nobody waits for."""
+        """Append a batch at the leader, without waiting for replication."""
         self.members[self.leader].append(topic, *((None, value) for value in values))
 
     @property
@@ -334,7 +334,7 @@ class Cluster:
         return state.leader
 
     def produce(self, value: bytes, *, topic: str = "t", timeout_ms: int = 5000) -> Any:
-        """Produce with acks=all at the leader; return what comes of it."""
+        """Produce with acks=all at the leader; return the result of its handler."""
         batch = build_batch([(None, value)], timestamp_ms=self.members[self.leader].now_ms())
         partitions = [ProduceRequest.Topic.Partition(index=0, records=batch)]
         return self.members[self.leader].ask(
@@ -366,7 +366,7 @@ class Cluster:
         return [record.value for record in self.members[broker].stored("t")]
 
     def equal(self) -> bool:
-        """Say whether the logs of all running replicas are the same bytes, and know the same leader epochs of them."""
+        """Return whether the logs of all running replicas have the same bytes and the same leader epochs."""
         members = [one for one in self.members.values() if one.running and one.replicas.find_named("t", 0) is not None]
         logs = [one.partition("t").log for one in members]
         epochs = {

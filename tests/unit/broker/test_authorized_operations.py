@@ -1,4 +1,4 @@
-"""Operations as bits."""
+"""Authorized operations as bits."""
 
 from __future__ import annotations
 

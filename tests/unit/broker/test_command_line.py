@@ -11,7 +11,7 @@ def test_help_has_examples() -> None:
 
 
 def test_help_has_the_form_of_the_other_commands() -> None:
-    """The usage in one line, a column of options as wide, defaults in parentheses."""
+    """Usage in one line, one width of the option column, defaults in parentheses."""
     own, other = make_parser().format_help(), make_command_parser(find(["up"])).format_help()
     assert own.splitlines()[0] == "usage: barnabas serve [OPTION]..."
     assert other.splitlines()[0] == "usage: barnabas up [OPTION]..."

@@ -1,4 +1,4 @@
-"""Settings from environment variables, as those who come from other images write them."""
+"""Settings from environment variables, as other container images name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher with handlers that do as the test says, in place of those of APIs that exist."""
+"""The dispatcher, with scripted handlers in place of the real ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 @pytest.fixture
 def dispatcher(event_loop: asyncio.AbstractEventLoop) -> Dispatcher:
-    broker: Any = SimpleNamespace(loop=event_loop, metrics=Metrics())  # what it uses of a broker
+    broker: Any = SimpleNamespace(loop=event_loop, metrics=Metrics())  # all that the dispatcher uses
     return Dispatcher(broker, "broker")
 
 
@@ -51,7 +51,7 @@ def handled_by(
     key: ApiKey = ApiKey.HEARTBEAT,
     handle_frame: Callable[..., object] | None = None,
 ) -> Dispatcher:
-    """Put `handle` where the API's handler is."""
+    """Replace the API's handler by `handle`."""
     handlers: dict[ApiKey, Any] = dispatcher._handlers
     handlers[key] = (APIS[key].versions, request_class(key), handle, handle_frame)
     return dispatcher
@@ -198,7 +198,7 @@ def test_a_response_that_cannot_be_encoded_is_an_unexpected_exception(
 def test_a_response_that_its_version_cannot_carry_is_an_unexpected_exception(
     dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop, caplog: pytest.LogCaptureFixture, waits: bool
 ) -> None:
-    response = DescribeClusterResponse(endpoint_type=2, cluster_id="c", brokers=[])  # there is no type in version 0
+    response = DescribeClusterResponse(endpoint_type=2, cluster_id="c", brokers=[])  # Version 0 has no type field.
 
     async def later() -> DescribeClusterResponse:
         return response
@@ -256,7 +256,7 @@ def test_what_is_no_request_closes_the_connection(
 
 def test_an_unknown_version_of_api_versions_is_answered_in_version_0(dispatcher: Dispatcher) -> None:
     parts = dispatcher(request(ApiKey.API_VERSIONS, 99), CONNECTION)
-    data = read_parts(parts)  # type: ignore[arg-type]  # only this comes here
+    data = read_parts(parts)  # type: ignore[arg-type]  # always this type here
     response = ApiVersionsResponse.decode(data, 0, 8)
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [(18, 0, 4)]
@@ -276,7 +276,7 @@ def test_a_controller_serves_what_belongs_to_controllers() -> None:
 
 
 class Counted:
-    """A dispatcher that is measured, and what is counted of it."""
+    """A dispatcher with request statistics, and what they counted."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.errors = RequestErrors()

@@ -23,7 +23,7 @@ TOPIC_ID = bytes(range(16))
 
 
 def failed(key: ApiKey, version: int, request: Message, code: ErrorCode, message: str = "") -> Any:
-    """Return a response of the type that `key` has."""
+    """Return an error response of the type that `key` has."""
     return error_response(key, version, request, code, message)
 
 

@@ -35,7 +35,7 @@ def serve(
     pass_fds: tuple[int, ...] = (),
     **environment: str,
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run the program, started `by` another one or at once; it is killed if the test leaves it running."""
+    """Run the program directly or as a child of `by`; the fixture kills it if the test leaves it running."""
     process = subprocess.Popen(
         [*by, sys.executable, "-m", "broker", *arguments],
         cwd=ROOT,
@@ -60,7 +60,7 @@ def ready_port(process: subprocess.Popen[str]) -> int:
 
 
 def stopped(process: subprocess.Popen[str], number: Signals = signal.SIGTERM) -> tuple[int, str, str]:
-    """Tell the broker to stop; return its status and what it wrote since the ready line."""
+    """Stop the broker; return its status and its output since the ready line."""
     process.send_signal(number)
     output, log = process.communicate(timeout=30)
     return process.returncode, output, log
@@ -145,7 +145,7 @@ def test_a_socket_that_it_inherits_is_served(place: tuple[str, str, str, str], l
         bound.bind(("127.0.0.1", 0))
         port, handed = bound.getsockname()[1], f"--socket=PLAINTEXT={bound.fileno()}"
         listeners = f"-Dlisteners=PLAINTEXT://127.0.0.1:{port}"
-        with serve(*place[2:], listeners, handed, "--loop", loop, pass_fds=[bound.fileno()]) as process:  # type: ignore[arg-type]  # only this comes here
+        with serve(*place[2:], listeners, handed, "--loop", loop, pass_fds=[bound.fileno()]) as process:  # type: ignore[arg-type]  # always this type here
             assert ready_port(process) == port
             socket.create_connection(("127.0.0.1", port)).close()
             assert stopped(process)[0] == 0
@@ -160,7 +160,7 @@ def test_a_node_that_waits_for_the_others_stops_when_told(place: tuple[str, str,
         listeners = f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{ports[0]}"
         options = ("-Dnode.id=1", f"-Dlisteners={listeners}", f"-Dcontroller.quorum.voters={voters}")
         process = stack.enter_context(serve(*place[2:], *options))
-        sockets[1].accept()[0].close()  # it asks for votes
+        sockets[1].accept()[0].close()  # It is a candidate.
         assert stopped(process)[:2] == (0, "")
 
 
@@ -173,7 +173,7 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
     mark = tmp_path / "data" / ".kafka_cleanshutdown"
     left = mark.read_text()
     metadata = tmp_path / "data" / "__cluster_metadata-0"
-    shutil.rmtree(metadata)  # which is of another quorum
+    shutil.rmtree(metadata)  # A voter of another quorum.
     metadata.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as controller:
         controller.settimeout(30)
@@ -240,7 +240,7 @@ def test_the_identity_lasts(place: tuple[str, str, str, str], tmp_path: Path) ->
 
 
 def test_topics_exist_when_it_is_ready(place: tuple[str, str, str, str], tmp_path: Path) -> None:
-    for _ in range(2):  # the second time they are there already
+    for _ in range(2):  # The second time they exist already.
         with serve(*place, "--topic", "one:3", "--topic", "two") as process:
             ready_port(process)
             names = {path.name for path in (tmp_path / "data").iterdir()}
@@ -437,7 +437,7 @@ def test_what_is_advertised_may_differ_from_where_it_listens(place: tuple[str, s
 
 
 def test_clients_cannot_use_up_the_descriptors_that_logs_need(place: tuple[str, str, str, str]) -> None:
-    """The hard limit counts, and half of so low a one is for connections."""
+    """The hard limit applies; half of such a low limit is reserved for connections."""
     few_files = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 200; exec "$0" "$@"')
     ask_versions = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
     with serve(*place, by=few_files) as process, ExitStack() as clients:

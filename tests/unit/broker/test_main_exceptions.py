@@ -1,4 +1,4 @@
-"""What the program does about exceptions that nothing else has handled."""
+"""How the program handles otherwise unhandled exceptions."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ log.retention.hours=168
 
 
 def settings(**options: str) -> Settings:
-    """Settings with the given options; `__` in a name stands for a dot."""
+    """Return settings with the given options; `__` in a name stands for a dot."""
     named = {name.replace("__", "."): text for name, text in options.items()}
     return check_settings({name: Option(text, f"-D {name}") for name, text in named.items()})
 

@@ -1,4 +1,4 @@
-"""What is said of settings at a start."""
+"""Warnings about settings at start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a whole broker syncs: by flush.messages, flush.ms and barnabas.fsync, of the broker or a topic, altered live."""
+"""When a whole broker syncs: flush.messages, flush.ms and barnabas.fsync, of the broker or a topic, altered live."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC, BROKER = 2, 4
 
 
 class Whole(WholeBroker):
-    """A broker with one topic, on a disk that remembers what was synced."""
+    """A broker with one topic, on a disk that counts syncs."""
 
     def __init__(self, directory: Path, **settings: str) -> None:
         self.disk = FaultyDisk()
@@ -37,15 +37,15 @@ class Whole(WholeBroker):
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     def synced(self) -> int:
-        """Produce a record, and return how often its segment was synced before the answer."""
+        """Produce a record; return the number of syncs of its segment before the response."""
         self.disk.calls.clear()
         assert self.wait(self.produce()) == ErrorCode.NONE
         return self.disk.called("sync").count("00000000000000000000.log")
 
     def alter(self, kind: int, name: str, **values: str) -> None:
-        """Set configurations, with _ for each dot in their names; return once the syncs that they cause are done.
+        """Set configurations, with _ for each dot in their names; return when the syncs that they cause are done.
 
-        With `barnabas.fsync=always` the broker syncs, in a thread, what was appended before.
+        On `barnabas.fsync=always` the broker syncs earlier appends, in a thread.
         """
         altered = IncrementalAlterConfigsRequest.Resource.Config
         configs = [altered(name=key.replace("_", "."), config_operation=0, value=text) for key, text in values.items()]
@@ -123,7 +123,7 @@ def test_what_is_known_to_be_on_disk_is_checkpointed(start: Callable[..., Whole]
     log.roll(whole.broker.now_ms())
     whole.synced()
     whole.wait(whole.broker._chores._checkpoint(RECOVERY_POINTS))
-    # The segment that is appended to is read after a crash in any case: for its indexes.
+    # Recovery always reads the active segment, for its indexes.
     [line] = [
         line for line in (tmp_path / "data" / RECOVERY_POINTS).read_text().splitlines() if line.startswith("t 0 ")
     ]

@@ -1,4 +1,4 @@
-"""Limits on connections and on memory, as operators set them: at the start, and while the broker runs."""
+"""Limits on connections and on memory, set at start and altered live."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def start(tmp_path: Path) -> Iterator[Callable[..., WholeBroker]]:
 
 
 async def connected(whole: WholeBroker, count: int) -> int:
-    """Connect so many clients, and return how many of them are let in."""
+    """Open this many connections; return how many are accepted."""
     host, _, port = whole.broker.bootstrap.rpartition(":")
     opened = [await asyncio.open_connection(host, int(port)) for _ in range(count)]
     await asyncio.gather(*(let_in(*streams) for streams in opened))
     served = [not reader.at_eof() for reader, _ in opened]
     for _, writer in opened:
         writer.close()
-    while whole.broker.server.connections:  # noqa: ASYNC110 - what is waited for has no event
+    while whole.broker.server.connections:  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0)
     return sum(served)
 

@@ -1,4 +1,4 @@
-"""Disks that fail under a whole broker: what was acknowledged stays, the rest is refused, and the log says where."""
+"""Failing disks under a whole broker: acknowledged records stay, others are refused, and the log names the place."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def disk() -> FaultyDisk:
 
 @pytest.fixture
 def start(tmp_path: Path, disk: FaultyDisk) -> Iterator[Callable[..., WholeBroker]]:
-    """Start a broker on two directories, the metadata in the first; what is still running is stopped at the end."""
+    """Start brokers on two directories, the metadata in the first; stop those still running at the end."""
     running = []
 
     def start(**settings: str) -> WholeBroker:
@@ -56,7 +56,7 @@ def start(tmp_path: Path, disk: FaultyDisk) -> Iterator[Callable[..., WholeBroke
 
 @pytest.fixture
 def whole(start: Callable[..., WholeBroker]) -> WholeBroker:
-    """A broker with a topic in each of its directories, that syncs each record."""
+    """Return a broker with a topic in each of its directories, that syncs each record."""
     return filled(start())
 
 
@@ -135,7 +135,7 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(
 
 
 def directories(whole: WholeBroker) -> dict[str, tuple[ErrorCode, set[str]]]:
-    """Return what DescribeLogDirs says: the error of each directory and the topics in it, by its name."""
+    """Return by directory name the error and the topics in DescribeLogDirs."""
     found = whole.call(ApiKey.DESCRIBE_LOG_DIRS, 4, topics=None).results
     return {
         os.path.basename(one.log_dir): (ErrorCode(one.error_code), {topic.name for topic in one.topics})

@@ -1,4 +1,4 @@
-"""Brokers and controllers together: what is acknowledged stays, whoever dies, as long as a majority lives."""
+"""Brokers and controllers together: acknowledged records survive any failure as long as a majority lives."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_when_all_were_killed_at_once_nobody_waits_for_the_session_of_its_last_r
 
 
 def test_a_broker_with_an_empty_disk_is_refilled_before_it_counts(three: WholeCluster) -> None:
-    """Rule 28: an old id with nothing on its disk gets its partitions from the leaders."""
+    """Rule 28: a known broker id with an empty disk fetches its partitions from the leaders."""
     three.create(three.follower(), "t")
     assert three.produce(leader(three, "t", 1), "t", b"one") == NONE
     lost = three.follower()
@@ -110,7 +110,7 @@ def test_brokers_and_controllers_can_be_processes_of_their_own(make: Callable[..
 
 
 def test_a_new_topic_can_be_produced_to_at_once_through_any_broker(three: WholeCluster) -> None:
-    """Rule 26: CreateTopics answers when every replica can be served."""
+    """Rule 26: CreateTopics is answered when every replica can be served."""
     for number in range(20):
         name = f"t{number}"
         assert three.create(number % 3 + 1, name, partitions=6).error_code == NONE
@@ -204,7 +204,7 @@ def test_groups_wait_for_brokers_rather_than_make_do_with_fewer_replicas(make: C
 
 @pytest.fixture
 def asked_after_a_kill(three: WholeCluster) -> Callable[[int], Any]:
-    """Kill a broker which leads, and ask another one as soon as the end of its connections has arrived."""
+    """Kill a broker that is a leader; send Metadata to another one as soon as it has lost the connections."""
     three.create(three.follower(), "t", partitions=6)
 
     def ask(killed: int) -> Any:

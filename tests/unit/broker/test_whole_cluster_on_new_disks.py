@@ -1,4 +1,4 @@
-"""A broker of a cluster whose disk was lost: what it had, it does not pass for having."""
+"""A broker whose disk was replaced must not count as holding the lost records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NONE = ErrorCode.NONE
 
 @pytest.fixture
 def cluster() -> Iterator[WholeCluster]:
-    """Three controllers and the brokers 4 and 5, with a topic of both that 4 leads, and one record in it."""
+    """Three controllers and brokers 4 and 5, with a topic on both that 4 leads, and one record in it."""
     roles = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
     cluster = WholeCluster(roles, min_insync_replicas="1")
     cluster.start()
@@ -41,7 +41,7 @@ def in_sync(cluster: WholeCluster, *brokers: int, seen_by: int) -> None:
 
 
 def home(cluster: WholeCluster, broker: int) -> bytes:
-    """Return the directory that the metadata has the replica of a broker in."""
+    """Return the metadata's directory of a broker's replica."""
     known = state(cluster, broker)
     directory: bytes = known.directories[known.replicas.index(broker)]
     return directory

@@ -1,4 +1,4 @@
-"""What does not belong in a cluster is refused, and the log says why."""
+"""Nodes and requests that do not belong in a cluster are refused, with a log line that gives the reason."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def make() -> Iterator[Callable[..., WholeCluster]]:
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
-    """Return what was logged until now, with why starts failed."""
+    """Return the log so far, with the errors of failed starts."""
     caplog.set_level(logging.INFO)
     return lambda: caplog.text
 
 
 def refused(cluster: WholeCluster, host: Host) -> str:
-    """Start what cannot start; return why."""
+    """Start a node that must fail; return the reason."""
     why: list[str] = []
     cluster.world.report = lambda found: why.append(str(found))  # type: ignore[method-assign]
     host.start()

@@ -1,4 +1,4 @@
-"""Topics made by the controller, for tests of what is told about them."""
+"""Topics created by the controller, for tests of topic metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.controller.cluster import new_topic
 
 
 def create(node: ControllerNode, name: str, *counts: int, **options: Any) -> bytes:
-    """Create a topic as `new_topic` says and return its id."""
+    """Create a topic as `new_topic` describes it; return its id."""
     request = CreateTopicsRequest(topics=[new_topic(name, *counts, **options)])
     command = partial(create_topics, request=request, settings=node.settings, random=node.random)
     [answer] = node.wait(node.controller.submit(command)).topics

@@ -1,4 +1,4 @@
-"""A whole broker on an event loop of its own, in this process, and a client that sends it what it is told to."""
+"""A whole broker on an event loop of its own, in this process, and a client for it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _RUNS = count(1)
 
 
 class WholeBroker:
-    """The broker; it has to be started, and its loop closed."""
+    """The broker; the test starts it and closes its loop."""
 
     def __init__(self, directory: str, disk: Disk | None = None, **settings: str) -> None:
-        """Take a data directory, or more, and settings with _ for each dot in their names."""
+        """Take one or more log directories, and settings with _ for each dot in their names."""
         self.loop = asyncio.new_event_loop()
         named = {name.replace("_", "."): text for name, text in settings.items()}
         named |= {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": directory, "offsets.topic.num.partitions": "1"}
@@ -38,7 +38,7 @@ class WholeBroker:
         return self.loop.run_until_complete(asyncio.wait_for(awaitable, 60))
 
     async def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
-        """Send a request over a connection of its own, and return the response."""
+        """Send a request over a connection of its own; return the response."""
         header = encode_request_header(RequestHeader(key, version, 1, "test"))
         request = header + request_class(key)(**fields).encode(version)
         host, _, port = self.broker.bootstrap.rpartition(":")

@@ -1,7 +1,7 @@
 """Several whole brokers and controllers in virtual time, on simulated disks and a simulated network.
 
-Nothing of them is replaced but what lies outside of a process. Node n runs on host bn. Hours pass in seconds, and the
-same test does the same again. What a node puts up with and nobody expects, a traceback in the log say, fails the test.
+Only what lies outside of a process is simulated. Node n runs on host bn. Hours pass in seconds, and each run of a test
+is identical. An unexpected event that the node survives, such as a traceback in the log, fails the test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STEP_S = 0.005
 
 
 def node_settings(node_id: int, roles: Mapping[int, str], **settings: str) -> Settings:
-    """Return what a node is started with; names of settings are written with _ for each dot."""
+    """Return the settings of a node; names of settings are written with _ for each dot."""
     own = roles[node_id]
     listeners = [f"PLAINTEXT://b{node_id}:{PORT}"] if "broker" in own else []
     listeners += [f"CONTROLLER://b{node_id}:{CONTROLLER_PORT}"] if "controller" in own else []
@@ -53,7 +53,7 @@ class WholeCluster:
     """The nodes, and a client."""
 
     def __init__(self, roles: Mapping[int, str] | None = None, *, seed: int = 1, **settings: str) -> None:
-        """`roles` by node id; three that are both by default. None of them runs."""
+        """Map node ids to `roles`; by default three combined nodes. None is started."""
         self.roles = roles or dict.fromkeys((1, 2, 3), BOTH)
         self.schedule = Schedule(Random(seed), Trace())
         self.world = World(seed, self.schedule, Network(self.schedule, Random(seed)))
@@ -67,7 +67,7 @@ class WholeCluster:
         self._client.timeout_s = 60.0
 
     def add(self, node_id: int, **settings: str) -> Host:
-        """Make a machine for a node, or another in its place."""
+        """Add a machine for a node, or replace its machine."""
         of_node = node_settings(node_id, self.roles, **self.settings, **settings)
         host = self.hosts[node_id] = Host(self.world, f"b{node_id}", of_node, [])
         host.disk.waiting_share = 0.0
@@ -77,7 +77,7 @@ class WholeCluster:
         if self.world.found is not None:
             raise self.world.found
 
-    # What happens
+    # Events.
 
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         async def awaited() -> Any:
@@ -86,7 +86,7 @@ class WholeCluster:
         return self.schedule.run(self._fate, awaited())
 
     def until(self, condition: Callable[[], Any], what: str = "") -> Any:
-        """Let time pass until `condition` holds; return what it said."""
+        """Let time pass until `condition` holds; return its value."""
         ends = self.schedule.now + _MOST_S
         while not (found := condition()):
             assert self.schedule.now < ends, f"never: {what or condition}"
@@ -99,13 +99,13 @@ class WholeCluster:
         self.wait(passed)
 
     def start(self, *node_ids: int) -> None:
-        """Start nodes, or all; return when they serve."""
+        """Start the given nodes, by default all; return when they serve."""
         for node_id in node_ids or self.hosts:
             self.hosts[node_id].start()
         self.until(lambda: all(self.hosts[node_id].state == "up" for node_id in node_ids or self.hosts), "started")
 
     def stop(self, *node_ids: int) -> None:
-        """Stop nodes as SIGTERM does; return when they are gone."""
+        """Stop nodes as SIGTERM does; return when they have ended."""
         for node_id in node_ids:
             self.hosts[node_id].stop()
         self.until(lambda: all(self.hosts[node_id].state == "off" for node_id in node_ids), "stopped")
@@ -114,13 +114,13 @@ class WholeCluster:
         self.hosts[node_id].crash()
 
     def wipe(self, node_id: int) -> None:
-        """Give a node that does not run an empty disk."""
+        """Replace the disk of a stopped node by an empty one."""
         host = self.hosts[node_id]
         host.disk = SimulatedDisk(Random(node_id), self.schedule.trace, self.world.network)
         host.disk.waiting_share = 0.0
 
     def cut(self, one: int, other: int, *, up: bool = False) -> None:
-        """Let nothing pass between two nodes, or everything again."""
+        """Cut the network between two nodes, or restore it."""
         for source, target in ((one, other), (other, one)):
             self.world.network.link(f"b{source}", f"b{target}").up = up
 
@@ -128,7 +128,7 @@ class WholeCluster:
         for loop in self.schedule.loops:
             loop.die()
 
-    # What is seen
+    # State.
 
     def broker(self, node_id: int) -> Broker:
         found = self.hosts[node_id].broker
@@ -141,47 +141,47 @@ class WholeCluster:
 
     @property
     def active(self) -> int:
-        """The node that is the active controller, once there is one."""
+        """The active controller's node, once there is one."""
         return self.until(  # type: ignore[no-any-return]
             lambda: next((node_id for node_id in self.running if self.broker(node_id).controller.leads), None),
             "an active controller",
         )
 
     def follower(self) -> int:
-        """Return a node that is a broker, and not the active controller."""
+        """Return a broker that is not the active controller."""
         active = self.active
         return next(node_id for node_id in self.running if node_id != active and "broker" in self.roles[node_id])
 
     def partition(self, node_id: int, topic: str, index: int = 0) -> Any:
-        """Return what a node knows of a partition from the metadata."""
+        """Return a node's metadata of a partition."""
         found = self.broker(node_id).image.topic(topic)
         return None if found is None else found.partitions.get(index)
 
-    # What a client asks
+    # Client requests.
 
     def ask(self, node_id: int, key: ApiKey, version: int, /, *, port: int = PORT, **fields: Any) -> Any:
-        """Ask a node, and return its response."""
+        """Send a request to a node; return its response."""
         return self.wait(self._client.call((f"b{node_id}", port), key, version, **fields))
 
     def asking(self, node_id: int, key: ApiKey, version: int, /, *, port: int = PORT, **fields: Any) -> Any:
-        """Ask a node; return a task that will have the response."""
+        """Send a request to a node; return a task for the response."""
         return self._fate.create_task(self._client.call((f"b{node_id}", port), key, version, **fields))
 
     def create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
-        """Have a node create a topic; return the answer."""
+        """Create a topic through a node; return the response."""
         creating = self.asking_to_create(node_id, name, partitions, replication_factor)
         [answer] = self.wait(creating).topics
         return answer
 
     def asking_to_create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
-        """Have a node create a topic; return a task that will have the response."""
+        """Create a topic through a node; return a task for the response."""
         topic = CreateTopicsRequest.Topic(
             name=name, num_partitions=partitions, replication_factor=replication_factor, assignments=[], configs=[]
         )
         return self.asking(node_id, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=20_000)
 
     def produce(self, node_id: int, topic: str, value: bytes, index: int = 0) -> ErrorCode:
-        """Write one record with acks=all to a node; return what it said."""
+        """Produce one record with acks=all to a node; return the response."""
         requests: Any = request_class(ApiKey.PRODUCE)
         batch = build_batch([(None, value)], timestamp_ms=self.hosts[node_id].now_ms())
         partition = requests.Topic.Partition(index=index, records=batch)
@@ -197,7 +197,7 @@ class WholeCluster:
         return ErrorCode(answer.partition_responses[0].error_code)
 
     def values(self, node_id: int, topic: str, index: int = 0) -> list[bytes]:
-        """Return the values of all records that a node's replica has below its high watermark."""
+        """Return the values of all records below the high watermark of a node's replica."""
         high_watermark = self.broker(node_id).replicas.partition(topic, index).high_watermark
         return [
             record.value or b""

@@ -1,4 +1,4 @@
-"""Replicas of a whole broker that move between its two directories."""
+"""Replicas of a whole broker that move between its two log directories."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_move_is_held_back_to_its_rate(jbod: Jbod) -> None:
     began = jbod.loop.time()
     jbod.move(jbod.other.path)
     jbod.until(lambda: not list(jbod.broker.logs.moves))
-    # All but the last step waits.
+    # All steps but the last one wait.
     assert jbod.loop.time() - began > 0.1
 
 

@@ -1,4 +1,4 @@
-"""What a broker tells the controller of where its replicas lie; in virtual time, the controller as the test says."""
+"""Directory assignments that a broker sends to the controller (KIP-858): virtual time, a scripted controller."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GONE = b"g" * 16
 
 
 class Told:
-    """A broker with one replica for each of the partitions, and a controller that keeps what it is asked."""
+    """A broker with one replica per partition, and a controller that records the requests."""
 
     def __init__(self, path: Path) -> None:
         self.loop = VirtualLoop()
@@ -57,7 +57,7 @@ class Told:
         self.assignments.apply(before, self.image, records)
 
     def partition(self, known: bytes, *replicas: int, leader: int = NO_LEADER, records: int = 0) -> Partition:
-        """Place a partition in directories of id `known`, the log of this broker in its first one."""
+        """Place a partition in directories with ids `known`; the broker's log is in its first directory."""
         index = len(self.replicas)
         self.place(index, known, *replicas, leader=leader)
         log = self.logs.create("t", TOPIC_ID, index, LogConfig(), self.here)
@@ -66,7 +66,7 @@ class Told:
         return self.replicas[-1]
 
     def place(self, index: int, known: bytes, *replicas: int, leader: int) -> None:
-        """Let the metadata have a partition in directories of id `known`."""
+        """Set a partition's directory ids in the metadata to `known`."""
         placed = PartitionRecord(
             partition_id=index,
             topic_id=TOPIC_ID,
@@ -86,7 +86,7 @@ class Told:
         return found
 
     def look(self) -> list[list[int]]:
-        """Let the replicas be looked at, and some time pass; return which partitions each request has named."""
+        """Check the assignments and let time pass; return the partitions that each request named."""
         self.assignments.look_at(self.image, self.replicas)
         return self.told()
 
@@ -163,7 +163,7 @@ def test_nothing_is_told_of_a_topic_that_is_gone(broker: Told) -> None:
 
 
 def test_an_empty_log_in_the_place_of_a_lost_one_is_kept_back_while_nobody_leads(broker: Told) -> None:
-    """Rule 28: it does not count as in sync, though the metadata still has the replica so."""
+    """Rule 28: it does not count as in sync, though the metadata still places the replica in the lost directory."""
     broker.partition(GONE, NODE, OTHER)
     assert broker.look() == []
     broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[NODE]))

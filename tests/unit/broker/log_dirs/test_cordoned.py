@@ -1,4 +1,4 @@
-"""Which directories are cordoned, by the setting."""
+"""Cordoned log directories, by the setting."""
 
 from __future__ import annotations
 

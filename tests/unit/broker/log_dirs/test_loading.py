@@ -1,4 +1,4 @@
-"""What a start says of the logs that it finds on a real disk."""
+"""Log lines about the logs that a start finds on a real disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.logs import NOW_MS, TOPIC_ID, fill
 
 
 class Start:
-    """Starts on one data directory."""
+    """Starts on one log directory."""
 
     def __init__(self, path: Path, caplog: pytest.LogCaptureFixture) -> None:
         self.path = path
@@ -25,7 +25,7 @@ class Start:
         self.logs: LogManager | None = None
 
     def __call__(self) -> LogManager:
-        """Open what is there; what was said before is forgotten."""
+        """Open the directory, after clearing earlier log lines."""
         self.caplog.clear()
         self.logs = logs = LogManager(OsDisk(), [str(self.path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
         logs.open()

@@ -1,4 +1,4 @@
-"""In virtual time, without threads: how long the compactor rests is what the loop's clock says."""
+"""The log cleaner in virtual time, without threads: its pauses follow the loop's clock."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class Loop(VirtualLoop):
-    """What is for a thread is done at once."""
+    """Runs executor jobs inline."""
 
     def run_in_executor(self, _executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         done = self.create_future()

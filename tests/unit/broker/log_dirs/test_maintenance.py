@@ -208,7 +208,7 @@ def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
     watch = DiskSpaceMonitor(logs)
     assert watch.look(0.0)
     disk.full = True
-    assert not watch.look(0.0)  # before any write was refused
+    assert not watch.look(0.0)  # Before any write fails.
     for second in range(20):
         with suppress(KafkaError):
             fill(log, 1)

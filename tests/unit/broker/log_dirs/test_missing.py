@@ -29,7 +29,7 @@ def logs(tmp_path: Path) -> Iterator[LogManager]:
 
 
 def image(*assignments: bytes, node: int = NODE) -> MetadataImage:
-    """Return the metadata of a topic whose partitions lie in the directories of these ids."""
+    """Return the metadata of a topic whose partitions are placed in directories with these ids."""
     records = [TopicRecord(name="t", topic_id=TOPIC_ID)]
     for index, home in enumerate(assignments):
         partition = PartitionRecord(
@@ -41,7 +41,7 @@ def image(*assignments: bytes, node: int = NODE) -> MetadataImage:
             adding_replicas=[],
             directories=[home],
         )
-        records.append(partition)  # type: ignore[arg-type]  # only this comes here
+        records.append(partition)  # type: ignore[arg-type]  # always this type here
     return apply_records(MetadataImage(cluster_id="cluster"), records, offset=len(records), epoch=1)
 
 

@@ -1,4 +1,4 @@
-"""How a broker registers, says that it lives, and takes its leave; in virtual time, its controller as the test says."""
+"""Broker registration, heartbeats and controlled shutdown, in virtual time with a scripted controller."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REGISTRATION = BrokerRegistrationRequest(
 
 
 class Controller:
-    """Answers as it is told, and keeps what it was asked, with the time."""
+    """Return scripted responses; record each request with its time."""
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()
@@ -38,7 +38,7 @@ class Controller:
         self.cordoned: list[Any] = []
         self.lifecycle = BrokerLifecycleManager(
             4,
-            self.call,  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+            self.call,  # type: ignore[arg-type]  # narrower than declared
             self.loop,
             controller_change=lambda: self.changed,
             applied_offset=lambda: self.offset,
@@ -147,7 +147,7 @@ def test_a_start_that_is_held_up_logs_when_it_ends_and_which_setting_says_so(
         controller.run(controller.lifecycle.register(REGISTRATION, 60))
     assert all("giving up in" in message for message in caplog.messages)
     assert all("initial.broker.registration.timeout.ms" in message for message in caplog.messages)
-    assert len(caplog.messages) in (5, 6)  # after 5 s, and every 10 s
+    assert len(caplog.messages) in (5, 6)  # First after 5 s, then every 10 s.
 
 
 def test_a_start_that_succeeds_complains_of_nothing(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:

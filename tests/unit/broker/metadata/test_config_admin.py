@@ -1,4 +1,4 @@
-"""Configurations altered in a cluster: what the broker asked answers itself, and what the controller decides."""
+"""Alter configs in a cluster: which resources the receiving broker handles itself, and which the controller."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resource(kind: int, name: int | str, setting: str, value: str) -> Incrementa
 def alter(
     three: WholeCluster, node: int, *resources: IncrementalAlterConfigsRequest.Resource, validate_only: bool = False
 ) -> list[ErrorCode]:
-    """Return the errors' codes, in the order of the resources."""
+    """Return the error codes in the order of the resources."""
     answer = three.ask(
         node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=list(resources), validate_only=validate_only
     )

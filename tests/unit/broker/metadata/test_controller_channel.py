@@ -1,4 +1,4 @@
-"""The way to the active controller, whoever that is by then; in virtual time, with real connections to no real node."""
+"""Channel to the active controller across leader changes: virtual time, real connections, a simulated node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HERE = "the answer from here"
 
 
 class Quorum:
-    """Knows who leads."""
+    """Stands in for the quorum: returns the current leader."""
 
     def __init__(self, loop: Network) -> None:
         self.loop = loop
@@ -57,14 +57,14 @@ class Quorum:
 
 
 class Broker:
-    """A broker's channel, and the one controller at the other end of all its connections."""
+    """A broker's controller channel, and the single node at the other end of all its connections."""
 
     def __init__(self) -> None:
         self.network = Network()
         self.quorum = Quorum(self.network)
         self.connected: list[int] = []
         self.refusals: list[Exception] = []
-        self.answering: asyncio.Event | None = None  # an event that answers from here wait for
+        self.answering: asyncio.Event | None = None  # Bound to this loop: `answer_here` waits for it.
         self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
@@ -99,7 +99,7 @@ class Broker:
         return self.channel.forward(context, request, self.answer_here, timeout_s)
 
     def crowd(self) -> list[asyncio.Task[Any]]:
-        """Have many more clients ask at the same time than there are turns, and nobody answer."""
+        """Forward three times as many client requests as may be in flight; the controller answers none."""
         self.network.node.reply = lambda *_: []
         several = [self.start(self.forward()) for _ in range(3 * MOST_FORWARDED)]
         self.let_pass(1)
@@ -115,7 +115,7 @@ def broker() -> Iterator[Broker]:
     made = Broker()
     yield made
     made.channel.close()
-    made.let_pass(60)  # whoever still waits is told that nothing is asked any more
+    made.let_pass(60)  # Pending requests fail: the channel is closed.
     made.network.close()
 
 
@@ -241,7 +241,7 @@ def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_
 
 @pytest.mark.parametrize("between", [(), (-1,)])
 def test_one_that_leads_again_in_a_later_epoch_is_asked_again(broker: Broker, between: tuple[int, ...]) -> None:
-    """Its power was cut and it is back: it knows nothing of the request, and nothing breaks the connection."""
+    """After a power cut it does not know the request, and no broken connection reveals that."""
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.network.silent = True
@@ -372,7 +372,7 @@ def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker,
     node = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
-    several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # only this comes here
+    several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # always this type here
     broker.let_pass(2)
     assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
         several

@@ -1,4 +1,4 @@
-"""Commands on the way to their answers, with a real node of the quorum, and without a log."""
+"""Controller commands from submission to response, with a real Raft node and an in-memory log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BROKER = 4
 
 
 class Controller:
-    """A quorum of one, whose log needs no disk, and the commands to it."""
+    """A quorum of one node with an in-memory log, and the commands submitted to it."""
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()
@@ -39,7 +39,7 @@ class Controller:
         self.image = EMPTY
 
     def store(self) -> list[tuple[Message, ...]]:
-        """Make durable what is proposed; return the records of each entry."""
+        """Make the proposals durable; return the records of each entry."""
         stored = []
         while (ready := self.node.ready()) is not None:
             stored += [entry.records for entry in ready.entries]
@@ -263,5 +263,5 @@ def test_who_does_not_wait_any_more_is_not_answered(controller: Controller) -> N
     controller.decide()
     assert controller.store() == [(setting("2"),)], "it is decided all the same"
     controller.apply()
-    controller.queue.fail(asyncio.CancelledError())  # type: ignore[arg-type]  # only this comes here
+    controller.queue.fail(asyncio.CancelledError())  # type: ignore[arg-type]  # always this type here
     assert all(answer.cancelled() for answer in answers)

@@ -1,4 +1,4 @@
-"""Controllers register themselves; in a cluster of real nodes, in virtual time."""
+"""Controller registration, in a cluster of real nodes in virtual time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_each_start_is_another_incarnation(apart: WholeCluster) -> None:
 
 
 class Alone:
-    """A controller whose active controller answers as it is told."""
+    """A controller whose active controller returns scripted responses."""
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()
@@ -70,7 +70,7 @@ class Alone:
         self.changed = self.loop.create_future()
         self.answers: list[Any] = []
         self.asked = 0
-        self.life = ControllerRegistrationManager(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+        self.life = ControllerRegistrationManager(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than declared
 
     def leader_change(self) -> asyncio.Future[None]:
         return self.changed

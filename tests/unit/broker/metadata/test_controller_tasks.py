@@ -1,4 +1,4 @@
-"""What the active controller does unasked, in a cluster of real nodes, in virtual time."""
+"""Periodic tasks of the active controller, in a cluster of real nodes in virtual time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ APART = dict.fromkeys((1, 2, 3), CONTROLLER) | dict.fromkeys((4, 5), BROKER)
 
 
 class Broken:
-    """A quorum that this node comes to lead, and of which nothing can be learned."""
+    """A quorum led by this node, whose metadata cannot be read."""
 
     leads = is_only_voter = False
     epoch = 1
@@ -43,7 +43,7 @@ class Broken:
 
 
 class Refusing(Broken):
-    """A quorum that this node comes to lead, and where every command fails."""
+    """A quorum led by this node, where every command fails."""
 
     @property
     def image(self) -> MetadataImage:
@@ -72,7 +72,7 @@ def make() -> Iterator[Callable[..., WholeCluster]]:
 
 @pytest.fixture
 def apart(make: Callable[..., WholeCluster]) -> WholeCluster:
-    """Three controllers and two brokers, each a process of its own."""
+    """Return three controllers and two brokers, each a process of its own."""
     return make(APART)
 
 
@@ -81,7 +81,7 @@ def fenced(cluster: WholeCluster, broker_id: int) -> bool:
 
 
 def fenced_after(cluster: WholeCluster, broker_id: int) -> float:
-    """Return how long it takes until a broker is fenced, in s."""
+    """Return the seconds until a broker is fenced."""
     begin = cluster.schedule.now
     cluster.until(lambda: fenced(cluster, broker_id), "fenced")
     return cluster.schedule.now - begin
@@ -97,7 +97,7 @@ def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_a
     apart: WholeCluster,
 ) -> None:
     apart.kill(4)
-    apart.let_pass(0.01)  # the end of its connections has arrived
+    apart.let_pass(0.01)  # The connection loss has been noticed by now.
     for controller in (1, 2, 3):
         apart.cut(4, controller)
     apart.let_pass(GRACE_S - 0.05)
@@ -199,7 +199,7 @@ def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_sess
 
 
 class Stalled(Refusing):
-    """A quorum that this node comes to lead, where no command is committed."""
+    """A quorum led by this node, where no command is committed."""
 
     def __init__(self, loop: VirtualLoop, brokers: int) -> None:
         super().__init__(loop)
@@ -220,7 +220,7 @@ class Stalled(Refusing):
         self.submitted += 1
 
     def commit(self, **changes: Any) -> None:
-        """Change all brokers."""
+        """Change every broker."""
         before = self.image
         self.brokers = {broker_id: broker._replace(**changes) for broker_id, broker in self.brokers.items()}
         self.apply(before, self.image, ())

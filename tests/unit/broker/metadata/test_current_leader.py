@@ -1,4 +1,4 @@
-"""Where clients are sent instead."""
+"""Current leader in Produce and Fetch responses (KIP-951)."""
 
 from __future__ import annotations
 

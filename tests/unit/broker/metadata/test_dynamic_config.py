@@ -1,4 +1,4 @@
-"""The settings that count now."""
+"""Dynamic broker configuration: the effective settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from protocol.records.metadata import ConfigRecord
 
 
 class Cluster:
-    """The broker's settings, followed through the changes that are committed."""
+    """The broker's settings, updated by committed config records."""
 
     def __init__(self, **start: str) -> None:
         options = {name.replace("_", "."): Option(text, "test") for name, text in start.items()}

@@ -1,4 +1,4 @@
-"""What a broker says at once when it has applied it; in virtual time."""
+"""Heartbeats sent right after metadata is applied, in virtual time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMPTY = MetadataImage(cluster_id="cluster")
 
 
 class Broker:
-    """Broker 1, of which the test says what it has applied."""
+    """Broker 1, with the applied offset set by the test."""
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()

@@ -1,4 +1,4 @@
-"""The brokers' own topics are created when they are first needed."""
+"""Internal topics are created on first use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_only_a_broker_that_is_its_own_only_voter_makes_do_with_one_replica(
 
 
 class WithoutController:
-    """What is asked of a broker while the active controller is another node, which `active` is."""
+    """A broker whose active controller is another node, `active`; records the requests sent to it."""
 
     leads = is_only_voter = False
 

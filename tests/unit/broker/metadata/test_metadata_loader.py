@@ -1,4 +1,4 @@
-"""From entries of a real metadata log to images, and to those who follow them; in virtual time."""
+"""From the entries of a real metadata log to images and subscribers, in virtual time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def value(image: MetadataImage) -> str | None:
 
 
 class Applied:
-    """A metadata log on a real disk, what is applied of it, and what a subscriber was told."""
+    """A metadata log on a real disk, its loader, and what a subscriber has received."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -67,7 +67,7 @@ class Applied:
             "cluster", self.commands, self.loop, applied=self.note_caught_up, failed=self.failed.append
         )
         self.applier.begin(self.log, read_stored(self.log, EMPTY))
-        self.applier.subscribe(self.tell)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+        self.applier.subscribe(self.tell)  # type: ignore[arg-type]  # narrower than declared
 
     def note_caught_up(self) -> None:
         self.caught_up += 1
@@ -76,7 +76,7 @@ class Applied:
         self.told.append((value(before), value(after), len(records)))
 
     def append(self, *values: int, epoch: int = 1) -> None:
-        """Append an entry with a record for each value, uncommitted."""
+        """Append an uncommitted entry with a record for each value."""
         entry = Entry(self.log.end_offset, epoch, tuple(map(setting, values)))
         self.store(entry)
 
@@ -182,7 +182,7 @@ def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(a
     applied.append(3)
     applied.commit(3)
     assert applied.value == "3"
-    assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"  # type: ignore[unreachable]  # a call has changed it since
+    assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"  # type: ignore[unreachable]  # changed by the call above
 
 
 def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied: Applied) -> None:
@@ -247,11 +247,11 @@ def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied: Applied) -
 
     def step_by_step(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
         for number in range(3):
-            applied.loop._jumping.passed_s += 0.02  # each takes longer than a slice of time
+            applied.loop._jumping.passed_s += 0.02  # Each step takes longer than a time slice.
             taken.append(number)
             yield
 
-    applied.applier.subscribe(step_by_step)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    applied.applier.subscribe(step_by_step)  # type: ignore[arg-type]  # narrower than declared
     applied.append(1)
     applied.applier.committed(1)
     between = []
@@ -285,12 +285,12 @@ def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to
 
     def slow(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
         for _ in range(2):
-            applied.loop._jumping.passed_s += 0.02  # longer than a slice of time
+            applied.loop._jumping.passed_s += 0.02  # Longer than a time slice.
             yield
         seen.append((applied.value, first.done()))
 
     applied.loop.call_soon(given_up.cancel)
-    applied.applier.subscribe(slow)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    applied.applier.subscribe(slow)  # type: ignore[arg-type]  # narrower than declared
     applied.append(1)
     applied.append(2)
     applied.commit(2)
@@ -314,7 +314,7 @@ def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied
     def fail(*_: tuple[ConfigRecord] | MetadataImage) -> Never:
         raise ValueError("a bug")
 
-    applied.applier.subscribe(fail)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    applied.applier.subscribe(fail)  # type: ignore[arg-type]  # narrower than declared
     applied.append(1)
     applied.commit(1)
     assert [str(error) for error in applied.failed] == ["a bug"]

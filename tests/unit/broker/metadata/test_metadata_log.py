@@ -1,4 +1,4 @@
-"""The files of the metadata log, as Kafka writes them."""
+"""Files of the metadata log, in Kafka's format."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ KEEP_NOTHING, KEEP_ALL = Retention(0, 0), Retention(-1, -1)
 
 
 class KilledError(BaseException):
-    """The end of a process."""
+    """Raised where the simulated process is killed."""
 
 
 class UnsyncedDisk(MemoryDisk):
-    """A disk on which a process is killed before a call, and the power is cut after a later start."""
+    """A disk that kills the process before a given call, and can lose unsynced data after a later start."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class UnsyncedDisk(MemoryDisk):
         self._killed_before = ""
 
     def power_cut(self) -> MemoryDisk:
-        """Return a disk without anything that is not synced."""
+        """Return a disk that holds synced data only."""
         for effect in self.effects:
             self._platter.follow(effect)
         return self._platter.cut_with(())
@@ -179,7 +179,7 @@ def test_entries_that_a_killed_process_left_are_durable_once_a_start_has_read_th
     disk = UnsyncedDisk()
     log = opened_on(disk)
     append(log, 1)
-    assert log.append([Entry(1, 1, (NoOpRecord(),))], 1000) is not None  # and not synced
+    assert log.append([Entry(1, 1, (NoOpRecord(),))], 1000) is not None  # Not synced.
     assert opened_on(disk).end_offset == 2
     assert opened_on(disk.power_cut()).end_offset == 2
 
@@ -241,7 +241,7 @@ def test_a_log_that_ends_before_its_snapshot_begins_after_it(tmp_path: Path, pat
 
 
 def receive(log: MetadataLog, *epochs: int, records: int = 1) -> list[Entry]:
-    """Append an entry of each epoch as their leader sent it."""
+    """Append one entry per epoch as received from their leader."""
     end = log.end_offset
     sent = [Entry(end + at * records, epoch, (NoOpRecord(),) * records) for at, epoch in enumerate(epochs)]
     batches = b"".join(encode_entry(entry, 2000) for entry in sent)
@@ -395,7 +395,7 @@ def test_after_a_crash_a_log_that_a_received_snapshot_replaces_begins_behind_it(
     receive(log, 2, 2, 2)
     newest = SnapshotId(end_offset, epoch)
     received_snapshot(log, newest)
-    (path / f"{newest.file_name}.part").rename(path / newest.file_name)  # and nothing else before the power went
+    (path / f"{newest.file_name}.part").rename(path / newest.file_name)  # Nothing else before the power cut.
     again = opened(tmp_path)
     assert (again.start_offset, again.end_offset, again.end_epoch) == (end_offset, end_offset, epoch)
     assert (again.oldest_snapshot, again.newest_snapshot) == (newest, newest)

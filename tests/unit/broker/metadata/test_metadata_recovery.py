@@ -1,4 +1,4 @@
-"""What a start finds of the cluster's metadata on a real disk."""
+"""Metadata recovery at start, from a real disk."""
 
 from __future__ import annotations
 

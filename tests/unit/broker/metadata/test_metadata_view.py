@@ -1,4 +1,4 @@
-"""A partition as a client on one listener may see it."""
+"""Partition metadata as returned to a client on one listener."""
 
 from __future__ import annotations
 

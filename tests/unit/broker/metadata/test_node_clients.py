@@ -1,4 +1,4 @@
-"""Where the other nodes are, on a loop whose connections go nowhere."""
+"""Addresses of the other nodes, on a loop whose connections lead nowhere."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
     known = node_clients(network)
     before = registered(EMPTY, 2, "there")
     known.suspects.lost(2)
-    known.apply(EMPTY, before, ())  # fenced, as it has just registered
+    known.apply(EMPTY, before, ())  # Fenced, because it has just registered.
     assert not known.suspects.ids
 
 

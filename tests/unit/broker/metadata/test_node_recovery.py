@@ -1,4 +1,4 @@
-"""What node a start makes of a metadata log on a real disk, and of the settings."""
+"""Raft node recovery from a metadata log on a real disk and the settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
     opened = []
 
     def start(settings: Settings = ALONE, *records: Message, epoch: int = 1) -> RecoveredNode:
-        """Start on the directory, after its log was given `records` if there are any."""
+        """Start on the directory, after appending `records` to its log, if any."""
         directory = LogDirectory(OsDisk(), str(tmp_path))
         directory.open()
         if directory.meta is None:

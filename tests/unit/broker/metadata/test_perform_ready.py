@@ -1,4 +1,4 @@
-"""In which order a node's wishes come true: on a real disk, without other nodes, in virtual time."""
+"""Order in which a Raft node's Ready is performed: on a real disk, without other nodes, in virtual time."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OF_THREE = node_settings(1, dict.fromkeys((1, 2, 3), CONTROLLER))
 
 
 class Token:
-    """Who waits for an answer; notes what `seen` says when it comes."""
+    """Stands in for a command's future: records the value of `seen` when the result is set."""
 
     def __init__(self, seen: Callable[..., object]) -> None:
         self._seen = seen
@@ -57,7 +57,7 @@ class Token:
 
 
 class Node:
-    """A node, its files, and what has become of its wishes."""
+    """A Raft node, its files, and the effects of its Ready."""
 
     def __init__(self, path: Path, settings: Settings) -> None:
         self.loop = VirtualLoop()
@@ -88,7 +88,7 @@ class Node:
         )
 
     def perform(self) -> None:
-        """Have all that the node wants done."""
+        """Perform until nothing is ready."""
         while (ready := self.node.ready()) is not None:
             self.loop.run_until_complete(self.effects.perform(ready))
         self.loop.run_until_complete(self.metadata.finish())

@@ -1,4 +1,4 @@
-"""Roles, voters, and what contradicts them."""
+"""`process.roles`, `controller.quorum.voters` and listeners, and their contradictions."""
 
 from __future__ import annotations
 

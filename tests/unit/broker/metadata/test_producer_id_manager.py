@@ -1,4 +1,4 @@
-"""Producer ids from blocks."""
+"""Producer ids from allocated blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from protocol.errors import ErrorCode, KafkaError
 
 
 class Controller:
-    """Allocates blocks of three."""
+    """Allocates blocks of three ids."""
 
     def __init__(self) -> None:
         self.blocks = 0

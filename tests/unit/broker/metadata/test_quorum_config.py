@@ -1,4 +1,4 @@
-"""What the settings say of the quorum."""
+"""Raft timeouts from the settings."""
 
 from broker.metadata.quorum_config import metadata_log_config, quorum_timing
 from controller.raft.messages import Timing

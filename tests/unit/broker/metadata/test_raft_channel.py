@@ -1,4 +1,4 @@
-"""The connections to the quorum's voters, and when one of them is taken for gone; in virtual time."""
+"""Connections to the quorum's voters, and when a lost voter is reported as gone; in virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE_S = 0.3
 
 
 class Quorum:
-    """The peers of one node, and what it is told of them; everybody is at the other end of one network."""
+    """The channel of one node and the events it reports; a single simulated node answers for all voters."""
 
     def __init__(self) -> None:
         self.network = Network()
@@ -71,7 +71,7 @@ class Quorum:
         return sent
 
     def lose(self, *, ended: bool = False) -> None:
-        """Break all connections, and let no new one come about: there is no way, or a refusal if it has ended."""
+        """Break all connections and let new ones fail: no route, or refused if the process `ended`."""
         self.network.down, self.network.unreachable = ended, not ended
         for line in self.network.lines:
             if not line.aborted:

@@ -1,4 +1,4 @@
-"""The controller on disk: commands in order, durable before they are answered, and there again after a restart."""
+"""The controller on disk: commands in order, durable before they are answered, and recovered after a restart."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def create(node: ControllerNode, *names: str, partitions: int = 1) -> None:
 
 
 def state(image: MetadataImage) -> Any:
-    """Return what a restart must not change."""
+    """Return the state that a restart must preserve."""
     topics = {
         topic.name: (topic.topic_id, [(part.partition, part.replicas, part.directories) for part in partitions])
         for topic in image.topics()
@@ -90,7 +90,7 @@ def test_everything_is_there_again_after_a_restart(controlled: ControllerNode, c
 
 
 def leave_transaction_open(node: ControllerNode) -> None:
-    """Let the metadata log of a stopped node end as that of a controller that died within a transaction."""
+    """Append an open transaction to the metadata log of a stopped node, as if its controller had died within it."""
     config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
     log = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), node.path), None, config=config, now_ms=1)
     setting = ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="log.cleaner.threads", value="4")
@@ -152,7 +152,7 @@ def test_commands_are_decided_in_order_each_on_what_those_before_it_decided(cont
 def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
     node = ControllerNode(str(tmp_path), FaultyDisk())
     node.start()
-    syncs = len(node.disk.called("sync"))  # type: ignore[attr-defined]  # the disk of this fixture
+    syncs = len(node.disk.called("sync"))  # type: ignore[attr-defined]  # this fixture's disk
     submit = node.controller.submit
 
     async def all_at_once() -> None:
@@ -160,7 +160,7 @@ def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
 
     node.wait(all_at_once())
     assert len(node.image.topics()) == 50
-    assert len(node.disk.called("sync")) - syncs <= 4  # type: ignore[attr-defined]  # the disk of this fixture
+    assert len(node.disk.called("sync")) - syncs <= 4  # type: ignore[attr-defined]  # this fixture's disk
     node.close()
 
 

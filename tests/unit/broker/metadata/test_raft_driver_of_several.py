@@ -1,4 +1,4 @@
-"""Several nodes of a quorum at work: controllers alone, each a process of its own, in virtual time."""
+"""A quorum of several controller-only nodes, each a process of its own, in virtual time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def three(make: Callable[..., WholeCluster]) -> WholeCluster:
 
 
 def submit(cluster: WholeCluster, node: int, value: object) -> Any:
-    """Have a node set something; return the task."""
+    """Submit a config change to a node; return the task."""
     record = ConfigRecord(
         resource_type=ResourceType.BROKER, resource_name="", name="log.cleaner.threads", value=str(value)
     )
@@ -110,7 +110,7 @@ def test_a_leader_that_is_stopped_hands_over_at_once(three: WholeCluster) -> Non
 
 
 def test_who_leads_again_in_a_later_epoch_is_a_change_of_the_leader(three: WholeCluster) -> None:
-    """It may have lost everything that waited for it, as after a power cut."""
+    """It may have lost all pending requests, as after a power cut."""
     leader = three.active
     other = next(node for node in three.running if node != leader)
     three.until(lambda: three.broker(other).controller.leader_id == leader)
@@ -166,7 +166,7 @@ FORGETFUL = {
 
 
 def leave_behind(three: WholeCluster) -> int:
-    """Decide until the leader's log begins behind a snapshot; return what was set last."""
+    """Submit commands until the leader's log starts at a snapshot; return the last value set."""
     leader, number = three.active, 0
     while three.broker(leader).controller._log.start_offset == 0:
         number += 1

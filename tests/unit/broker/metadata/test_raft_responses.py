@@ -1,4 +1,4 @@
-"""What answers to other nodes take from the metadata log when they leave."""
+"""Raft responses: records and snapshot bytes are read from the metadata log when the response is sent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SNAPSHOT = SnapshotId(3, 1)
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[MetadataLog]:
-    """A log of three entries, and a snapshot of them."""
+    """Return a log of three entries, and a snapshot of them."""
     config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
     log = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), str(tmp_path)), None, config=config, now_ms=1)
     flush = log.append([Entry(offset, 1, (NoOpRecord(),)) for offset in range(3)], 1000)
@@ -70,8 +70,8 @@ def read_part(
 
 
 def test_a_fetch_is_answered_with_the_entries_from_its_offset_on(log: MetadataLog) -> None:
-    assert [entry.base_offset for entry in decode_entries(read(log, 1).records)] == [1, 2]  # type: ignore[arg-type]  # only this comes here
-    assert len(list(decode_entries(read(log, 0, max_bytes=1).records))) == 1  # type: ignore[arg-type]  # only this comes here
+    assert [entry.base_offset for entry in decode_entries(read(log, 1).records)] == [1, 2]  # type: ignore[arg-type]  # always this type here
+    assert len(list(decode_entries(read(log, 0, max_bytes=1).records))) == 1  # type: ignore[arg-type]  # always this type here
 
 
 def test_what_the_log_does_not_have_is_an_error_of_the_partition(log: MetadataLog) -> None:
@@ -81,7 +81,7 @@ def test_what_the_log_does_not_have_is_an_error_of_the_partition(log: MetadataLo
 def test_a_snapshot_is_answered_part_by_part(log: MetadataLog) -> None:
     whole = snapshot_bytes()
     first, second = read_part(log, 0, 10), read_part(log, 10)
-    assert bytes(first.unaligned_records) + bytes(second.unaligned_records) == whole  # type: ignore[arg-type]  # only this comes here
+    assert bytes(first.unaligned_records) + bytes(second.unaligned_records) == whole  # type: ignore[arg-type]  # always this type here
     assert first.size == second.size == len(whole)
 
 

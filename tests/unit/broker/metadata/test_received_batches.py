@@ -1,4 +1,4 @@
-"""What a follower makes of batches that its leader sent."""
+"""Validation of record batches that a follower received from its leader."""
 
 from __future__ import annotations
 

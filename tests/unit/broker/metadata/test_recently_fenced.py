@@ -1,4 +1,4 @@
-"""The brokers that were lost a moment ago: who is told of, and for how long."""
+"""Recently fenced leaders: which brokers are listed, and for how long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from controller.image import BrokerImage, Endpoint, MetadataImage, PartitionImag
 
 
 def image(*, leader: int = -1, **brokers: str) -> MetadataImage:
-    """Return the image of brokers who are "active", "fenced" or "stopping", and of a partition."""
+    """Return an image of brokers that are "active", "fenced" or "stopping", and of one partition."""
     partition = PartitionImage(0, (1, 2), (1, 2), leader, 0, 0, (bytes(16),) * 2)
     return MetadataImage(
         cluster_id="c",
@@ -32,7 +32,7 @@ def image(*, leader: int = -1, **brokers: str) -> MetadataImage:
 
 
 class Told:
-    """The object under test, and its clock."""
+    """A `RecentlyFenced` with a manual clock."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

@@ -1,4 +1,4 @@
-"""What a node says of itself when it starts."""
+"""Registration requests that a node sends at start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SETTINGS = node_settings(1, {1: BOTH, 2: BOTH, 3: BOTH}, broker_rack="r1")
 
 
 def closed(name: bytes, *, clean: bool = True, epoch: int = 5) -> SimpleNamespace:
-    """A directory as a start finds it: how its last run left it."""
+    """Stands in for a log directory: whether its last stop was clean."""
     return SimpleNamespace(directory_id=name * 16, clean=clean, previous_broker_epoch=epoch)
 
 

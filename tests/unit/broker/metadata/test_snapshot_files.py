@@ -1,4 +1,4 @@
-"""Snapshots as files: whole ones, and such as come in parts."""
+"""Snapshot files: written whole, or received in parts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_written_counts_when_it_is_added_and_is_found_again(disk: Memory
     files.add(FIRST)
     files.add(FIRST)
     assert files.ids == SnapshotFiles(disk, PATH).ids == (FIRST, SECOND)
-    assert (files.oldest, files.newest) == (FIRST, SECOND)  # type: ignore[unreachable]  # a call has changed it since
+    assert (files.oldest, files.newest) == (FIRST, SECOND)  # type: ignore[unreachable]  # changed by the call above
     assert records_of(files, SECOND) == (NoOpRecord(), NoOpRecord())
 
 
@@ -98,8 +98,8 @@ def test_one_that_came_in_parts_is_like_others(disk: MemoryDisk, files: Snapshot
     assert files.ids == ()
     assert finish(files.read_received(FIRST)).records == (NoOpRecord(),) * 3
     files.finish_part(FIRST)
-    assert files.ids == (FIRST,)  # type: ignore[comparison-overlap]  # a call has changed it since
-    assert list(disk.files().values()) == [content(3)]  # type: ignore[unreachable]  # a call has changed it since
+    assert files.ids == (FIRST,)  # type: ignore[comparison-overlap]  # changed by the call above
+    assert list(disk.files().values()) == [content(3)]  # type: ignore[unreachable]  # changed by the call above
     assert SnapshotFiles(disk, PATH).ids == (FIRST,)
 
 
@@ -166,5 +166,5 @@ def test_the_newest_one_stays(disk: MemoryDisk, files: SnapshotFiles) -> None:
     files.remove_before(10)
     assert files.ids == (FIRST, SECOND)
     files.remove_before(1000)
-    assert files.ids == (SECOND,)  # type: ignore[comparison-overlap]  # a call has changed it since
-    assert list(disk.files()) == [files.path(SECOND)]  # type: ignore[unreachable]  # a call has changed it since
+    assert files.ids == (SECOND,)  # type: ignore[comparison-overlap]  # changed by the call above
+    assert list(disk.files()) == [files.path(SECOND)]  # type: ignore[unreachable]  # changed by the call above

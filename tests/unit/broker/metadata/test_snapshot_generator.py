@@ -1,4 +1,4 @@
-"""When snapshots of the metadata are taken, and what one that cannot be written costs."""
+"""When metadata snapshots are generated, and the effects of a failed write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EVERY_BYTE = {"metadata.log.max.record.bytes.between.snapshots": "1"}
 
 
 class Snapshots:
-    """A metadata log on a disk that can fail, and the snapshots taken of it."""
+    """A metadata log on a disk that can fail, and the snapshots generated from it."""
 
     def __init__(self, disk: FaultyDisk, path: str, settings: dict[str, str]) -> None:
         self.loop = VirtualLoop()
@@ -54,7 +54,7 @@ class Snapshots:
         self.log.committed(self.log.end_offset)
 
     def take_if_due(self) -> list[SnapshotId]:
-        """Look whether one is due, and wait for it; return those taken so far."""
+        """Run the check, and wait for a snapshot that is due; return the snapshots so far."""
         self.snapshots.take_if_due(self.log, read_stored(self.log, EMPTY).image, None, 1000)
         self.loop.run_until_complete(self.snapshots.stop())
         return self.stored

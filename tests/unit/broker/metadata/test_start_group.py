@@ -1,4 +1,4 @@
-"""Brokers that are started together know each other once they are ready."""
+"""Start groups: brokers that are started together know each other once they are ready."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST, SECOND = StartGroup(b"1" * TAG_BYTES, 3), StartGroup(b"2" * TAG_BYTES, 3)
 
 
 def image(*brokers: tuple[StartGroup | None, bool]) -> MetadataImage:
-    """Return metadata of brokers, each of which is of a group, if any, and fenced or not."""
+    """Return metadata of brokers, each fenced or not, and in a group or in none."""
     nodes = {
         node_id: BrokerImage(node_id, 1, incarnation_id(bytes([node_id] * 16), group), {}, {}, None, fenced, False, ())
         for node_id, (group, fenced) in enumerate(brokers)
@@ -95,7 +95,7 @@ def together(cluster: WholeCluster, group: StartGroup) -> None:
 
 
 def listed(cluster: WholeCluster) -> list[list[bytes]]:
-    """Return the beginnings of the incarnation ids that each broker has in its metadata, of brokers that serve."""
+    """For each serving broker, return the incarnation id prefixes in its metadata."""
     return [
         [node.incarnation_id[:TAG_BYTES] for node in cluster.broker(node_id).image.brokers.values() if not node.fenced]
         for node_id in cluster.hosts

@@ -1,4 +1,4 @@
-"""The brokers whose connections broke just now: who waits for what became of them, and how long."""
+"""Suspected leaders: which requests wait after a leader's connection broke, and for how long."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def suspects(loop: VirtualLoop) -> SuspectedLeaders:
 
 
 def waited_s(loop: VirtualLoop, suspects: SuspectedLeaders, node_ids: set[int], event: Callable[[], object]) -> float:
-    """Return how long somebody waits for these to be settled, if `event` happens after 0.1 s."""
+    """Return the wait in s until these brokers are resolved, if `event` happens after 0.1 s."""
 
     async def wait() -> float:
         loop.call_later(0.1, event)

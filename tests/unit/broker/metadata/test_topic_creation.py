@@ -1,4 +1,4 @@
-"""Topics that are asked for by name, where they are there already, and on a disk that is full."""
+"""Automatic topic creation: existing topics, leader changes, and full disks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_who_loses_the_lead_meanwhile_has_its_successor_create_the_topic() -> No
         cluster.cut(active, other, up=True)
     cluster.until(creating.done)
     creating.result()
-    # Who was cut off may have been fenced meanwhile, and is not waited for by who creates.
+    # A disconnected broker may be fenced by now; topic creation does not wait for it.
     cluster.until(lambda: cluster.partition(active, "t") is not None)
     cluster.close()
 

@@ -57,7 +57,7 @@ def test_all_that_is_proposed_goes_in_one_request(
     assert [topic.topic_id for topic in request.topics] == [partition.topic_id for partition in partitions]
     (wanted,) = request.topics[0].partitions
     assert (wanted.partition_index, wanted.leader_epoch, wanted.partition_epoch) == (0, 0, 0)
-    assert wanted.new_isr == []  # of version 2, beside which no version can carry the epochs
+    assert wanted.new_isr == []  # Version 2: later versions cannot carry the request without broker epochs.
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 
@@ -66,7 +66,7 @@ def test_it_names_the_broker_epochs_of_when_it_was_proposed(
 ) -> None:
     partition.acknowledge(2, 0, 0, 0, 5)
     proposals.propose(partition, SMALLER)
-    partition.acknowledge(2, 0, 0, 0, 6)  # it has restarted meanwhile, and may have lost everything
+    partition.acknowledge(2, 0, 0, 0, 6)  # Restarted meanwhile: it may have lost its log.
     [wanted] = sent(proposals).topics[0].partitions
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 

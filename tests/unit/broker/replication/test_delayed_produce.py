@@ -1,4 +1,4 @@
-"""Waiting for replicas; how each wait ends is told in `handlers/test_produce.py`."""
+"""Delayed produce; `handlers/test_produce.py` covers how each wait ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.broker.node import Node
 
 @pytest.fixture
 def node(node: Node) -> Node:
-    """Return a leader of two partitions with a follower each, and a record in both."""
+    """Return a leader of two partitions with one follower each, and a record in both."""
     node.create("t", partitions=2, replicas=(1, 2))
     for index in (0, 1):
         node.append("t", index=index)

@@ -14,7 +14,7 @@ from tests.unit.broker.node import Node, stored_bytes
 
 
 class Fetcher:
-    """A client with one session: it names a partition only when that changes what it asked for."""
+    """A client with one session: it names a partition only when its fetch state changes."""
 
     def __init__(self, node: Node, version: int = 12) -> None:
         self.node = node
@@ -30,7 +30,7 @@ class Fetcher:
         max_wait_ms: int = 0,
         **more: Any,
     ) -> Any:
-        """Send the next fetch; `topics` are fetch offsets by topic and partition."""
+        """Send the next fetch; `topics` maps topic and partition to fetch offsets."""
         fields = {"session_id": self.session_id, "session_epoch": self.epoch, "min_bytes": 1} | more
         self.epoch += 1
         return self.node.ask(
@@ -66,7 +66,7 @@ class Fetcher:
         return response
 
     def fetch(self, *arguments: Any, **more: Any) -> dict[int, tuple[int, int]]:
-        """Fetch; return (bytes of records, high watermark) of each partition in the response, in its order."""
+        """Fetch; return (bytes of records, high watermark) of each partition, in response order."""
         response = self.response(*arguments, **more)
         assert response.error_code == 0
         return {
@@ -83,7 +83,7 @@ def fetcher(node: Node, request: pytest.FixtureRequest) -> Fetcher:
 
 
 def appended(node: Node, index: int) -> int:
-    """Append a batch to a partition of t; return its size."""
+    """Append a batch to a partition of t; return its size in bytes."""
     before = node.partition("t", index).log.size_bytes
     node.append("t", index=index)
     return node.partition("t", index).log.size_bytes - before

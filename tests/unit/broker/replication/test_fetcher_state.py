@@ -33,7 +33,7 @@ def batch(offset: int, *, epoch: int = 0, records: int = 1) -> bytes:
 
 
 class Follower:
-    """A fetching, and what the leader is asked and says."""
+    """A `FetcherState`, the requests it makes and scripted responses of the leader."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -64,14 +64,14 @@ class Follower:
         return request
 
     def named(self, request: FetchRequest) -> dict[str, int]:
-        """Return the offset at which each topic is asked for."""
+        """Return the fetch offset of each topic in the request."""
         return {topic.topic_id[:1].decode(): one.fetch_offset for topic in request.topics for one in topic.partitions}
 
     def forgotten(self, request: FetchRequest) -> str:
         return "".join(topic.topic_id[:1].decode() for topic in request.forgotten_topics_data)
 
     def tell(self, *, session: int = SESSION, code: int = 0, now_ms: int = 0, **topics: dict[str, Any]) -> None:
-        """Answer the oldest request under way."""
+        """Answer the oldest request in flight."""
         responses = [
             FetchResponse.Topic(
                 topic_id=name.encode().ljust(16, b"_"),
@@ -93,7 +93,7 @@ class Follower:
         self.machine.answered(FetchResponse(error_code=code, session_id=session, responses=responses), now_ms)
 
     def settle(self) -> None:
-        """Have a session in which everything has been named."""
+        """Establish a session that names every partition."""
         self.ask()
         self.tell()
 
@@ -217,7 +217,7 @@ class TestFollowing:
         request = follower.ask()
         assert (follower.named(request), request.session_epoch) == ({"v": 0}, 2)
         assert follower.machine.due_ms is None
-        follower.tell(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # type: ignore[unreachable]  # to the one that waited; a call has changed it since
+        follower.tell(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # type: ignore[unreachable]  # changed by the call above
         follower.tell(v={"records": batch(0)})
         assert follower.end("v") == 1
         request = follower.ask()
@@ -261,7 +261,7 @@ class TestFollowing:
         follower.tell(t={"records": batch(1), "high_watermark": 1})
         if asked_again:
             assert follower.named(follower.ask()) == {"t": 2}
-        follower.tell(t={"records": batch(1), "high_watermark": 2})  # which the leader does not repeat
+        follower.tell(t={"records": batch(1), "high_watermark": 2})  # The leader does not repeat it.
         log = node.partition("t").log
         assert (log.log_end_offset, log.high_watermark) == (2, 2)
 
@@ -441,7 +441,7 @@ class TestAnswers:
 
 
 class TestOutOfRange:
-    """The leader has nothing at the follower's offset, 1."""
+    """The leader has no record at the follower's offset, 1."""
 
     @pytest.fixture
     def follower(self, follower: Follower) -> Follower:
@@ -450,7 +450,7 @@ class TestOutOfRange:
         return follower
 
     def ends(self, follower: Follower, timestamp: int, offset: int, code: int = 0) -> None:
-        """Answer the question for an end of the leader's log."""
+        """Answer the ListOffsets request for an end of the leader's log."""
         request = follower.machine.next_request(EPOCH, 0)
         assert isinstance(request, ListOffsetsRequest)
         assert request.replica_id == 1

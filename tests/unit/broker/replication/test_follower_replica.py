@@ -94,7 +94,7 @@ def test_what_the_leader_does_not_have_goes(copy: FollowerReplica, epoch: int, e
 
 
 def test_rule_1_a_log_that_parts_before_its_leaders_begins_keeps_nothing(copy: FollowerReplica, node: Node) -> None:
-    """The leader has deleted what it had up to 6, with the epochs: what is here before 6 may be something else."""
+    """The leader has deleted everything up to 6, with the epochs: local records before 6 may differ from its own."""
     node.shrink("t", [2])
     assert copy.part(2, 6, 6) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (6, 6, -1, 6)

@@ -1,4 +1,4 @@
-"""barnabas.fsync=always: what is answered with acks=all, and what can be read, is on the disk."""
+"""barnabas.fsync=always: acknowledged (acks=all) and readable records are on the disk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def way(node: Node, request: pytest.FixtureRequest) -> None:
 
 
 def send(node: Node, *indexes: int, acks: int = -1, topic: str = "t", timeout_ms: int = 1000) -> Any:
-    """Produce a batch to each of some partitions, and return the answer or the promise of one."""
+    """Produce a batch to each of some partitions; return the response or its Deferred."""
     rows = [ProduceRequest.Topic.Partition(index=index, records=BATCH) for index in indexes or (0,)]
     data = [ProduceRequest.Topic(name=topic, partition_data=rows)]
     return node.ask(ApiKey.PRODUCE, 12, acks=acks, timeout_ms=timeout_ms, topic_data=data)
@@ -58,7 +58,7 @@ def readable(node: Node, index: int = 0) -> int:
 
 
 def send_during_another_flush(node: Node) -> tuple[Any, Flush]:
-    """Produce a batch while a flush of its log is under way that is not the group commit's; return both."""
+    """Produce a batch during a flush of its log by another caller than group commit; return both."""
     node.create("t", config=ALWAYS)
     answer = send(node)
     other = present(node.partition("t").log.begin_flush(node.now_ms()))
@@ -293,7 +293,7 @@ def test_another_flush_of_the_log_that_began_before_must_succeed_too(node: Node,
     answer, other = send_during_another_flush(node)
     threads.let()
     node.pass_time(0)
-    assert (answer.done(), threads.jobs) == (False, [])  # to sync again would not help
+    assert (answer.done(), threads.jobs) == (False, [])  # Another sync would not help.
     other.sync()
     other.finish()
     assert codes(node.wait(answer)) == [ErrorCode.NONE]

@@ -1,4 +1,4 @@
-"""Broker 1 leads `t`, which 2 and 3 copy; the test answers in the controller's place."""
+"""Broker 1 leads `t`; 2 and 3 are followers; the test answers in place of the controller."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAG_MS = 1000
 
 
 class Controller:
-    """Where the driver's requests go."""
+    """Receives the manager's requests."""
 
     def __init__(self, node: Node) -> None:
         self.asked: list[list[int]] = []

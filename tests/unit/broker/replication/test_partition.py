@@ -1,4 +1,4 @@
-"""Rules of one replica that no client can bring about yet; the others are in `handlers/` and `scripts/isr`."""
+"""Rules of one replica that no client can trigger yet; `handlers/` and `scripts/isr` test the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.broker.node import Node, batches
 
 
 def append(node: Node, *, transactional: bool = False) -> None:
-    """Append one record of producer 9, whose transaction stays open."""
+    """Append one record of producer 9, with its transaction left open."""
     sequence = len(node.stored("t"))
     options: dict[str, Any] = (
         {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence} if transactional else {}

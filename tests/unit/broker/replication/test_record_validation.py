@@ -1,4 +1,4 @@
-"""What a topic's configuration makes the broker look for inside a batch."""
+"""Checks inside a batch that a topic's configuration requires."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_validation_finds_a_largest_timestamp_that_no_record_has() -> None:
 def test_validation_finds_records_out_of_place() -> None:
     batch = build_batch([(b"a", b"1"), (b"b", b"2")])
     second = 61 + 1 + batch[61] // 2
-    assert batch[second + 3] == 2  # the offset delta, 1 in zig-zag
+    assert batch[second + 3] == 2  # The offset delta: 1 in zig-zag encoding.
     batch[second + 3] = 4
     with pytest.raises(InvalidRecordsError) as refused:
         prepared(with_crc(batch), LogConfig(), validate=True)
@@ -133,7 +133,7 @@ def test_validation_passes_a_batch_that_is_right() -> None:
 
 
 def damaged(batch: bytearray) -> bytearray:
-    """Let the first record claim to be longer than the batch, under a CRC that matches."""
+    """Make the first record's length exceed the batch, and keep the CRC valid."""
     batch[61] = 0x7E
     return with_crc(batch)
 

@@ -1,4 +1,4 @@
-"""Broker 1 follows `t`, which broker 2 leads; the test answers in its place."""
+"""Broker 1 follows `t`, which broker 2 leads; the test answers in place of broker 2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.broker.node import Node
 
 
 class Leader:
-    """Stands where a peer does."""
+    """Stands in for a `LeaderConnection`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

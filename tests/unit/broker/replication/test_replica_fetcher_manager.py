@@ -1,4 +1,4 @@
-"""Brokers that copy from each other: what holds when leaders, links and disks fail."""
+"""Brokers that replicate from each other: what holds when leaders, links and disks fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAG_S = LAG_MAX_MS / 1000
 
 
 def visible(cluster: Cluster, broker: int) -> list[bytes | None]:
-    """Return what a consumer can read at a broker."""
+    """Return the values that a consumer can read at a broker."""
     high_watermark = cluster[broker].partition("t").high_watermark
     return [one.value for one in cluster[broker].stored("t") if one.offset < high_watermark]
 
@@ -135,7 +135,7 @@ class TestFailover:
         assert cluster.values(1) == [b"a", b"b", b"c"]
 
     def test_rule_1_a_follower_does_not_cut_down_to_its_own_high_watermark(self, cluster: Cluster) -> None:
-        """KIP-101, scenario 1: what is committed survives, though the follower that leads next did not know it was."""
+        """KIP-101, scenario 1: committed records survive, though the next leader did not know of the commit."""
         cluster.create(1, 2)
         cluster.append(b"a")
         assert cluster.code(cluster.produce(b"committed")) == 0
@@ -223,7 +223,7 @@ class TestFailover:
     def test_rule_1_a_follower_that_parts_before_its_leaders_log_starts_keeps_none_of_its_own(
         self, cluster: Cluster, deleted_to: int, same_batches: bool
     ) -> None:
-        """The leader has deleted the records that would show where, with their epochs."""
+        """The leader has deleted the records of the divergence point, with their epochs."""
         cluster.create(1, 2)
         cluster.append(b"a")
         cluster.pass_time()
@@ -257,7 +257,7 @@ class TestFailover:
                 case 1:
                     cluster.mend()
                 case 2:
-                    cluster[leader].delayed = []  # it does not know that it leads no more
+                    cluster[leader].delayed = []  # It does not know that it lost leadership.
                     cluster.elect(random.choice(sorted(cluster.isr)))
                 case 3:
                     broker = random.choice((1, 2, 3))
@@ -423,7 +423,7 @@ class TestInSync:
 
 class TestLogStart:
     def delete(self, cluster: Cluster, offset: int) -> int:
-        """Delete records at the leader; return the low watermark that is answered."""
+        """Delete records at the leader; return the low watermark of the response."""
         response = cluster[cluster.leader].answer(
             ApiKey.DELETE_RECORDS,
             2,

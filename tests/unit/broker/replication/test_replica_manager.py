@@ -1,4 +1,4 @@
-"""What the metadata makes of a broker's replicas, and the coordinator's way of writing."""
+"""Effects of metadata changes on a broker's replicas, and leadership notifications for the coordinator."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.unit.broker.node import NODE_ID, Node
 
 
 def directories(tmp_path: Path) -> set[str]:
-    """Return the names of the partitions' directories on disk, without those that are being deleted."""
+    """Return the names of the partition directories on disk, without those being deleted."""
     return {path.name for path in (tmp_path / "data").iterdir() if path.is_dir() and not path.name.endswith("-delete")}
 
 
 def restarted(node: Node, tmp_path: Path) -> Node:
-    """Stop `node` as a clean stop would, and start another one on its disk with the same metadata."""
+    """Stop `node` cleanly, and start another one on its disk with the same metadata."""
     node.logs.close()
     node._opened = False
     again = Node(str(tmp_path / "data"))

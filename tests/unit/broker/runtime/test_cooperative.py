@@ -1,4 +1,4 @@
-"""Long work and others on one loop."""
+"""Long work in steps, beside other tasks on one loop."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_what_a_thread_raises_is_the_works_to_handle(loop: asyncio.AbstractEvent
             return "handled"
         return "not raised"
 
-    assert wait(loop, in_turns(work(), loop)) == "handled"  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    assert wait(loop, in_turns(work(), loop)) == "handled"  # type: ignore[arg-type]  # narrower than declared
 
 
 def test_work_in_slices_lets_others_run_when_a_slice_is_over(loop: asyncio.AbstractEventLoop) -> None:
@@ -112,4 +112,4 @@ def test_what_the_work_raises_comes_out(loop: asyncio.AbstractEventLoop) -> None
     with pytest.raises(ArithmeticError):
         in_turns(work(0), loop)
     with pytest.raises(ArithmeticError):
-        wait(loop, in_turns(work(2 * STEPS_A_TURN), loop))  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+        wait(loop, in_turns(work(2 * STEPS_A_TURN), loop))  # type: ignore[arg-type]  # narrower than declared

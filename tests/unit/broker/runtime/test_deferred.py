@@ -98,7 +98,7 @@ def test_another_step_makes_something_of_the_answer(loop: asyncio.AbstractEventL
 def test_another_step_may_come_after_the_answer(loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
     promise, told = watched(loop)
     promise.answer_soon(outcome)
-    assert promise.then(repr).then(lambda text: text.upper()).result() == repr(outcome).upper()  # type: ignore[union-attr]  # of a type that is known here
+    assert promise.then(repr).then(lambda text: text.upper()).result() == repr(outcome).upper()  # type: ignore[union-attr]  # the type is known here
     turn(loop)
     assert told == [promise]
     assert promise.exception() is None
@@ -110,7 +110,7 @@ def test_another_step_may_make_an_answer_of_an_exception_and_the_other_way(loop:
     promise.answer(ValueError("mended"))
     assert mended.result() == "mended"
     broken: Deferred[Any] = Deferred(loop)
-    broken.then(len)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    broken.then(len)  # type: ignore[arg-type]  # narrower than declared
     broken.answer(5)
     assert isinstance(broken.exception(), TypeError)
 
@@ -151,7 +151,7 @@ def test_what_is_made_of_the_answer_can_be_made_something_of_again(loop: asyncio
 
 def test_what_went_wrong_on_the_way_is_told_to_the_last(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[Any] = Deferred(loop)
-    promise.then(len).then(lambda outcome: type(outcome).__name__)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    promise.then(len).then(lambda outcome: type(outcome).__name__)  # type: ignore[arg-type]  # narrower than declared
     promise.answer(5)
     assert promise.result() == "TypeError"
 

@@ -1,4 +1,4 @@
-"""Flushes in threads: each ends, whether there is a thread for it or not."""
+"""Flushes in threads: each completes or fails, also where no thread can be started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The levels of the process's loggers."""
+"""Levels of the process's loggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for keys and deadlines."""
+"""Purgatory: operations that watch keys and have deadlines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.runtime.purgatory import CHANGED, EXPIRED_A_RUN, Purgatory
 
 @dataclass(eq=False)
 class Waiter:
-    """Records what it is told."""
+    """Records its callbacks."""
 
     kind: ClassVar[str] = "Fetch"
     events: list[object] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The purgatory on a loop."""
+"""Purgatory driver on an event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.broker.node import VirtualLoop
 
 
 class Operation:
-    """Notes when it is told and expired, by the loop's clock."""
+    """Records when it is woken and expired, by the loop's clock."""
 
     kind: ClassVar[str] = "Fetch"
 
@@ -80,7 +80,7 @@ def test_a_deadline_that_comes_while_another_is_waited_for_is_met(loop: VirtualL
 
 def test_a_timer_that_fires_early_is_armed_again() -> None:
     class Hasty(VirtualLoop):
-        """Fires its first timer half a millisecond before its time, as uvloop may."""
+        """Fires its first timer 0.5 ms early, as uvloop may."""
 
         early_s = 0.0005
 

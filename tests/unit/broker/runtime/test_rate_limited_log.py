@@ -15,7 +15,7 @@ def test_no_more_is_said_than_can_be_remembered() -> None:
 
 def test_what_a_client_sent_is_not_kept() -> None:
     class Text(str):
-        """Text that tells when it is gone."""
+        """A string that records its own deletion."""
 
         __slots__ = ("__weakref__",)
 
