@@ -98,7 +98,7 @@ class Member(Node):
         if self.running:
             self.running = False
             self.replication.stop()
-            self.purgatory.run(float("inf"))  # Nothing must wait for ever.
+            self.purgatory.run(float("inf"))  # Expire all pending operations.
             self.driver.stop()
             if clean:
                 self.logs.close()

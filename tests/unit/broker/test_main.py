@@ -160,7 +160,7 @@ def test_a_node_that_waits_for_the_others_stops_when_told(place: tuple[str, str,
         listeners = f"PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{ports[0]}"
         options = ("-Dnode.id=1", f"-Dlisteners={listeners}", f"-Dcontroller.quorum.voters={voters}")
         process = stack.enter_context(serve(*place[2:], *options))
-        sockets[1].accept()[0].close()  # It is a candidate.
+        sockets[1].accept()[0].close()  # The node requests votes.
         assert stopped(process)[:2] == (0, "")
 
 
@@ -173,7 +173,7 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
     mark = tmp_path / "data" / ".kafka_cleanshutdown"
     left = mark.read_text()
     metadata = tmp_path / "data" / "__cluster_metadata-0"
-    shutil.rmtree(metadata)  # A voter of another quorum.
+    shutil.rmtree(metadata)  # It belongs to another quorum.
     metadata.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as controller:
         controller.settimeout(30)

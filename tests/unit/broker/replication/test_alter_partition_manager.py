@@ -57,7 +57,7 @@ def test_all_that_is_proposed_goes_in_one_request(
     assert [topic.topic_id for topic in request.topics] == [partition.topic_id for partition in partitions]
     (wanted,) = request.topics[0].partitions
     assert (wanted.partition_index, wanted.leader_epoch, wanted.partition_epoch) == (0, 0, 0)
-    assert wanted.new_isr == []  # Version 2: later versions cannot carry the request without broker epochs.
+    assert wanted.new_isr == []  # Field of version 2, which carries no broker epochs.
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 

@@ -1,4 +1,4 @@
-"""Broker 1 leads `t`, of which 2 and 3 have replicas; the high watermark is 2, the log ends at 3."""
+"""Broker 1 leads `t`; 2 and 3 have replicas; the high watermark is 2, the log end offset is 3."""
 
 from __future__ import annotations
 
