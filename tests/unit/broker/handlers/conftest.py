@@ -1,4 +1,4 @@
-"""A cluster whose controllers are asked what only nodes ask each other: fixture `three`."""
+"""Fixture `three`: a cluster for requests that only nodes send to controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AllocateProducerIds, as a broker sees it that hands producer ids out."""
+"""AllocateProducerIds, sent by a broker."""
 
 from __future__ import annotations
 

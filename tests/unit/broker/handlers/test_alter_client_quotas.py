@@ -1,4 +1,4 @@
-"""AlterClientQuotas, as a client sees it."""
+"""AlterClientQuotas, sent by a client."""
 
 from __future__ import annotations
 

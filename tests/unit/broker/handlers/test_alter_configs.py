@@ -1,4 +1,4 @@
-"""AlterConfigs, as a client sees it."""
+"""AlterConfigs, sent by a client."""
 
 from __future__ import annotations
 

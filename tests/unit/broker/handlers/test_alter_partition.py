@@ -1,4 +1,4 @@
-"""AlterPartition, as the leader of a partition sees it."""
+"""AlterPartition, sent by a partition leader."""
 
 from __future__ import annotations
 

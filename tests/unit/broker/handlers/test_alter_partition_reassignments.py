@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, as a client sees it."""
+"""AlterPartitionReassignments, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs, as a client sees it."""
+"""AlterReplicaLogDirs, sent by a client."""
 
 from __future__ import annotations
 

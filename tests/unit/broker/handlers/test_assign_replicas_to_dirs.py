@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs, as a broker with several directories sees it."""
+"""AssignReplicasToDirs, sent by a broker with several log directories."""
 
 from __future__ import annotations
 

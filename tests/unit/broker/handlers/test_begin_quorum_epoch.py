@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch, as a leader sees it."""
+"""BeginQuorumEpoch, sent by a quorum leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BrokerHeartbeat, as a broker sees it."""
+"""BrokerHeartbeat, sent by a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BrokerRegistration, as a broker that starts sees it."""
+"""BrokerRegistration, sent by a starting broker."""
 
 from __future__ import annotations
 

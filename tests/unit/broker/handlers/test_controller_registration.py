@@ -1,4 +1,4 @@
-"""ControllerRegistration, as a controller sees it."""
+"""ControllerRegistration, sent by a controller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreatePartitions, as a client sees it."""
+"""CreatePartitions, sent by a client."""
 
 from __future__ import annotations
 

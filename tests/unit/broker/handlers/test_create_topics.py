@@ -1,4 +1,4 @@
-"""CreateTopics, as a client sees it."""
+"""CreateTopics, sent by a client."""
 
 from __future__ import annotations
 

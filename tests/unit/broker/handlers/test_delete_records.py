@@ -1,4 +1,4 @@
-"""DeleteRecords, as a client sees it."""
+"""DeleteRecords, sent by a client."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_deletion_that_may_not_outlast_a_crash_is_no_success_however_often_it_
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy what a crash of the process would leave: the files as they are, without the lock."""
+    """Copy the files as a process crash would leave them, without the lock file."""
     for path in sorted(source.rglob("*")):
         copy = target / path.relative_to(source)
         if path.is_dir():
@@ -144,7 +144,7 @@ def copy_tree(source: Path, target: Path) -> None:
 
 
 class TestReplicas:
-    """Broker 1 leads, broker 2 is in sync and has everything."""
+    """Broker 1 is the leader; broker 2 is in the ISR and caught up."""
 
     @pytest.fixture
     def node(self, node: Node) -> Node:

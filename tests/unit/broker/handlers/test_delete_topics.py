@@ -1,4 +1,4 @@
-"""DeleteTopics, as a client sees it."""
+"""DeleteTopics, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs, as a client sees it."""
+"""DescribeConfigs, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeLogDirs, as a client sees it."""
+"""DescribeLogDirs, sent by a client."""
 
 from __future__ import annotations
 

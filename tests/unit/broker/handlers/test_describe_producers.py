@@ -1,4 +1,4 @@
-"""DescribeProducers, as a client sees it."""
+"""DescribeProducers, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum, as a client sees it."""
+"""DescribeQuorum, sent by a client."""
 
 from __future__ import annotations
 

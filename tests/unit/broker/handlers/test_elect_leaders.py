@@ -1,4 +1,4 @@
-"""ElectLeaders, as a client sees it."""
+"""ElectLeaders, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch, as a leader that resigns sees it."""
+"""EndQuorumEpoch, sent by a resigning leader."""
 
 from __future__ import annotations
 

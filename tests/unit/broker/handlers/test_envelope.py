@@ -1,4 +1,4 @@
-"""Envelope, as a broker sees it that passes a client's request on."""
+"""Envelope, sent by a broker that forwards a client's request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch, as a client sees it; sessions are in `../test_fetch_sessions.py`."""
+"""Fetch, sent by a client; sessions are in `tests/unit/broker/replication/test_fetch_sessions.py`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def wanted(index: int = 0, offset: int = 0, max_bytes: int = 1 << 20, **more: An
 
 
 def ask(node: Node, topics: dict[str, list[Wanted]], *, version: int = 12, **more: Any) -> Any:
-    """Fetch from topics by name; from version 13 on by the ids that the metadata has for them."""
+    """Fetch from topics by name; from version 13 on by their topic ids in the metadata image."""
     known = {name: node.image.topic(name) for name in topics}
     fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1} | more
     return node.ask(
@@ -142,7 +142,7 @@ def test_an_offset_before_the_log_start_is_out_of_range(node: Node) -> None:
 
 
 class TestLimits:
-    """Each of five batches is as large as the others."""
+    """A log of five batches of equal size."""
 
     @pytest.fixture
     def size(self, node: Node) -> int:
@@ -354,8 +354,8 @@ class TestLeaderEpochs:
         [
             (0, 2, (-1, -1)),  # a position at the end of epoch 0 still exists
             (0, 1, (-1, -1)),
-            (0, 3, (0, 2)),  # epoch 0 ended at 2 here
-            (1, 3, (0, 2)),  # epoch 1 wrote nothing here
+            (0, 3, (0, 2)),  # epoch 0 ends at 2 in this log
+            (1, 3, (0, 2)),  # epoch 1 has no records in this log
             (2, 3, (-1, -1)),
         ],
     )
@@ -404,7 +404,7 @@ class TestWhereAnotherBrokerLeads:
 
 
 class TestIsolation:
-    """Broker 1 leads, broker 2 is in sync and has the first of two records."""
+    """Broker 1 is the leader; broker 2 is in the ISR and has the first of two records."""
 
     @pytest.fixture
     def node(self, node: Node) -> Node:

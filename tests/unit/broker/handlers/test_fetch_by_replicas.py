@@ -1,4 +1,4 @@
-"""Fetches of replicas: what they are given, what they acknowledge, and when they are answered."""
+"""Fetch, sent by follower replicas: records returned, replica state updated, delayed fetches completed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.broker.node import Node
 
 @pytest.fixture
 def node(node: Node) -> Node:
-    """Let broker 1 lead; broker 2 is in sync and has the first of two records."""
+    """Return a node where broker 1 is the leader; broker 2 is in the ISR and has the first of two records."""
     node.create("t", replicas=(1, 2))
     node.append("t")
     node.append("t")
@@ -66,7 +66,7 @@ def test_a_replica_that_has_them_still_is_told_again_at_once(node: Node) -> None
     request = wanted(offset=2, log_start_offset=0)
     session = node.wait(ask(node, {"t": [request]}, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
     node.replicas.delete_records(node.partition("t"), 1)
-    for epoch in (1, 2):  # the first answer is dropped, as by one that has learned of a newer leader epoch
+    for epoch in (1, 2):  # the follower drops the first response, as after a newer leader epoch
         again = ask(node, {"t": [request]}, session_id=session, session_epoch=epoch, max_wait_ms=500, replica_id=2)
         assert node.wait(again).responses[0].partitions[0].log_start_offset == 1
     assert node.loop.time() == pytest.approx(0, abs=0.01)
@@ -74,7 +74,7 @@ def test_a_replica_that_has_them_still_is_told_again_at_once(node: Node) -> None
 
 @pytest.mark.parametrize("session_epoch", [-1, 0], ids=["without a session", "with a session"])
 def test_a_replica_that_starts_later_than_the_leader_waits_as_others_do(node: Node, session_epoch: int) -> None:
-    """A new leader may not have deleted yet what the former one, and this replica, have."""
+    """The former leader and this replica may have deleted records that the new leader still has."""
     request = {"t": [wanted(offset=2, log_start_offset=1)]}
     waiting = ask(node, request, session_epoch=session_epoch, max_wait_ms=500, replica_id=2)
     assert node.wait(waiting).responses[0].partitions[0].log_start_offset == 0

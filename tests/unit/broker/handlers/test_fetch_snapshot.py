@@ -1,4 +1,4 @@
-"""FetchSnapshot, as a node that has fallen behind sees it."""
+"""FetchSnapshot, sent by a lagging node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Partition = FetchSnapshotRequest.Topic.Partition
 def three() -> Iterator[WholeCluster]:
     cluster = WholeCluster(
         metadata_log_max_record_bytes_between_snapshots="1",
-        # The clock of these machines says that what has just been written is very old.
+        # The virtual clock makes new snapshots look very old: disable retention.
         metadata_max_retention_ms="-1",
         metadata_max_retention_bytes="-1",
     )

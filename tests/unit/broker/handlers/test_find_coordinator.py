@@ -71,7 +71,7 @@ def test_each_transactional_id_is_refused_and_warned_of_once(
 
 
 class TestFirstGroup:
-    """`__consumer_offsets` is created when somebody first asks for a coordinator."""
+    """The first FindCoordinator request creates `__consumer_offsets`."""
 
     @pytest.fixture
     def asking(self, stopped_controller: ControllerNode) -> ControllerNode:

@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions, as a client sees it."""
+"""GetTelemetrySubscriptions, sent by a client."""
 
 from __future__ import annotations
 

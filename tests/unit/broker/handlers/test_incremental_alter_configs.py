@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs, as a client sees it."""
+"""IncrementalAlterConfigs, sent by a client."""
 
 from __future__ import annotations
 

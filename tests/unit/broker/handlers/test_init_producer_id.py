@@ -1,4 +1,4 @@
-"""InitProducerId, as a client sees it."""
+"""InitProducerId, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ListConfigResources, as a client sees it."""
+"""ListConfigResources, sent by a client."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from tests.unit.broker.group_node import GroupNode
 
 @pytest.fixture
 def hosting(group_node: GroupNode) -> GroupNode:
-    """A stable group of consumers, and a simple one."""
+    """Host a stable consumer group and a simple group."""
     group_node.host().stable_member("stable")
     group_node.wait(group_node.commit(5, group="simple"))
     return group_node

@@ -1,4 +1,4 @@
-"""ListOffsets, as a client sees it."""
+"""ListOffsets, sent by a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOTHING = (0, -1, -1, -1)
 def request(
     node: Node, *wanted: tuple[int, int], version: int = 11, epoch: int = -1, topic: str = "t", **more: Any
 ) -> Any:
-    """Ask for (partition, timestamp) pairs of one topic."""
+    """Send ListOffsets for (partition, timestamp) pairs of one topic."""
     partitions = [
         ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=timestamp, current_leader_epoch=epoch)
         for index, timestamp in wanted
@@ -39,7 +39,7 @@ def found(node: Node, timestamp: int, **more: Any) -> tuple[int, int, int, int]:
 
 @pytest.fixture
 def node(node: Node) -> Node:
-    """Return a node with batches of records at the times 100, 300, 200 | 250, 400 | 150, the last of epoch 1."""
+    """Return a node with batches of records at timestamps 100, 300, 200 | 250, 400 | 150; the last has epoch 1."""
     node.create("t")
     append(node, 100, 300, 200)
     append(node, 250, 400)
@@ -144,7 +144,7 @@ def test_the_leader_epoch_is_checked(node: Node, epoch: int, code: ErrorCode) ->
 
 
 class TestReplicas:
-    """Broker 1 leads, broker 2 is in sync and has two of three records."""
+    """Broker 1 is the leader; broker 2 is in the ISR and has two of three records."""
 
     @pytest.fixture
     def node(self, node: Node) -> Node:
@@ -185,7 +185,7 @@ class TestReplicas:
 
 
 class TestLongSearches:
-    """A batch of more records than one turn of the loop reads, the last of them the newest."""
+    """One batch with more records than one step reads; the last record has the largest timestamp."""
 
     COUNT = 10_000
 

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments, as a client sees it."""
+"""ListPartitionReassignments, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metadata, as a client sees it in each version."""
+"""Metadata, sent by a client in each version."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_is_told_of_a_topic_is_kept_until_it_or_the_brokers_change(controll
 
     create(controlled, "a")
     before = told("a")
-    assert isinstance(before, Kept)  # so its bytes are kept too
+    assert isinstance(before, Kept)  # its encoded bytes are cached too
     create(controlled, "b")
     assert told("a") is before
     wanted = CreatePartitionsRequest.Topic(name="a", count=2, assignments=None)
@@ -184,7 +184,7 @@ def test_operations_are_told_when_asked_for(controlled: ControllerNode, version:
 
 @pytest.fixture
 def elsewhere(controlled: ControllerNode) -> ControllerNode:
-    """Return a node of a cluster in which broker 2, which leads `t`, has no address for these clients."""
+    """Return a node of a cluster where broker 2, the leader of `t`, has no endpoint on the clients' listener."""
     controlled.register(2, {"INTERNAL": Endpoint("inside", 1)})
     create(controlled, "t", assignments={0: [2, 1]})
     return controlled

@@ -1,4 +1,4 @@
-"""Fetch of the metadata log, as another node sees it."""
+"""Fetch of the metadata log, sent by another node."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_metadata_that_is_too_large_fails_by_itself(hosting: GroupNode) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version: int) -> None:
-    # The dispatcher puts the error into every partition.
+    # The dispatcher copies the error to every partition.
     with pytest.raises(KafkaError) as raised:
         commit(hosting, version, topic("t", 0), member_id="m", generation_id_or_member_epoch=1)
     assert raised.value.code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)

@@ -20,7 +20,7 @@ Group = OffsetFetchRequest.Group
 
 @pytest.fixture
 def hosting(group_node: GroupNode) -> GroupNode:
-    """Partition 0 of topic t has a committed offset, 1 has none."""
+    """Partition 0 of topic `t` has a committed offset, partition 1 has none."""
     group_node.host()
     group_node.node.create("t", partitions=2)
     commit(group_node, "t", T_ID)
@@ -33,7 +33,7 @@ def commit(node: GroupNode, topic: str, topic_id: bytes, group: str = "g") -> No
 
 
 def fetch(node: GroupNode, version: int, *partitions: int, topic_id: bytes = T_ID, **changes: Any) -> Any:
-    """Ask for partitions of t; for everything if there are none. Gives what is told of the group, in any version."""
+    """Fetch offsets of partitions of `t`, or of all if none are listed; return the group's part in any version."""
     if version < 8:
         topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=list(partitions))] if partitions else None
         return node.answer(KEY, version, **({"group_id": "g", "topics": topics} | changes))
@@ -115,7 +115,7 @@ def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, requir
 
 
 class TestElsewhere:
-    """The group's partition is led by another broker."""
+    """Another broker leads the group's partition."""
 
     def test_version_1_says_so_in_every_partition(self, group_node: GroupNode) -> None:
         answer = fetch(group_node, 1, 0, 1)

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch, as a client sees it."""
+"""OffsetForLeaderEpoch, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce, as a client sees it."""
+"""Produce, sent by a client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALL_VERSIONS = range(3, 14)
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["straight", "decoded"])
 def way(node: Node, request: pytest.FixtureRequest) -> None:
-    """Let requests take either way: what a client sees is the same."""
+    """Run each test on the fast path and on the decoding path: results must be equal."""
     node.decodes_all = request.param
 
 
@@ -51,7 +51,7 @@ def send(
     client_id: str | None = None,
     topic_id: bytes = bytes(16),
 ) -> Any:
-    """Produce one batch; return what the handler returns."""
+    """Produce one batch; return the handler's result."""
     return node.ask(
         ApiKey.PRODUCE,
         version,
@@ -360,7 +360,7 @@ class TestWhereAnotherBrokerLeads:
 
 
 class TestAcksAll:
-    """Broker 1 leads, broker 2 follows, and both are in sync."""
+    """Broker 1 is the leader, broker 2 a follower; both are in the ISR."""
 
     @pytest.fixture
     def node(self, node: Node) -> Node:
@@ -397,7 +397,7 @@ class TestAcksAll:
         assert produced(node, build(), acks=1).error_code == 0
 
     def test_an_isr_that_shrinks_before_the_batch_is_committed_ends_in_a_time_out(self, node: Node) -> None:
-        """Rule 5: the high watermark does not pass it while the ISR is too small, and the record stays."""
+        """Rule 5: the high watermark stays below the record while the ISR is too small; the record stays."""
         waiting = send(node, build(), acks=-1)
         node.loop.call_later(0.1, node.shrink, "t", [1])
         assert self.finish(node, waiting).error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -441,7 +441,7 @@ class TestAcksAll:
 
     @pytest.mark.parametrize("topics", [("t",), ("t", "none")], ids=["plain", "of another shape"])
     def test_a_request_that_waits_holds_none_of_its_bytes(self, node: Node, topics: tuple[str, ...]) -> None:
-        """A frame may be a megabyte, and is not counted any more while its answer is waited for."""
+        """A frame may be 1 MB and does not count as request memory while the response is pending."""
         request = ProduceRequest(
             acks=-1, timeout_ms=1000, topic_data=[topic_data(name, (0, build())) for name in topics]
         )
@@ -450,7 +450,7 @@ class TestAcksAll:
         with memoryview(frame) as received:
             waiting = Dispatcher(cast("Broker", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
         assert isinstance(waiting, DeferredResponse)
-        frame.clear()  # a BufferError as long as there is a view of it
+        frame.clear()  # raises BufferError while a memoryview of it exists
 
 
 def test_a_refusal_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: Node) -> None:
@@ -462,7 +462,7 @@ def test_a_refusal_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: N
     assert produced(full, build()).error_code == ErrorCode.NONE
     disk.full = True
     gc.collect()
-    gc.disable()  # files are closed without it
+    gc.disable()  # files must be closed without the garbage collector
     try:
         assert produced(full, build()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         full.remove("t")
@@ -474,6 +474,6 @@ def test_a_refusal_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: N
 
 
 def open_files(name: str) -> list[str]:
-    """Return the files with `name` in their path that this process has open."""
+    """Return the open files of this process with `name` in their path."""
     links = (Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd"))
     return [target for link in links if link.is_symlink() and name in (target := os.readlink(link))]

@@ -1,4 +1,4 @@
-"""PushTelemetry, as a client sees it."""
+"""PushTelemetry, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UnregisterBroker, as a client sees it."""
+"""UnregisterBroker, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateFeatures, as a client sees it."""
+"""UpdateFeatures, sent by a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vote, as another node sees it."""
+"""Vote, sent by another node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `barnabas log` prints and answers, with the program's request given as the user's side gives it."""
+"""Output and exit status of `barnabas log`, with requests as the CLI sends them."""
 
 import json
 import os
@@ -22,7 +22,7 @@ Run = Callable[..., tuple[int, str, str]]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "data"
     write_all_files(folder)
-    # Many a directory is named as that of a log.
+    # `dbus-1` looks like a log directory (topic-partition) but is not in a data directory.
     (tmp_path / "etc" / "dbus-1" / "system.d").mkdir(parents=True)
     (tmp_path / "etc" / "dbus-1" / "system.conf").touch()
     monkeypatch.chdir(tmp_path)

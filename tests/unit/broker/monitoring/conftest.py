@@ -1,4 +1,4 @@
-"""A whole broker that serves metrics, and what a scraper sees of it."""
+"""Fixtures: a whole broker that serves metrics, and its scraper."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Monitored(WholeBroker):
     """The broker and its scraper."""
 
     def page(self) -> str:
-        """Return the metrics, made in one go."""
+        """Return the metrics page, built without yielding."""
         return "".join(lines(TABLES, self.broker))
 
     def series(self) -> Series:
-        """Return every sample of the page by its name and labels, as Prometheus reads it."""
+        """Return every sample of the page by name and labels, parsed by prometheus-client."""
         return {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
             for family in text_string_to_metric_families(self.page())
@@ -35,7 +35,7 @@ class Monitored(WholeBroker):
         return self.series().get((name, tuple(sorted(labels.items()))))
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask over HTTP; return status and body."""
+        """Send an HTTP GET; return status and body."""
 
         async def ask() -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.http_port)

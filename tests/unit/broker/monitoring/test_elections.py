@@ -1,4 +1,4 @@
-"""Elections as the controllers' metrics count them."""
+"""Election counts in the controller metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.controller.cluster import Cluster
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Topic t on brokers 1, 2 and 3, of which 1 leads and 2 is in sync."""
+    """Topic `t` on brokers 1, 2 and 3: broker 1 is the leader, broker 2 is in the ISR."""
     cluster = Cluster(brokers=3)
     cluster.create("t", assignments={0: [1, 2, 3]})
     cluster.replay([changed(cluster, isr=[1, 2])])

@@ -15,7 +15,7 @@ from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpSe
 
 @pytest.fixture
 def asking() -> Callable[..., list[bytes]]:
-    """Serve pages, send bytes, and return what comes back until the server closes."""
+    """Serve pages, send bytes, and return the bytes received until the server closes."""
 
     def asking(pages: dict[str, Callable[[], Page]], *requests: bytes, clock: Any = time.perf_counter) -> list[bytes]:
         async def ask(port: int, request: bytes) -> bytes:
@@ -101,7 +101,7 @@ def test_a_page_that_fails_is_cut_off_and_the_next_is_served(
 
 
 def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]]) -> None:
-    """By this clock every line takes a millisecond."""
+    """The fake clock advances 1 ms per line."""
     turns = 0
     milliseconds = itertools.count()
 

@@ -98,7 +98,7 @@ def test_every_sample_carries_the_labels_that_are_documented(used: Monitored) ->
     documented = {column.name: set(labels) for _, columns, labels in TABLES for column in columns}
     for name, labels in used.series():
         names = {label for label, _ in labels}
-        # Sums over all topics stand beside those of each.
+        # Totals over all topics have no topic label.
         assert names == documented[name] or (name.startswith("kafka_server_brokertopicmetrics_") and not names), name
 
 

@@ -1,4 +1,4 @@
-"""What the metrics of replication show of a broker that is alone; of several, `tests/unit/broker/replication`."""
+"""Replication metrics of a single broker; `tests/unit/broker/replication` covers several brokers."""
 
 from __future__ import annotations
 

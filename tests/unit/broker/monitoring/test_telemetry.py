@@ -1,4 +1,4 @@
-"""Which pushes are taken, and when."""
+"""Client telemetry (KIP-714): accepted pushes and their timing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_BYTES = 4096
 
 
 class Client:
-    """A client of a broker that asks for all metrics each second."""
+    """A client of a broker with a subscription to all metrics every second."""
 
     def __init__(self, max_instances: int = 4) -> None:
         self.telemetry = Telemetry(Random(1), MAX_BYTES, max_instances)

@@ -1,4 +1,4 @@
-"""What CLIENT_METRICS resources ask of which clients."""
+"""Matching of CLIENT_METRICS subscriptions to clients."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_all_metrics_stand_for_all_others() -> None:
     ("match", "meant"),
     [
         ("client_id=shop-.*", True),
-        ("client_id=shop", False),  # the whole of it has to match
+        ("client_id=shop", False),  # the pattern must match the whole value
         ("client_id = shop-[0-9] , client_software_name = apache.*", True),
         ("client_id=shop-1,client_software_name=librdkafka", False),
-        ("client_source_port=.*", False),  # not known
+        ("client_source_port=.*", False),  # unknown attribute value
         ("", True),
     ],
 )

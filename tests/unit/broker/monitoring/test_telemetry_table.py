@@ -1,4 +1,4 @@
-"""What an operator sees of the metrics that clients push."""
+"""Broker metrics about client telemetry pushes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ TURN_S = LINGER_S / 10
 
 
 class Turns:
-    """A loop whose turns a test takes one by one; each lasts `TURN_S`, and one with nothing to do would sleep."""
+    """A fake loop that a test steps: an iteration lasts `TURN_S`; without callbacks the loop would sleep."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -45,7 +45,7 @@ class Turns:
 
 
 class Machine:
-    """A broker's loop, its received bytes, a client, and what others do when they are let run."""
+    """A broker with a fake loop and metrics; `others` runs when the CPU is yielded."""
 
     def __init__(self, *, clocked: bool = True) -> None:
         self.loop = Turns()
@@ -55,13 +55,13 @@ class Machine:
         self.lingering = BusyPolling(loop, self.metrics, self.loop.time if clocked else None, lambda: self.others(self))
 
     def request(self) -> None:
-        """Receive a request as a channel does."""
+        """Receive a request as `ConnectionProtocol` does."""
         self.metrics.received_bytes += 100
         if self.loop.time() >= self.lingering.due:
             self.lingering.begin()
 
     def pause_s(self, followed_by: int = 0) -> float:
-        """Let a request come, and so many others in time; return for how long nothing is tried after them."""
+        """Receive a request and `followed_by` others in time; return the pause before the next polling in seconds."""
         self.loop.now_s = max(self.loop.now_s, self.lingering.due)
         for _ in range(1 + followed_by):
             self.request()
@@ -164,7 +164,7 @@ def test_a_connection_that_is_served_leaves_the_loop_asleep_in_the_end(run: Any,
                 client.send(b"one")
                 assert await client.receive() == b"one"
             lingering = served.server.lingering
-            while lingering.due == float("inf"):  # noqa: ASYNC110 - what is waited for has no event
+            while lingering.due == float("inf"):  # noqa: ASYNC110 - the condition has no event
                 await asyncio.sleep(0)
 
     run(body())

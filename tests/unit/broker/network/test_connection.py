@@ -59,7 +59,7 @@ def test_no_more_requests_are_handled_when_too_many_wait(connection: Connection)
     slots = [connection.wait(ApiKey.FETCH) for _ in range(MAX_IN_FLIGHT)]
     assert not connection.may_handle
     connection.fill(slots[1], [b""])
-    assert not connection.may_handle  # its response still waits behind the first
+    assert not connection.may_handle  # its response is queued behind the first
     connection.fill(slots[0], [b""])
     assert connection.may_handle
 

@@ -1,4 +1,4 @@
-"""The server's limits, as settings say them."""
+"""The server's limits from the broker configs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def framed(body: bytes) -> bytes:
 
 
 class Later:
-    """Answers that a test gives when it likes; a request's first word names its API."""
+    """Deferred responses that a test completes; the first word of a request is its API."""
 
     def __init__(self) -> None:
         self.pending: dict[Any, Any] = {}
@@ -37,8 +37,8 @@ class Later:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop run until something is so; the time-out of `run` bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+    """Run the loop until the condition holds; the timeout of `run` bounds the wait."""
+    while not condition():  # noqa: ASYNC110 - the condition has no event
         await asyncio.sleep(0)
 
 
@@ -157,7 +157,7 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: 
             other = await served.connect()
             client.send(b"OFFSET_COMMIT 1", b"OFFSET_FETCH 2", b"OFFSET_FETCH 3")
             await until(lambda: served.script.seen)
-            overwriting = b"HEARTBEAT " + bytes(1000)  # longer than all that lies in the shared scratch buffer
+            overwriting = b"HEARTBEAT " + bytes(1000)  # longer than the content of the shared scratch buffer
             other.send(overwriting)
             await until(lambda: overwriting in later.pending)
             assert served.script.seen == [b"OFFSET_COMMIT 1", overwriting]
@@ -166,7 +166,7 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: 
                 await until(lambda request=request: request in later.pending)  # type: ignore[misc]  # a lambda with a default has no inferred type
                 later.give(request)
                 assert await client.receive() == request
-            assert served.script.read_only == []  # records are patched where they lie
+            assert served.script.read_only == []  # record batches are patched in place
 
     run(body())
 
@@ -404,7 +404,7 @@ def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_tha
             later = served.script.answer = Later()
             client = await served.connect()
             large, tiny = b"FETCH " + bytes(LARGE_FRAME_BYTES), [b""] * 100_000
-            client.send(large)  # from now on much is read at once
+            client.send(large)  # later reads are large
             await until(lambda: large in later.pending)
             tracemalloc.start()
             try:
@@ -420,7 +420,7 @@ def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_tha
                 tracemalloc.stop()
             assert 0 < held_bytes <= 4 * len(tiny)
             assert kept_bytes < held_bytes + 10_000
-            await served.server.stop(0)  # nothing that waits here is answered
+            await served.server.stop(0)  # pending requests are not answered
 
     run(body())
 

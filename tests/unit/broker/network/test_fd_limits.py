@@ -1,4 +1,4 @@
-"""Descriptors, in a process of its own: a limit cannot be raised again by whoever lowers it."""
+"""File descriptor limits, in a separate process: a lowered hard limit cannot be raised again."""
 
 from __future__ import annotations
 

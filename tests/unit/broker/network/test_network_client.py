@@ -1,4 +1,4 @@
-"""A connection to another node, on real sockets; what takes time is in test_peer_timing.py."""
+"""`NetworkClient` on real sockets; timing is in `test_network_client_timing.py`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIMITS = NetworkClientLimits(request_timeout_ms=20_000, backoff_ms=1, max_backof
 
 
 class Told:
-    """What a peer called back."""
+    """Records the callbacks of a `NetworkClient`."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -58,7 +58,7 @@ def peer_of(served: Served, limits: NetworkClientLimits = LIMITS, told: Told | N
 
 @pytest.fixture
 def talk(run: Run, serving: Serving) -> Callable[..., None]:
-    """Run a conversation of a peer with a node, on either loop; no task may be left behind."""
+    """Run a client against a node, on each event loop; no task may remain."""
 
     def talk(body: Callable[[Served, Node], Any], **limits: Any) -> None:
         async def whole() -> None:
@@ -180,7 +180,7 @@ def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk
             if len(waiting) == 3:
                 for one, voter_id, future in reversed(waiting):
                     future.set_result(encode_response(one, VoteResponse(error_code=voter_id, topics=[])))
-            return DeferredResponse(ApiKey.FETCH, answer)  # the one that lets others pass
+            return DeferredResponse(ApiKey.FETCH, answer)  # FETCH does not block later responses
 
         waiting: list[Any] = []
         node.reply = reply
@@ -437,7 +437,7 @@ def test_nobody_listening_loses_the_request(run: Run, caplog: pytest.LogCaptureF
 
 @pytest.fixture
 def unused_port() -> Iterator[int]:
-    """Yield a port that is bound, so that nobody else gets it, and that nobody listens on."""
+    """Yield a port that is bound, so that no process takes it, but not listening."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]

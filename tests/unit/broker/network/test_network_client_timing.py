@@ -1,4 +1,4 @@
-"""What a connection to another node does as time passes, in virtual time."""
+"""`NetworkClient`: timeouts, backoff and logging, in virtual time."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ MB = 1024 * 1024
 
 
 class CountingFile:
-    """A file on disk that counts what is read of it; `cold` pretends that none of it is in memory."""
+    """A file that counts the bytes read; `cold` simulates an empty page cache."""
 
     def __init__(self, path: Path, cold: bool = False) -> None:
         self.file = OsDisk().open_file(str(path))
         self.path = str(path)
         self.cold = cold
         self.read_bytes = 0
-        self.sent_bytes = 0  # of these, straight from the file
+        self.sent_bytes = 0  # of these, sent with sendfile
         self.waits = 0
 
     def pread(self, size: int, offset: int) -> bytes:
@@ -47,7 +47,7 @@ class CountingFile:
         if self.cold:
             return None
         data = self.file.pread_nowait(size, offset)
-        if data is None:  # a file system that cannot tell
+        if data is None:  # the file system does not support RWF_NOWAIT
             data = self.file.pread(size, offset)
         self.read_bytes += len(data)
         return data
@@ -70,14 +70,14 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def segment(content: Path, tmp_path: Path) -> Path:
-    """A name of this test's own for a file that no test may change."""
+    """Return a link of this test to the shared read-only file."""
     path = tmp_path / "segment"
     path.hardlink_to(content)
     return path
 
 
 def sliced(file: CountingFile, position: int, size: int) -> FileSlice:
-    return FileSlice(cast("File", file), position, size)  # it is only read
+    return FileSlice(cast("File", file), position, size)  # read-only use
 
 
 def framed_parts(*parts: bytes | bytearray | memoryview | FileSlice) -> list[Part]:
@@ -86,7 +86,7 @@ def framed_parts(*parts: bytes | bytearray | memoryview | FileSlice) -> list[Par
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+    while not condition():  # noqa: ASYNC110 - the condition has no event
         await asyncio.sleep(0)
 
 
@@ -129,12 +129,12 @@ def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_
             assert served.server.metrics.sent_bytes == 4 + MB + 3 + 100
 
     run(body())
-    assert file.sent_bytes >= can_tell * MB * 3 // 4  # but for what the transport got to hold, if the socket was full
+    assert file.sent_bytes >= can_tell * MB * 3 // 4  # the rest is in the transport's buffer if the socket was full
     assert file.read_bytes == MB + 100
 
 
 class HesitantFile(CountingFile):
-    """A file that finds the socket full whenever it has sent a little."""
+    """A file whose `send_nowait` sends a little, then reports a full socket."""
 
     def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
         self.waits += 1
@@ -265,7 +265,7 @@ def test_requests_are_not_read_while_responses_are_not_taken(run: Run, serving: 
             client.send(b"4")
             for _ in range(100):
                 await asyncio.sleep(0)
-            assert served.script.seen == [b"1", b"2", b"3"]  # these came in one piece with the first
+            assert served.script.seen == [b"1", b"2", b"3"]  # received in one read with the first
             for _ in range(4):
                 await client.receive()
             assert served.script.seen == [b"1", b"2", b"3", b"4"]
@@ -316,7 +316,7 @@ def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(
 
 
 class BrokenFile(CountingFile):
-    """A file of which nothing can be read; where that takes a thread, not before it is `released`."""
+    """A file whose reads fail; a read in a thread blocks until `released` is set."""
 
     def __init__(self, path: Path, cold: bool = False) -> None:
         super().__init__(path, cold)
@@ -439,7 +439,7 @@ def test_a_reader_that_leaves_is_forgotten(
 
 
 class EncryptingTransport(asyncio.Transport):
-    """Keeps what it is given; its socket is not to be used, since what leaves there has to be encrypted."""
+    """Stores written bytes; its socket must not be used directly: data must be encrypted."""
 
     def __init__(self, connected: socket.socket | None) -> None:
         super().__init__({"socket": connected, "sslcontext": object()})

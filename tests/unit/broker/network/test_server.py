@@ -26,7 +26,7 @@ def framed(body: bytes) -> bytes:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+    while not condition():  # noqa: ASYNC110 - the condition has no event
         await asyncio.sleep(0)
 
 

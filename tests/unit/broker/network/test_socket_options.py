@@ -1,4 +1,4 @@
-"""What the settings ask of sockets."""
+"""Socket options from the broker configs."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def group_of(*members: Member) -> Group:
 
 
 def subscription(*topics: str, version: int = 0) -> bytes:
-    """Encode a ConsumerProtocolSubscription: topics and user data, then what later versions brought."""
+    """Encode a ConsumerProtocolSubscription: topics and user data, then the fields of later versions."""
     names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
     later = [b"", b"\x00\x00\x00\x00", b"\x00\x00\x00\x05", b"\xff\xff"]
     body = len(topics).to_bytes(4, "big") + names + b"\x00\x00\x00\x04mine" + b"".join(later[: version + 1])
@@ -93,7 +93,7 @@ class TestJoins:
         new = group.replace_static(old, "d")
         assert (group.joined, group.all_joined) == (1, False)
         new.awaiting_join = object()
-        old.awaiting_join = None  # it is no member any more
+        old.awaiting_join = None  # no longer a member
         assert (group.joined, group.all_joined) == (2, True)
         group.restore_static(new, old)
         assert (group.joined, group.all_joined) == (1, False)

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` is a compacted topic: what is loaded of it is the same before and after compaction."""
+"""`__consumer_offsets` is compacted: the loaded state is the same before and after compaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def logs(node: GroupNode) -> list[Log]:
 
 
 def loaded(node: GroupNode) -> dict[str, object]:
-    """Return all that is known of each group."""
+    """Return the loaded state of each group."""
     found: dict[str, object] = {}
     for name in GROUPS:
         shard = node.call("settled", name)

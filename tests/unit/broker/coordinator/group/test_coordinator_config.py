@@ -1,4 +1,4 @@
-"""What the group coordinator of a broker is given: the broker's settings, and a log for each of its partitions."""
+"""The group coordinator uses the broker's configs and one log per `__consumer_offsets` partition."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -164,7 +164,7 @@ class TestTime:
         assert group_node.state() == "Stable"
 
     def test_offsets_and_groups_go_a_week_after_the_last_member(self, group_node: GroupNode) -> None:
-        """Rule 18: never while it is subscribed to, and a retention after the group became empty."""
+        """Rule 18: one retention after the group became empty, never while the topic is subscribed."""
         group_node.host()
         to_t = b"\x00\x00\x00\x00\x00\x01\x00\x01t"
         member = group_node.stable_member(session_timeout_ms=1_800_000, protocols={"range": to_t})

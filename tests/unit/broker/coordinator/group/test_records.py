@@ -1,4 +1,4 @@
-"""Records of `__consumer_offsets`, against bytes that Apache Kafka 4.3.1 wrote (its own serializers, run by hand)."""
+"""Records of `__consumer_offsets`, compared with bytes from the serializers of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

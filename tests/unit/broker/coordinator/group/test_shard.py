@@ -1,4 +1,4 @@
-"""What a shard decides on offsets. The protocol of groups is in the transcripts of `tests/scripts/groups`."""
+"""The shard's offset operations. `tests/scripts/groups` covers the group protocol."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class TestFetch:
     def test_an_offset_of_another_topic_with_the_name_is_none(
         self, turn: GroupContext, topic_id: bytes, found: bool
     ) -> None:
-        """Rule 24: a topic that is created again never takes the former one's commits."""
+        """Rule 24: a recreated topic never gets the offsets of the deleted one."""
         shard = written(Shard(0), turn, OUTSIDER)
         assert (shard.fetch("g", "t", topic_id, 0) is not None) is found
 

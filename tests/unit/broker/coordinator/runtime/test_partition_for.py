@@ -16,7 +16,7 @@ from broker.coordinator.runtime.partition_for import java_hash, partition_for
         ("\U0001f600", 1772899),
         # -862545276 in Java.
         ("Hello World", 862545276),
-        # Integer.MIN_VALUE has no absolute value among Java's integers.
+        # Integer.MIN_VALUE: its absolute value overflows a Java int.
         ("polygenelubricants", 0),
     ],
 )

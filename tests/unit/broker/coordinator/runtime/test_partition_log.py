@@ -37,7 +37,7 @@ def journal(node: Node, compression: Compression = Compression.NONE, load_bytes:
 
 
 def records(reading: Reading) -> Iterator[Stored | Marker]:
-    """Yield what is read, with all that waits for the disk done at once."""
+    """Yield the records; run each blocking step at once."""
     answer = None
     with suppress(StopIteration):
         while True:
@@ -85,7 +85,7 @@ def test_the_log_is_read_in_pieces(alone: Node) -> None:
 def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node) -> None:
     journal(alone).append(RECORDS)
     broken = bytearray(build_batch(RECORDS, base_offset=2, leader_epoch=0, timestamp_ms=alone.now_ms()))
-    broken[-1] ^= 1  # the last record's count of headers
+    broken[-1] ^= 1  # the header count of the last record
     broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
     log = alone.partition(OFFSETS_TOPIC).log
     log.append_as_follower(broken, 0, alone.now_ms())

@@ -1,4 +1,4 @@
-"""Changes are answered when they are committed and undone when they cannot be written (rule 29)."""
+"""Responses wait for commit; a failed append leaves the state unchanged (rule 29)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_AVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 class TestCommitted:
-    """The answer waits for the high watermark."""
+    """Responses wait for the high watermark."""
 
     def test_a_commit_is_answered_once_it_is_replicated(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
@@ -142,7 +142,7 @@ class TestCommitted:
 
 
 class TestRule29:
-    """An append that fails changes nothing, whatever the kind of its records."""
+    """A failed append of any record type changes nothing."""
 
     @pytest.fixture
     def failing(self, group_node: GroupNode) -> GroupNode:
@@ -308,7 +308,7 @@ class TestLoading:
         assert group_node.offset(group="h", partition=1) == 6
 
     def commit_many(self, group_node: GroupNode) -> tuple[str, bytes]:
-        """Commit offsets of 5,000 partitions of a topic, whose tombstones do not fit into a batch."""
+        """Commit offsets of 5,000 partitions of a topic: their tombstones do not fit into one batch."""
         topic, topic_id = 249 * "t", b"t" * 16
         for first in range(0, 5_000, 1_000):
             offsets = [Offset(topic, topic_id, index, 7, -1, "") for index in range(first, first + 1_000)]
