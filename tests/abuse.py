@@ -1,4 +1,4 @@
-"""What tests of clients that misbehave have in common: a neighbour who is served, and a broker that stays small."""
+"""Shared parts of the tests of misbehaving clients: a well-behaved client, and bounds on the broker's memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPARE_BYTES = 64 << 20
 
 
 class Neighbour:
-    """A client that behaves: it asks for metadata again and again, in a thread."""
+    """A well-behaved client: a thread that sends Metadata requests in a loop."""
 
     def __init__(self, bootstrap: str) -> None:
         self._client = RawClient(bootstrap, TIMEOUT_S)
@@ -32,14 +32,14 @@ class Neighbour:
         self._thread.start()
 
     def wait_for_answers(self, count: int) -> None:
-        """Return once so many more requests have been answered."""
+        """Return when `count` more responses have arrived."""
         with self._answered:
             wanted = self._answers + count
             self._answered.wait_for(lambda: self._answers >= wanted or self._failure, TIMEOUT_S)
             assert self._answers >= wanted, f"{self._answers} of {wanted} answers came: {self._failure}"
 
     def stop(self) -> None:
-        """Hang up; fail if any request was not answered."""
+        """Close the connection; fail if a request got no response."""
         self._stopping = True
         self._thread.join()
         assert self._failure is None
@@ -59,10 +59,9 @@ class Neighbour:
 
 @contextmanager
 def abused(broker: BrokerProcess, queued_bytes: int) -> Iterator[Neighbour]:
-    """Let the block misbehave, and fail unless a neighbour is served meanwhile and afterwards.
+    """Run the block, and fail unless a well-behaved client is served during and after it.
 
-    Nor may the broker ever be larger than before by more than `queued_bytes`, which it may keep for requests, and
-    `SPARE_BYTES`.
+    The broker's resident size may grow by at most `queued_bytes`, its limit for queued requests, plus `SPARE_BYTES`.
     """
     neighbour = Neighbour(broker.bootstrap)
     try:
@@ -77,7 +76,7 @@ def abused(broker: BrokerProcess, queued_bytes: int) -> Iterator[Neighbour]:
 
 
 def connect(broker: BrokerProcess, *, receive_bytes: int | None = None) -> socket.socket:
-    """Connect, with a receive buffer of a size if one is given."""
+    """Return a connected socket, with a receive buffer of `receive_bytes` unless None."""
     client = socket.socket()
     if receive_bytes is not None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -88,7 +87,7 @@ def connect(broker: BrokerProcess, *, receive_bytes: int | None = None) -> socke
 
 
 def frame(body: bytes) -> bytes:
-    """Return a request as it goes over the wire."""
+    """Return a request with its size prefix."""
     return struct.pack(">i", len(body)) + body
 
 
@@ -98,7 +97,7 @@ def head(key: ApiKey, version: int) -> bytes:
 
 
 def _resident_bytes(pid: int, *, peak: bool = False) -> int:
-    """Return the resident size now, or the largest since it was last asked for without `peak`."""
+    """Return the resident size now, or with `peak` the largest since the last call without `peak`."""
     if sys.platform != "linux":
         return 0
     if not peak:

@@ -1,4 +1,4 @@
-"""A data directory with a file of each kind that a broker leaves, for tests of what reads them."""
+"""A data directory with a file of each kind that a broker writes, for tests of its readers."""
 
 from pathlib import Path
 from random import Random
@@ -26,14 +26,14 @@ from storage.log.log import Log
 from storage.log_manager import LogManager
 
 NOW_MS = 1_800_000_000_000
-# A segment of six batches or so, an index entry for nearly each.
+# Segments of about six batches, with an index entry for nearly each.
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, retention_ms=-1)
 CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 VOTERS = VoterSet([Voter(1, b"directory-number")])
 
 
 def opened(folder: Path) -> LogManager:
-    """Open the data directory as a broker does."""
+    """Return the `LogManager` of a data directory, opened as a broker opens it."""
     manager = LogManager(OsDisk(), [str(folder)], CONFIG, now_ms=lambda: NOW_MS, random=Random(1))
     manager.open()
     manager.format(CLUSTER_ID, 1)
@@ -56,12 +56,12 @@ def write_all_files(folder: Path, *, topics: int = 1) -> None:
     write_metadata(manager)
     manager.save_log_starts()
     manager.close(broker_epoch=7)
-    # Of the compaction, which has not run here.
+    # The cleaner writes it, and has not run here.
     (folder / "cleaner-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 0\n")
 
 
 def write_log(log: Log) -> None:
-    """Append batches of two epochs: plain ones, idempotent ones of two codecs, transactions committed and aborted."""
+    """Append batches of two epochs: plain, idempotent with two codecs, and committed and aborted transactions."""
     batches: list[bytearray] = []
     for number in range(4):
         at = NOW_MS + number * 10
@@ -78,7 +78,7 @@ def write_log(log: Log) -> None:
 
 
 def append(log: Log, batch: bytearray, epoch: int) -> None:
-    """Append a batch as one that was a leader's in `epoch`."""
+    """Append a batch with leader epoch `epoch`."""
     from protocol.record_batch import assign
 
     assign(batch, log.log_end_offset, epoch)

@@ -1,4 +1,4 @@
-"""A broker as its users run it: a process, started by the command line, found by its ready line."""
+"""A broker process, started by the command line; its address comes from its ready line."""
 
 import os
 import selectors
@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from random import SystemRandom
 
-# Another broker behind the same command line can take its place, to try the tests themselves on Apache Kafka.
+# Another broker with the same command line can replace it, to run the tests against Apache Kafka.
 COMMAND = shlex.split(os.environ.get("BARNABAS_TEST_COMMAND", f"{sys.executable} -m barnabas"))
 
 READY = "ready: "
@@ -22,15 +22,15 @@ FIRST_PORT = 10_000
 _RANDOM = SystemRandom()
 _RETURNED: set[int] = set()
 
-# For groups in tests: members that are killed are soon missed, and a first rebalance waits for nobody.
+# For groups in tests: sessions of killed members expire soon, and the first rebalance has no delay.
 QUICK_GROUPS = {"group.min.session.timeout.ms": 1000, "group.initial.rebalance.delay.ms": 0}
 
 
 def free_address() -> str:
-    """Return an address that is free now, for a broker that has to be told its own before it starts.
+    """Return a free address, for a broker that needs to know its own before it starts.
 
-    Its port is below those that the system gives to clients' connections, each of which could take it meanwhile, or
-    while the broker is down. It was not returned before.
+    Its port is below the ephemeral range: a client's connection could take an ephemeral port before the broker binds
+    it, or while the broker is down. No address is returned twice.
     """
     while True:
         port = _RANDOM.randrange(FIRST_PORT, first_ephemeral_port())
@@ -41,24 +41,24 @@ def free_address() -> str:
 
 
 def first_ephemeral_port() -> int:
-    """Return the first port that the system may give to a client's connection."""
+    """Return the first ephemeral port."""
     try:
         first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except FileNotFoundError:
-        first = 49152  # as IANA has it, and macOS
-    return max(first, 2 * FIRST_PORT)  # where clients' begin as low as that, some have to be shared
+        first = 49152  # the range of IANA and macOS
+    return max(first, 2 * FIRST_PORT)  # where the ephemeral range begins that low, part of it is used
 
 
 class BrokerProcess:
-    """One broker on a data directory of its own.
+    """One broker with its own data directory.
 
-    It keeps its port over restarts, as clients need it. What it writes to standard error goes to ``log``.
+    It keeps its port over restarts, since clients reconnect to it. Its standard error goes to ``log``.
     """
 
     def __init__(
         self, directory: Path, properties: Mapping[str, object] | None = None, within: Sequence[str] = ()
     ) -> None:
-        """Take a directory, and a command that another can be run by, such as one that enters a namespace."""
+        """Create a broker in `directory`; the command `within` runs it, such as one that enters a namespace."""
         self.data_dir = directory / "data"
         self.log = directory / "broker.log"
         self.bootstrap = "127.0.0.1:0"
@@ -69,7 +69,7 @@ class BrokerProcess:
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self, timeout_s: float = 30) -> "BrokerProcess":
-        """Start the broker and return once it has said that it is ready."""
+        """Start the broker and return when it has printed its ready line."""
         where = [] if self._has_log_dirs else ["--data-dir", str(self.data_dir)]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
@@ -85,12 +85,12 @@ class BrokerProcess:
         return self._running.pid
 
     def kill(self) -> None:
-        """End the process with SIGKILL, in the middle of whatever it does."""
+        """Kill the process with SIGKILL."""
         self._running.kill()
         self._forget()
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Ask the broker to stop, and return its exit status."""
+        """Stop the broker with SIGTERM, and return its exit status."""
         self._running.send_signal(signal.SIGTERM)
         try:
             return self._running.wait(timeout_s)
@@ -101,7 +101,7 @@ class BrokerProcess:
             self._forget()
 
     def check_log(self) -> None:
-        """Fail if a client made the broker write a traceback, or the event loop complain."""
+        """Fail if the log has a traceback or a warning of the event loop."""
         log = self.log.read_text()
         assert "Traceback" not in log, log
         assert "ERROR asyncio" not in log, log

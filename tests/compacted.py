@@ -1,4 +1,4 @@
-"""Compaction for tests: logs with transactions in them, passes from begin to end, and what is left."""
+"""Compaction for tests: logs with transactions, complete cleaner passes, and the records that remain."""
 
 from collections.abc import Iterable
 from struct import pack
@@ -17,7 +17,7 @@ Pair = tuple[bytes | None, bytes | None]
 
 
 def put(log: Log, *pairs: Pair, now_ms: int = NOW_MS, **fields: object) -> int:
-    """Append a batch, and count it as committed; return its first offset."""
+    """Append a batch, move the high watermark past it, and return its first offset."""
     batch = build_batch(pairs, timestamp_ms=now_ms, **fields)  # type: ignore[arg-type]
     offset = log.append_as_leader(batch, 0, now_ms).base_offset
     log.update_high_watermark(log.log_end_offset)
@@ -52,7 +52,7 @@ def begin(
     chunk_bytes: int = 4096,
     disk: Disk | None = None,
 ) -> CleanerPass:
-    """Begin a pass over all of `log` that can be compacted, from `cleaned_to` on."""
+    """Begin a cleaner pass over the cleanable part of `log`, from `cleaned_to` on."""
     log.cleaned_to = cleaned_to
     return CleanerPass(
         disk or OsDisk(),
@@ -67,7 +67,7 @@ def begin(
 
 
 def finish(compaction: CleanerPass, budget: int = 1 << 20) -> CleanerPass:
-    """Do all steps of a pass."""
+    """Run all steps of a pass."""
     while not compaction.done:
         call = compaction.step(budget)
         if call is not None:
@@ -76,7 +76,7 @@ def finish(compaction: CleanerPass, budget: int = 1 << 20) -> CleanerPass:
 
 
 def compact(log: Log, **options: object) -> int:
-    """Roll, compact, and return up to where the log is clean now."""
+    """Roll, compact, and return the offset up to which the log is clean."""
     log.roll(NOW_MS)
     compaction = finish(begin(log, **options))  # type: ignore[arg-type]
     assert compaction.cleaned_to is not None
@@ -84,14 +84,14 @@ def compact(log: Log, **options: object) -> int:
 
 
 def records(log: Log) -> list[Record]:
-    """Return the records of clients that are left."""
+    """Return the remaining data records."""
     data = content(log)
     batches = [(data[at : at + header.size_bytes], header) for at, header in iter_batches(data)]
     return [record for batch, header in batches if not header.is_control for record in iter_records(batch)]
 
 
 def latest(found: Iterable[Record]) -> dict[bytes | None, bytes]:
-    """Return what a reader of these records ends with."""
+    """Return the last value of each key, without tombstones."""
     table: dict[bytes | None, bytes] = {}
     for record in found:
         if record.value is None:
@@ -102,12 +102,12 @@ def latest(found: Iterable[Record]) -> dict[bytes | None, bytes]:
 
 
 def offsets(log: Log) -> list[int]:
-    """Return the offsets of the records that are left."""
+    """Return the offsets of the remaining records."""
     return [record.offset for record in records(log)]
 
 
 def markers(log: Log) -> list[int]:
-    """Return the offsets of the markers that are left."""
+    """Return the offsets of the remaining markers."""
     data = content(log)
     headers = [read_header(data, at) for at, _ in iter_batches(data)]
     return [header.base_offset for header in headers if header.is_control and header.record_count]

@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures and hooks for all tests."""
 
 import gc
 import signal
@@ -10,8 +10,8 @@ import pytest
 from tests import proofs
 from tests.broker_process import BrokerProcess
 
-# A shell without job control starts background jobs with SIGINT ignored, and nohup a program with SIGHUP ignored. The
-# programs that tests stop by these signals would inherit that, and never end.
+# A shell without job control starts background jobs with SIGINT ignored, and nohup ignores SIGHUP. Programs that tests
+# stop by these signals would inherit that and never end.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
@@ -20,19 +20,19 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A running broker of one's own; no client may make it write a traceback, nor make the event loop complain."""
+    """A running broker for one test; its log may have no traceback and no warning of the event loop."""
     with BrokerProcess(tmp_path / "broker") as running:
         yield running
     running.check_log()
 
 
 def pytest_collection_finish() -> None:
-    """Take what has been imported out of every garbage collection: 220,000 objects of unit, 0.12 s each time."""
+    """Freeze imported objects out of garbage collection: 220,000 objects in unit, 0.12 s for each collection."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was tried where everybody sees it: what tests print is captured."""
+    """Print the numbers of tried cases in the summary, because pytest captures what tests print."""
     for line in proofs.told():
         terminalreporter.write_line(line)

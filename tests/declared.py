@@ -1,7 +1,7 @@
-"""Every declared message, values for them, and a plain codec to compare the compiled ones with.
+"""Every declared message, random values for them, and a plain encoder to compare the compiled ones with.
 
-The plain codec walks a message field by field and knows nothing of how the compiled ones are made. It reads and
-writes as the protocol guide says it: https://kafka.apache.org/protocol
+The plain encoder walks a message field by field, shares no code with the compiler, and follows the protocol guide:
+https://kafka.apache.org/protocol
 """
 
 import pkgutil
@@ -33,7 +33,7 @@ def declared_messages() -> list[type[Message]]:
 
 
 def versions_of(message: type[Message]) -> range:
-    """Return the versions that a message is declared in."""
+    """Return the declared versions of a message."""
     first, last = message.VERSIONS
     return range(first, last + 1)
 
@@ -44,7 +44,7 @@ def all_versions() -> list[tuple[type[Message], int]]:
 
 
 def random_message(random: Random, message: type[Message], version: int) -> Any:
-    """Return a message with arbitrary values wherever `version` has a field."""
+    """Return a message with a random value for each field of `version`."""
     return _random_struct(random, message, version)
 
 

@@ -1,4 +1,4 @@
-"""Disks on which the n-th call fails, and one that tells which files are open."""
+"""Disk for tests whose n-th call of a kind fails."""
 
 import errno
 import os
@@ -10,31 +10,31 @@ _NEEDS_BLOCKS = ("replace", "pwrite")
 
 
 class FaultyDisk(OsDisk):
-    """The real disk, until a call of a kind is armed to fail: then it fails once, having done half of a write."""
+    """The real disk; a call of an armed kind fails once, a write after half of its data."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, str]] = []
         self._armed: dict[str, tuple[int, int]] = {}
         self.full = False
-        """While set, nothing more can be written: all that makes files or makes them longer fails."""
+        """While set, every call that creates or extends a file fails."""
         self.blocks_full = False
-        """While set, no file can become longer, but empty files can be made: how most file systems are full."""
+        """While set, no file can be extended, but empty files can be created, as on most full file systems."""
         self.forbidden = ""
-        """The path of a file that may not be opened."""
+        """The path of a file that cannot be opened."""
         self.cold = False
-        """While set, nothing can be read without waiting for the device."""
+        """While set, no read is served from the page cache: non-blocking reads fail."""
 
     def arm(self, kind: str, code: int = errno.EIO, *, after: int = 0) -> None:
-        """Let the call of `kind` after the next `after` ones fail with `code`."""
+        """Make a call of `kind` fail with `code`, after `after` calls that succeed."""
         self._armed[kind] = (after, code)
 
     def disarm(self, kind: str) -> bool:
-        """Let no call of `kind` fail any more; tell whether one has."""
+        """Disarm `kind`; return whether a call has failed."""
         return self._armed.pop(kind, None) is None
 
     def called(self, kind: str) -> list[str]:
-        """Return the names of the files that calls of `kind` were for."""
+        """Return the file names of the calls of `kind`."""
         return [os.path.basename(path) for made, path in self.calls if made == kind]
 
     def check(self, kind: str, path: str) -> None:
@@ -55,7 +55,7 @@ class FaultyDisk(OsDisk):
         return FaultyFile(self, path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def read_file(self, path: str) -> bytes:
-        if "read" in self._armed:  # else no call to speak of: most tests are about what is changed
+        if "read" in self._armed:  # reads count only when armed: most tests compare the calls that change files
             self.check("read", path)
         return super().read_file(path)
 

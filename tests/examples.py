@@ -1,4 +1,4 @@
-"""With how many examples properties are tried: ``BARNABAS_TEST_EXAMPLES`` says how many times as many as every day."""
+"""Number of examples of each property: ``BARNABAS_TEST_EXAMPLES`` is a factor on the everyday number."""
 
 import os
 
@@ -6,5 +6,5 @@ TIMES = int(os.environ.get("BARNABAS_TEST_EXAMPLES", "1"))
 
 
 def examples(everyday: int) -> int:
-    """Return Hypothesis' `max_examples` for a property that is tried `everyday` times in everyday runs."""
+    """Return Hypothesis' `max_examples` for a property with `everyday` examples in everyday runs."""
     return everyday * TIMES

@@ -1,4 +1,4 @@
-"""docs/FORMATS.md as its tests read it: the fields of every format."""
+"""Parser of docs/FORMATS.md: the fields of every format."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ _LINES = re.compile(r"^\| Line \| Field \| Meaning \|\n\|[-:|]+\n((?:\|.*\n)+)",
 
 
 class ByteField(NamedTuple):
-    """A field of a binary format; without a size, all that is left."""
+    """A field of a binary format; without a size, the rest of the bytes."""
 
     name: str
     offset: int
@@ -19,7 +19,7 @@ class ByteField(NamedTuple):
 
 
 class LineField(NamedTuple):
-    """A field of a text."""
+    """A field of a text format."""
 
     name: str
     line: int
@@ -37,7 +37,7 @@ def byte_tables() -> list[list[ByteField]]:
 
 
 def line_tables() -> list[list[LineField]]:
-    """Return the tables of texts, in the order of the page."""
+    """Return the tables of text formats, in the order of the page."""
     return [
         [LineField(name, int(line)) for line, name in re.findall(r"^\| (\d+) \| `([\w.]+)` \|", table, re.MULTILINE)]
         for table in _LINES.findall(PAGE)

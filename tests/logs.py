@@ -1,4 +1,4 @@
-"""Logs for tests: opened in a folder, filled with batches, read back whole."""
+"""Logs for tests: opened in a folder, filled with batches, read back in full."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,7 +19,7 @@ TOPIC_ID = bytes(range(16))
 def open_log(
     folder: Path, config: LogConfig = DEFAULT, *, disk: Disk | None = None, topic: str = "topic", **known: Any
 ) -> Log:
-    """Open the log `topic`-0 in `folder`, which is not locked."""
+    """Return the log `topic`-0 in `folder`, opened without the directory lock."""
     disk = disk or OsDisk()
     return loader.open_log(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
 
@@ -35,24 +35,24 @@ def stamped(timestamps: Iterable[int]) -> bytearray:
 
 
 def fill(log: Log, batches: int, *, count: int = 1, size: int = 10, epoch: int = 0) -> None:
-    """Append equal batches, and count all as committed."""
+    """Append equal batches, and move the high watermark past them."""
     for _ in range(batches):
         log.append_as_leader(batch(count, size=size), epoch, NOW_MS)
     log.update_high_watermark(log.log_end_offset)
 
 
 def bases(log: Log) -> tuple[int, ...]:
-    """Where each segment begins, oldest first."""
+    """Return the base offset of each segment, oldest first."""
     return tuple(segment.base_offset for segment in log.segments)
 
 
 def headers(log: Log) -> list[BatchHeader]:
-    """Read the whole log and return its batches' headers."""
+    """Return the headers of all batches."""
     return [header for _, header in iter_batches(content(log))]
 
 
 def content(log: Log, start: int | None = None, max_bytes: int = 1 << 20) -> bytes:
-    """Read from `start`, or the log's start, to its end, as a consumer does."""
+    """Return the bytes from `start`, or the log start, to the log end, read as a consumer reads them."""
     offset = log.log_start_offset if start is None else start
     data = b""
     while True:

@@ -1,9 +1,9 @@
 """Mutants of the product: one subtle change each, and the test that finds it.
 
-`python -m tests.mutants [NAME ...]` runs the tests that the mutants name on an unchanged copy of the tree, where they
-must pass, then applies each mutant to the copy and prints which test fails first and how long that took. A mutant is
-found if that is the test in its `found_by`; a test or module that ends in an error finds nothing. The status is 1 if a
-mutant was not found. `docs/SIMULATION.md` has the table.
+`python -m tests.mutants [NAME ...]` runs the mutants' tests on an unchanged copy of the tree, where they must pass. It
+then applies each mutant to the copy and prints the first test that fails and the time that took. A mutant is found if
+that test is its `found_by`; an error in a test or module does not count. The status is 1 if a mutant was not found.
+`docs/SIMULATION.md` has the table.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Mutant(NamedTuple):
     old: str
     new: str
     tests: str
-    """What to run: files or folders."""
+    """Test files or folders to run."""
     found_by: str
-    """The first test that failed when this was tried last."""
+    """The first test that failed in the last run."""
     seconds: int
-    """How long that took."""
+    """Seconds until it failed."""
 
     def apply(self, root: Path) -> None:
-        """Change the file below `root`; ValueError unless the text to replace is there once."""
+        """Change the file below `root`; raise ValueError unless the text to replace occurs exactly once."""
         file = root / self.path
         text = file.read_text(encoding="utf-8")
         if text.count(self.old) != 1:
@@ -253,7 +253,7 @@ MUTANTS = (
 
 
 def main(names: list[str]) -> int:
-    """Try the mutants whose names contain one of `names`, or all; return 1 if one of them was not found."""
+    """Run the mutants whose names contain one of `names`, or all; return 1 if one was not found."""
     chosen = [mutant for mutant in MUTANTS if not names or any(name in mutant.name for name in names)]
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -278,7 +278,7 @@ def main(names: list[str]) -> int:
 
 
 def why_not_found(mutant: Mutant, output: str) -> str | None:
-    """Return why the tests that printed `output` did not find a mutant, None if the expected test did."""
+    """Return why the tests with this `output` did not find a mutant; None if the expected test did."""
     errors = _ERROR.findall(output)
     if errors:
         return f"ERROR, not a failure: {', '.join(errors)}"
@@ -301,7 +301,7 @@ def _copy_tree(copy: Path) -> None:
 
 def _run(copy: Path, tests: list[str]) -> tuple[int, str]:
     """Run tests in the copy up to the first failure; return pytest's status and output."""
-    # Byte code of a mutant could have the size and second of the next one's source.
+    # No bytecode: a mutant's could match the size and mtime (in seconds) of the next mutant's source.
     command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout

@@ -1,10 +1,10 @@
-"""Planted bugs: patches of the product that a checker has to find, as a test of the checker.
+"""Planted bugs: patches of the product that a checker must find, as a test of the checker.
 
-A bug counts as found only when the invariant that it names is broken (`Finding.invariant`). Any other failure does not
-count: a patch that no longer fits the product raises TypeError, and shows nothing. Every patched function counts its
-calls, and a patch without a call is `NeverCalledError`: the product no longer runs what was patched.
+A bug counts as found only when its invariant is broken (`Finding.invariant`). Any other failure does not count: a
+patch that no longer fits the product raises TypeError. Every patched function counts its calls; a patch without a call
+raises `NeverCalledError`, since the product no longer runs the patched code.
 
-The recorded seed alone replays a bug (`replay`), and the same run without the bug has to find nothing.
+The recorded seed alone replays a bug (`replay`); the same run without the bug must find nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pytest
 
 
-class Finding(AssertionError):  # noqa: N818 - what a checker looks for
+class Finding(AssertionError):  # noqa: N818 - a checker's result, not an error
     """A broken invariant."""
 
     def __init__(self, invariant: Enum, problem: str) -> None:
@@ -29,22 +29,22 @@ class Finding(AssertionError):  # noqa: N818 - what a checker looks for
 
 
 class NeverCalledError(Exception):
-    """A patch that no call reached; not an AssertionError, so that no checker takes it for a finding."""
+    """A patch that was never called; not an AssertionError, so that it does not count as a finding."""
 
 
 class Planter:
-    """Patches the product for the length of a run, and counts the calls of each patch."""
+    """Patches of the product for one run, with the number of calls of each."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *, plants: bool = True) -> None:
         self._patch = patch
         self._plants = plants
         self.calls: dict[str, int] = {}
-        """Number of calls by the name of what was patched."""
+        """Number of calls by the name of the patched function."""
         self.tuned: list[str] = []
-        """The constants of the workload that were replaced, and their values."""
+        """The replaced constants of the workload, and their new values."""
 
     def setattr(self, target: Any, name: str, value: Any) -> None:
-        """Replace a function, method or property of `target`; AttributeError if there is none."""
+        """Replace a function, method or property of `target`; raise AttributeError if it is missing."""
         if not self._plants:
             return
         patched = f"{target.__name__}.{name}"
@@ -57,7 +57,7 @@ class Planter:
         self._patch.setattr(target, name, value)
 
     def tune(self, target: Any, name: str, value: Any) -> None:
-        """Replace a constant of a test's workload, so that a rare bug shows in fewer states."""
+        """Replace a constant of a test's workload, so that fewer states show a rare bug."""
         self.tuned.append(f"{target.__name__}.{name}={value}")
         self._patch.setattr(target, name, value)
 
@@ -80,15 +80,15 @@ Plant: TypeAlias = Callable[[Planter], None]
 
 
 class Bug(NamedTuple):
-    """A planted bug, and where it was found last."""
+    """A planted bug, and the seed that found it last."""
 
     plant: Plant
     invariant: Enum
-    """The only one whose violation counts as finding the bug."""
+    """The invariant whose violation counts as finding the bug."""
     seed: int
-    """The one to try first; of the crash checker's bugs, the number of a state."""
+    """The seed to try first; for the crash checker, the number of a state."""
     neighbours: int
-    """How many of the seeds `nearby` found it when that was recorded."""
+    """Number of the seeds `nearby` that found it when recorded."""
 
     @property
     def name(self) -> str:
@@ -96,13 +96,13 @@ class Bug(NamedTuple):
 
     @property
     def nearby(self) -> range:
-        """Return the block of seeds that `seed` is one of."""
+        """Return the block of seeds that contains `seed`."""
         first = self.seed - self.seed % NEARBY_SEEDS
         return range(first, first + NEARBY_SEEDS)
 
     @property
     def mistake(self) -> str:
-        """Return what is wrong: the first line of the plant's docstring."""
+        """Return the description of the bug: the first line of the plant's docstring."""
         return (self.plant.__doc__ or "").partition("\n")[0]
 
 
@@ -113,7 +113,7 @@ OutcomeOf: TypeAlias = Callable[[Bug, int], BaseException | None]
 
 
 class Outcome(NamedTuple):
-    """What a seed came to with a bug planted."""
+    """The result of a seed with a planted bug."""
 
     seed: int
     found: bool
@@ -122,8 +122,8 @@ class Outcome(NamedTuple):
 
 @contextmanager
 def planted(plant: Plant) -> Iterator[Planter]:
-    """Patch the product as `plant` does, until the end of the context."""
-    import pytest  # half of what the simulator imports at a start, and needed here only
+    """Apply `plant` to the product until the end of the context."""
+    import pytest  # half of the simulator's import time, and needed only here
 
     with pytest.MonkeyPatch.context() as patch:
         planter = Planter(patch)
@@ -133,7 +133,7 @@ def planted(plant: Plant) -> Iterator[Planter]:
 
 @contextmanager
 def unplanted(plant: Plant) -> Iterator[Planter]:
-    """Tune the workload as `plant` does, and leave the product as it is: a control run."""
+    """Tune the workload as `plant` does, without patching the product: a control run."""
     import pytest
 
     with pytest.MonkeyPatch.context() as patch:
@@ -148,12 +148,12 @@ def breaks(error: BaseException | None, invariant: Enum) -> bool:
 
 
 def name_of(error: BaseException | None) -> str:
-    """Return the name of the invariant that is broken, or the type of another error."""
+    """Return the name of the broken invariant, or the type of another error."""
     return error.invariant.name if isinstance(error, Finding) else type(error).__name__
 
 
 def outcomes(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int]) -> Iterator[Outcome]:
-    """Yield what each seed comes to with a bug; a run that does not reach what is patched finds nothing."""
+    """Yield the outcome of each seed with a bug; a run that does not reach the patched code finds nothing."""
     for seed in seeds:
         try:
             error = outcome_of(bug, seed)
@@ -164,7 +164,7 @@ def outcomes(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int]) -> Iterator[
 
 
 def replay(bug: Bug, outcome_of: OutcomeOf, control_of: OutcomeOf) -> str:
-    """Return why the recorded seed of a bug does not show it; nothing if it finds the bug, and nothing without it."""
+    """Return why the recorded seed fails; '' if it finds the bug, and finds nothing without it."""
     [recorded] = outcomes(bug, outcome_of, [bug.seed])
     if recorded.found:
         error = control_of(bug, bug.seed)
@@ -176,7 +176,7 @@ def replay(bug: Bug, outcome_of: OutcomeOf, control_of: OutcomeOf) -> str:
 
 
 def survey(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int], most: int) -> str:
-    """Return a line on which of the seeds find a bug, of which `most` are enough, and what the others come to."""
+    """Return a line with the seeds that find a bug, at most `most`, and the outcomes of the others."""
     found, came_to = list[int](), Counter[str]()
     for outcome in outcomes(bug, outcome_of, seeds):
         came_to[outcome.what] += 1

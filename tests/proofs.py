@@ -1,19 +1,19 @@
-"""What a run has tried, in numbers: printed at the end of its suite, and again below the table of all suites."""
+"""Counts of what a run has tried: printed at the end of its suite, and below the table of all suites."""
 
 import re
 from collections import Counter
 
 tried: Counter[str] = Counter()
-"""How many of what, such as "states of a power cut"."""
+"""Number of cases by their description, such as "states of a power cut"."""
 
 TOLD = re.compile(r"tried: (.*)")
 
 
 def count(what: str, number: int = 1) -> None:
-    """Add to what is told at the end."""
+    """Add `number` to the count of `what`."""
     tried[what] += number
 
 
 def told() -> list[str]:
-    """Return the lines that tell of it, for `TOLD` to find."""
+    """Return the lines to print, which `TOLD` matches."""
     return [f"tried: {number} {what}" for what, number in sorted(tried.items())]

@@ -1,8 +1,8 @@
-"""The checks and tests of what differs from main, within a minute: `make quick`.
+"""Checks and tests of the files that differ from main, within a minute: `make quick`.
 
-Formats, lints and checks the types of the whole tree, then runs the unit test file of each product module that differs,
-and each test file that differs. Files without a test file, such as the tests' own helpers and documents, are listed:
-`make test` covers these. What does not end in time is ended and counts as failed.
+Checks format, lint and types of the whole tree, then runs the unit test file of each product module that differs, and
+each test file that differs. Files without a test file, such as test helpers and documents, are listed: `make test`
+covers them. A command that exceeds the time limit is terminated and counts as failed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ROOT = Path(__file__).parents[1]
 LIMIT_S = 60.0
 PRODUCT = ("protocol", "storage", "controller", "broker", "barnabas", "docs")
 CHECKS = (("ruff", "format"), ("ruff", "check"), ("mypy",))
-TO_END_S = 10.0  # what pytest has for its fixtures' ends, once it was interrupted
+TO_END_S = 10.0  # time for pytest to tear down its fixtures after an interrupt
 
 
 class Choice(NamedTuple):
-    """Test files to run, each with the file for which it is run, and the files that have none."""
+    """Test files to run, each with the file that it tests, and the files without one."""
 
     tests: dict[str, str]
     untested: list[str]
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def differing(base: str) -> list[str]:
-    """Return the files, relative to the root, that differ from where this branch left `base`, untracked ones too."""
+    """Return the files that differ from the merge base with `base`, untracked ones too, relative to the root."""
     left = _git("merge-base", base, "HEAD").strip()
     tracked = _git("diff", "--name-only", "-z", left)
     untracked = _git("ls-files", "-z", "--others", "--exclude-standard")
@@ -54,7 +54,7 @@ def differing(base: str) -> list[str]:
 
 
 def choose(names: Iterable[str], root: Path) -> Choice:
-    """Return the test files of the files `names`, as far as they exist below `root`."""
+    """Return the test files of `names` that exist below `root`."""
     tests: dict[str, str] = {}
     untested = []
     for name in names:
@@ -71,7 +71,7 @@ def choose(names: Iterable[str], root: Path) -> Choice:
 
 
 def _tests_of(path: PurePosixPath, root: Path) -> list[PurePosixPath]:
-    """Return the unit test files of a product module, none if it is no product module."""
+    """Return the unit test files of a product module; an empty list for other files."""
     if path.suffix != ".py" or path.parts[0] not in PRODUCT:
         return []
     named = "main" if path.stem == "__main__" else path.stem.lstrip("_")
@@ -80,7 +80,7 @@ def _tests_of(path: PurePosixPath, root: Path) -> list[PurePosixPath]:
 
 
 def describe(chosen: Choice, base: str) -> str:
-    """Return what is run and why, and what is not."""
+    """Return a description of the chosen tests, the reasons, and the files without tests."""
     if not chosen.tests and not chosen.untested:
         return f"nothing differs from {base}"
     lines = [f"{len(chosen.tests)} test files for what differs from {base}"]
@@ -92,7 +92,7 @@ def describe(chosen: Choice, base: str) -> str:
 
 
 def run(command: list[str], deadline: float) -> int:
-    """Run a command until `deadline`; return 0 if it ended in time and well, else 1."""
+    """Run a command until `deadline`; return 0 if it succeeded in time, else 1."""
     name = Path(command[0]).name if command[0] != sys.executable else command[2]
     with subprocess.Popen(command, cwd=ROOT) as process:
         try:

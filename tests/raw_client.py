@@ -1,4 +1,4 @@
-"""A client that sends exactly the request it is told to, in the version it is told to, and reads the response."""
+"""A client that sends one exact request in one exact version, and reads the response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIZE = Struct(">i")
 
 
 class RawClient:
-    """One connection; requests are answered one after the other."""
+    """One connection; responses come in the order of the requests."""
 
     def __init__(self, bootstrap: str, timeout_s: float = 30) -> None:
         host, _, port = bootstrap.rpartition(":")
@@ -22,7 +22,7 @@ class RawClient:
         self._stream = self._socket.makefile("rb")
         self._requests = 0
         self.answered = 0
-        """The number of the request that the last response says it belongs to, counted from 1."""
+        """The correlation id of the last response; requests are numbered from 1."""
 
     def close(self) -> None:
         self._stream.close()
@@ -34,17 +34,17 @@ class RawClient:
         return self.receive(key, version)
 
     def send(self, key: ApiKey, version: int, /, **fields: Any) -> None:
-        """Send one request; the responses to several have to be received in their order."""
+        """Send one request; receive the responses of several in the same order."""
         self._requests += 1
         header = encode_request_header(RequestHeader(key, version, self._requests, "raw"))
         frame = header + request_class(key)(**fields).encode(version)
         self._socket.sendall(_SIZE.pack(len(frame)) + frame)
 
     def receive(self, key: ApiKey, version: int) -> Any:
-        """Return the response to the request that was sent; ConnectionError if the broker closes instead."""
+        """Return the next response; ConnectionError if the broker closes instead."""
         frame = self._read(_SIZE.unpack(self._read(_SIZE.size))[0])
         self.answered = int.from_bytes(frame[:4], "big")
-        # The header of this one response is the oldest in all versions, since the client may not know ours.
+        # ApiVersions responses have header version 0 in all versions: the client may not know newer ones.
         flexible = APIS[key].is_flexible(version) and key is not ApiKey.API_VERSIONS
         body_at = skip_tagged_fields(frame, 4) if flexible else 4
         return response_class(key).decode(memoryview(bytearray(frame)), version, body_at)

@@ -1,6 +1,6 @@
-"""Renews the recorded seeds of planted bugs that no longer find them: `python -m tests.renew_bugs --help`.
+"""Replace recorded seeds that no longer find their planted bugs: `python -m tests.renew_bugs --help`.
 
-Seeds that other bugs have are tried first: the run of a seed without any bug is made once for all of them.
+Seeds of other bugs are tried first: the control run of a seed is made once for all bugs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.simulation import bugs, cluster_bugs, find_bugs, raft_bugs
 
 
 class Table(NamedTuple):
-    """The planted bugs of one module, and how a seed is run with and without one."""
+    """The planted bugs of one module, and the functions that run a seed with and without one."""
 
     path: Path
     bugs: Sequence[Bug]
@@ -44,13 +44,13 @@ TABLES = (
 
 
 def candidates(bug: Bug, used: Counter[int], most: int, *, share: bool) -> Iterator[int]:
-    """Yield the seeds to try: the recorded one first, or with `share` those that find most of the other bugs."""
+    """Yield the seeds to try: the recorded one first, or with `share` those of most other bugs."""
     common = [seed for seed, _ in used.most_common()]
     return iter(dict.fromkeys(chain(common if share else [bug.seed, *common], range(most))))
 
 
 def renewed(bug: Bug, table: Table, seeds: Iterator[int]) -> int | None:
-    """Return the first seed that finds a bug, and nothing without it."""
+    """Return the first seed that finds a bug, and finds nothing without it."""
     for outcome in outcomes(bug, table.outcome_of, seeds):
         if outcome.found and table.control_of(bug, outcome.seed) is None:
             return outcome.seed
@@ -58,7 +58,7 @@ def renewed(bug: Bug, table: Table, seeds: Iterator[int]) -> int | None:
 
 
 def record(source: str, bug: Bug, seed: int) -> str:
-    """Return the source of a module of bugs with the seed of one; how many others find it is not counted."""
+    """Return the source of a bug module with a new seed for `bug`; the number of nearby seeds is not counted."""
     row = re.compile(rf"(Bug\((?:\w+\.)?{bug.name}, \w+\.\w+), \d+, \d+\)")
     written, rows = row.subn(rf"\1, {seed}, 0)", source)
     assert rows == 1, f"{bug.name} has {rows} rows"
@@ -66,7 +66,7 @@ def record(source: str, bug: Bug, seed: int) -> str:
 
 
 def main() -> int:
-    """Renew what is stale; the status is 1 if a bug is not found by any seed."""
+    """Replace stale seeds; return 1 if no seed finds a bug."""
     parser = argparse.ArgumentParser(prog="python -m tests.renew_bugs", description=main.__doc__)
     parser.add_argument("bug", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, default=100, help="how many")

@@ -1,4 +1,4 @@
-"""First seeds of randomized suites: each commit is tried with others."""
+"""First seed of the randomized suites; each commit has another."""
 
 import subprocess
 from pathlib import Path
@@ -8,7 +8,7 @@ DIFFERENT_SEEDS = 1_000_000
 
 
 def first_seed() -> int:
-    """Return a seed derived from the commit's hash; 1 where git or the repository is missing."""
+    """Return a seed derived from the commit's hash; 1 without git or a repository."""
     git, folder = which("git"), Path(__file__).parent
     if git is None:
         return 1

@@ -1,10 +1,10 @@
-"""Tool-chains and packages from elsewhere that tests need: found, fetched once, or skipped with the reason.
+"""External tool-chains and packages that tests need: found, fetched once, or the test is skipped with the reason.
 
-What a set-up fetches lies in ``${XDG_CACHE_HOME:-~/.cache}/barnabas-tests``, in a folder named for the set-up
-and for the contents of its sources, so that a changed pin makes a new folder and nothing is fetched twice.
-Packages come by name and pinned version through each language's own client, which knows its registry.
+Fetched files are in ``${XDG_CACHE_HOME:-~/.cache}/barnabas-tests``, in a folder named after the set-up and a hash of
+its sources: a changed pin makes a new folder, and nothing is fetched twice. Packages are fetched by name and pinned
+version through each language's own client.
 
-Where ``CI=true`` a missing tool-chain fails the test: there, every proof is required.
+With ``CI=true`` a missing tool-chain fails the test.
 """
 
 import fcntl
@@ -19,12 +19,12 @@ import pytest
 
 
 def require(*tools: str) -> None:
-    """Skip the test unless every tool is on PATH; fail it where ``CI=true``."""
+    """Skip the test unless every tool is on PATH; with ``CI=true`` fail it."""
     _demand([tool for tool in tools if shutil.which(tool) is None])
 
 
 def require_file(package: str, path: Path) -> None:
-    """Skip the test unless ``path``, which ``package`` brings, is there; fail it where ``CI=true``."""
+    """Skip the test unless ``path``, which ``package`` installs, exists; with ``CI=true`` fail it."""
     _demand([] if path.exists() else [package])
 
 
@@ -37,10 +37,10 @@ def _demand(missing: Sequence[str]) -> None:
 
 
 def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object], cache_of: str = "") -> Path:
-    """Return the folder that ``build`` filled, building it only if the sources have changed since.
+    """Return the folder that ``build`` filled; build it only if the sources have changed.
 
     Concurrent callers, in other processes too, wait for the first one. Set-ups with the same ``cache_of`` are built one
-    at a time: that client, such as Maven, does not allow two processes to write its cache.
+    at a time: a client such as Maven does not let two processes write its cache.
     """
     digest = hashlib.sha256()
     for source in sorted(sources):
@@ -61,7 +61,7 @@ def prepared(name: str, sources: Sequence[Path], build: Callable[[Path], object]
 
 
 def run(*command: str | Path, cwd: Path | None = None, timeout_s: float = 600) -> str:
-    """Run a command to its end and return what it printed; its errors end up in the test's report."""
+    """Run a command and return its output; an error appears in the test's report."""
     done = subprocess.run(command, cwd=cwd, timeout=timeout_s, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")

@@ -1,11 +1,11 @@
-"""Every test suite, with what each took: `make test`, and with `--full` `make prove`.
+"""Run every test suite and print the duration of each: `make test`, and with `--full` `make prove`.
 
-A suite is a folder of tests. It is divided into parts of some minutes at most, each run by pytest in a process of its
-own. The parts are a queue, the longest first, that feeds one process more than there are cores: many parts wait half of
-their time. The output of each part comes when it has ended. No set-up of a client in another language is made twice
-(`tests.setups.prepared`). Suites named on the command line run alone. With `--full` the proofs run at their full
-figures: more kills, examples and states. The end lists each tool that is missing, with the number of tests that were
-skipped for it. Ctrl-C, SIGTERM or SIGHUP ends all processes, and the status is 130.
+A suite is a folder of tests. It is divided into parts of a few minutes at most, each run by its own pytest process. The
+parts are a queue, longest first, and one more process runs than there are cores, because many parts wait half of their
+time. The output of a part is printed when it ends. A client set-up in another language is made once
+(`tests.setups.prepared`). Suites named on the command line run alone. With `--full` the proofs run with more kills,
+examples and states. The end lists each missing tool with the number of tests skipped for it. Ctrl-C, SIGTERM or SIGHUP
+ends all processes, and the status is 130.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from tests.proofs import TOLD
 
-# About what each takes on two cores at everyday figures, in seconds; only their order and proportions matter.
+# Approximate seconds of each on two cores at everyday figures; only order and proportions matter.
 SECONDS = {
     "simulation": 430,
     "unit": 330,
@@ -43,7 +43,7 @@ SECONDS = {
     "scripts": 10,
 }
 SUITES = tuple(SECONDS)
-# A part is as many test files of its suite as take about this long.
+# Target duration of a part.
 PART_S = 150
 FULL_FIGURES = {
     "BARNABAS_TEST_CHAOS_RUNS": "3",
@@ -59,19 +59,19 @@ FULL_FIGURES = {
     "BARNABAS_TEST_RAFT_SEEDS": "250",
     "BARNABAS_TEST_STATES": "20000",
 }
-# What `make test` hands down would change what a test's own `make` does and prints.
+# Variables of `make test` that would change the behaviour and output of a test's own `make`.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
-# Without cached bytecode each of some hundred processes compiles the server anew: a start takes twice the CPU time.
+# Without cached bytecode, each of some hundred processes compiles the server: a start takes twice the CPU time.
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 OUTCOMES = re.compile(r"(\d+) (passed|failed|skipped|error)")
 INTERRUPTED = 128 + signal.SIGINT
-# pytest ends its fixtures, and with them brokers, when it is interrupted.
+# Time for pytest to tear down its fixtures, and their brokers, after an interrupt.
 GRACE_S = 10
 MISSING = re.compile(r"SKIPPED \[(\d+)\] .*not installed: (.+)")
 
 
 class Part(NamedTuple):
-    """A suite, or the test files of it that one process runs."""
+    """A suite, or those of its test files that one process runs."""
 
     suite: str
     files: tuple[str, ...]
@@ -79,7 +79,7 @@ class Part(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What one suite came to."""
+    """The result of one suite."""
 
     suite: str
     seconds: float
@@ -90,7 +90,7 @@ class Result(NamedTuple):
 
 
 class Running:
-    """The processes that run parts, each the leader of a process group with all that its tests have started."""
+    """The processes that run parts; each leads a process group with all processes that its tests start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -114,12 +114,12 @@ class Running:
             return process
 
     def remove(self, process: subprocess.Popen[str]) -> None:
-        """Forget a process that has ended: its id may become another's."""
+        """Drop a process that has ended: its id may be reused."""
         with self._lock:
             self._processes.discard(process)
 
     def end(self) -> None:
-        """Interrupt all processes, and kill what is left of their groups after `GRACE_S`, or at another Ctrl-C."""
+        """Interrupt all processes; kill their groups after `GRACE_S`, or on another Ctrl-C."""
         with self._lock:
             self.ended = True
             processes = list(self._processes)
@@ -176,11 +176,11 @@ def handed_down(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def parts(suite: str, root: Path = Path("tests")) -> list[Part]:
-    """Return a suite in parts of about `PART_S` each; each test file is in one of them."""
+    """Return the parts of a suite, each of about `PART_S`; each test file is in exactly one."""
     inner = [root / other for other in SUITES if other.startswith(f"{suite}/")]
     files = [file for file in sorted((root / suite).rglob("test_*.py")) if not set(inner) & set(file.parents)]
     number = max(1, min(round(SECONDS[suite] / PART_S), len(files)))
-    # Neighbours often share what takes long to begin, so they stay together.
+    # Adjacent files often share slow fixtures, so they stay together.
     sizes = [len(files) // number + (at < len(files) % number) for at in range(number)]
     ends = [sum(sizes[: at + 1]) for at in range(number)]
     return [
@@ -190,12 +190,12 @@ def parts(suite: str, root: Path = Path("tests")) -> list[Part]:
 
 
 def longest_first(queue: list[Part]) -> list[Part]:
-    """Return the parts in the order in which they begin."""
+    """Return the parts in starting order."""
     return sorted(queue, key=lambda part: -part.seconds)
 
 
 def merged(results: Iterable[Result]) -> list[Result]:
-    """Return one result for each suite, the sum of its parts."""
+    """Return the sum of the parts of each suite."""
     of_suites: dict[str, Result] = {}
     for part in results:
         so_far = of_suites.get(part.suite, Result(part.suite, 0, {}, False, [], Counter()))
@@ -211,7 +211,7 @@ def merged(results: Iterable[Result]) -> list[Result]:
 
 
 def run(part: Part, environment: dict[str, str], running: Running) -> Result:
-    """Run one part, and pass its output on with the counts in it read, unless all were ended."""
+    """Run one part, print its output unless `running` has ended, and return the result with the output's counts."""
     suite = part.suite
     command = [sys.executable, "-m", "pytest", *part.files, "-q", "-ra", "--durations=3", "--durations-min=1"]
     started = time.monotonic()
@@ -242,13 +242,13 @@ def run(part: Part, environment: dict[str, str], running: Running) -> Result:
 
 
 def tools_in(line: str) -> Counter[str]:
-    """Return how many tests a line of pytest's summary says were skipped for which missing tools."""
+    """Return the number of skipped tests by missing tool in a line of pytest's summary."""
     found = MISSING.match(line)
     return Counter({tool: int(found[1]) for tool in found[2].strip().split(", ")}) if found else Counter()
 
 
 def report(results: list[Result], began: float) -> None:
-    """Print a line a suite, the time since they `began`, what was tried, and the totals alone on the last line."""
+    """Print a line for each suite, the time since `began`, the counts of tried cases, and last the totals."""
     print(f"\n{'suite':<20}{'seconds':>9}{'passed':>9}{'failed':>9}{'skipped':>9}")
     totals = {"passed": 0, "failed": 0, "skipped": 0}
     for result in results:

@@ -1,4 +1,4 @@
-"""The pages whose commands and programs are run by tests: their sections, and the blocks in them."""
+"""Parser of the pages whose commands and programs the tests run: sections and their blocks."""
 
 import re
 from typing import NamedTuple
@@ -13,14 +13,14 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A fenced block: its language and its text."""
+    """A fenced block."""
 
     language: str
     text: str
 
     @property
     def commands(self) -> list[tuple[str, list[str]]]:
-        """The commands of a console block, each with the lines that it prints; `^C` counts as one that prints none."""
+        """Return the commands of a console block with their output lines; `^C` is a command without output."""
         found: list[tuple[str, list[str]]] = []
         for line in self.text.splitlines():
             if line == INTERRUPT:
@@ -33,12 +33,12 @@ class Block(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """The name of a file of settings, which its first line has in a comment."""
+        """Return the name of a settings file, from the comment on its first line."""
         return self.text.partition("\n")[0].removeprefix("# ")
 
 
 def text_of(page: str) -> str:
-    """Return the text of a page, named by its path in the repository."""
+    """Return the text of the page at a path in the repository."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
@@ -56,7 +56,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def prints(expected: list[str], printed: str) -> bool:
-    """Return whether a command printed what a page shows: `...` is any text, and alone on a line any lines."""
+    """Return whether `printed` matches `expected`: `...` matches any text, and alone on a line any lines."""
     pattern = "".join(
         "(.*\n)*?" if line == "..." else re.escape(line).replace(r"\.\.\.", ".*") + "\n" for line in expected
     )
@@ -64,6 +64,6 @@ def prints(expected: list[str], printed: str) -> bool:
 
 
 def anchors(page: str) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub makes them."""
+    """Return GitHub's anchors of a page's headings."""
     headings = re.findall(r"^#+ (.+)$", _BLOCK.sub("", text_of(page)), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -25,13 +25,13 @@ CONSTANT = re.compile(r"_?[A-Z][A-Z_]+")
 FUNCTION = re.compile(r"_?[a-z][a-z0-9]*_\w+")
 PARTICIPANT = re.compile(r"^(participant|actor) (\w+)(?: as (.+))?$")
 ARROW = re.compile(r"^(\w+)(->>|-->>|-\))(\w+): (.+)$")
-# What the pages name that is no path of this repository, and no name in its code.
+# Tokens on the pages that are neither paths of this repository nor names in its code.
 ELSEWHERE = {"GET", "NAME", "Random", "SEED", "barnabas/_server/"}
 LONGEST_WORDS = 1_000
 
 
 class Names(NamedTuple):
-    """The names that a file defines: by class the members, and all names, those of members and parameters too."""
+    """The names that a file defines: members by class, and all names with members and parameters."""
 
     classes: dict[str, set[str]]
     bases: dict[str, list[str]]
@@ -40,7 +40,7 @@ class Names(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A sequence diagram: the files of the participants that have one, and the arrows."""
+    """A sequence diagram: the files of its participants, and the arrows."""
 
     files: dict[str, str]
     classes: dict[str, str]
@@ -54,7 +54,7 @@ def text_of(page: str) -> str:
 
 @cache
 def names_in(module: str) -> Names:
-    """Return what a module defines."""
+    """Return the names that a module defines."""
     classes: dict[str, set[str]] = {}
     bases: dict[str, list[str]] = {}
     functions: set[str] = set()
@@ -92,14 +92,14 @@ def members_of(definition: ast.ClassDef) -> set[str]:
 
 @cache
 def searched() -> tuple[str, ...]:
-    """Return the modules in which names are looked up: the product's, and those that the pages name."""
+    """Return the modules to search for names: the product's, and those that the pages name."""
     listed = {str(path.relative_to(ROOT)) for path in files() if path.suffix == ".py"}
     named = {token for page in PAGES for token in PATH.findall(text_of(page)) if token in listed}
     return (*modules(*PRODUCT), *sorted(named - set(modules(*PRODUCT))))
 
 
 def has_member(name: str, member: str, module: str | None = None) -> bool:
-    """Return whether a class of this name, in any module or in this one, has or inherits a member."""
+    """Return whether the class `name`, in any module or in `module`, has or inherits a member."""
     for place in searched() if module is None else (module,):
         found = names_in(place)
         if name in found.classes:
@@ -114,11 +114,11 @@ def drawings() -> list[str]:
 
 
 def tokens(page: str) -> list[str]:
-    """Return what stands in code: inline, without the column of Kafka's names, and in blocks that are no drawing."""
+    """Return inline code, without the column of Kafka's names, and blocks that are not drawings."""
     text = text_of(page)
     blocks = [block for language, block in FENCE.findall(text) if language not in ("mermaid", "python")]
     if page == ARCHITECTURE:
-        blocks = []  # the rooms, which have a test of their own
+        blocks = []  # the folders have their own test
         before, heading, table = text.partition("## Kafka's class -> ours\n")
         text = before + heading + re.sub(r"^\| .*? \|", "|", table, flags=re.MULTILINE)
     inline = CODE.findall(FENCE.sub("", text))
@@ -126,7 +126,7 @@ def tokens(page: str) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Return whether a path exists, or a pattern in which NAME stands for any name finds something."""
+    """Return whether a path exists, or a pattern with NAME for any name has a match."""
     pattern = re.sub(r"NAME", "*", path.rstrip("/"))
     return (ROOT / path).exists() or ("*" in pattern and any(ROOT.glob(pattern)))
 
@@ -146,7 +146,7 @@ def test_every_path_exists(page: str) -> None:
 
 
 def test_every_file_that_is_named_without_its_folder_exists() -> None:
-    """In text and drawings."""
+    """Checks text and drawings."""
     named = {name for page in PAGES for name in FILE.findall(text_of(page)) if "NAME" not in name}
     assert named - {path.name for path in files()} == set()
 
@@ -204,7 +204,7 @@ def test_what_a_program_imports_exists(page: str) -> None:
 
 
 def rows() -> list[tuple[str, list[str], list[str]]]:
-    """Return the rows of the table of Kafka's classes: its first cell, our names, and the paths that are linked."""
+    """Return the rows of the table of Kafka's classes: first cell, our names, linked paths."""
     _, _, table = text_of(ARCHITECTURE).partition("## Kafka's class -> ours\n")
     table, _, _ = table.partition("\n## ")
     lines = [line.strip("|").split(" | ") for line in table.strip().splitlines()[2:]]
@@ -265,7 +265,7 @@ def test_a_drawing_shows_calls_that_there_are(drawing: str) -> None:
             else:
                 known = name in here.functions | methods
             assert known, f"{called} has no {name}"
-            # Open arrows are messages, callbacks and functions that were passed in: the caller does not name them.
+            # Open arrows are messages, callbacks and passed functions: the caller does not name them.
             if kind == "->>" and caller in found.files and not name.startswith("__"):
                 assert name in names_in(found.files[caller]).all, f"{caller} does not call {name}"
 

@@ -1,4 +1,4 @@
-"""What the benchmarks make of their figures: when a broker counts as warm, and what a row of the table says."""
+"""The benchmarks' evaluation of their figures: when a broker is warm, and the text of a table row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks._warmth import MOST_ROUNDS, Figures, Warmed, warm_up
 
 
 class Load:
-    """Rounds of known figures and lengths on a clock of its own."""
+    """Rounds with known figures and durations on a simulated clock."""
 
     def __init__(self, figures: Sequence[float], seconds: float) -> None:
         self._figures: Iterator[float] = iter(figures)

@@ -1,4 +1,4 @@
-"""How the tests' brokers get their addresses."""
+"""The choice of addresses for the tests' brokers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.broker_process import first_ephemeral_port, free_address
 
 
 class Drawing:
-    """Chance that is known."""
+    """A random source with known values."""
 
     def __init__(self, *ports: int) -> None:
         self._ports = iter(ports)

@@ -1,4 +1,4 @@
-"""The container files, without an engine: Compose's own loader reads them, and our own parsers their commands."""
+"""The container files, without an engine: Compose's loader reads them, and our parsers read their commands."""
 
 import json
 import os
@@ -30,7 +30,7 @@ PROJECT = Callable[..., dict[str, Any]]
 
 @pytest.fixture(scope="session")
 def project() -> PROJECT:
-    """Load docker-compose.yml as Docker Compose does: schema, interpolation, references; every profile active."""
+    """Load docker-compose.yml with Compose's loader: schema, interpolation, references; every profile is active."""
     require("go")
     sources = [*LOADER.glob("go.*"), *LOADER.glob("*.go")]
     built = prepared("compose", sources, lambda folder: run("go", "build", "-o", f"{folder}/load", ".", cwd=LOADER))
@@ -46,7 +46,7 @@ def project() -> PROJECT:
 
 
 def stages() -> dict[str, list[tuple[str, str]]]:
-    """Return the Dockerfile's stages, each with its instructions and those of the stage that it is built on."""
+    """Return the Dockerfile's stages, each with its instructions and those of its base stage."""
     text = re.sub(r"\\\n", "", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
     found: dict[str, list[tuple[str, str]]] = {}
     for line in text.splitlines():
@@ -64,7 +64,7 @@ def last(stage: str, instruction: str) -> str:
 
 
 def settings_of(command: list[str]) -> Settings:
-    """Return the settings that `barnabas serve` has from this command."""
+    """Return the settings of `barnabas serve` with this command."""
     assert command[0] == "serve"
     environment = dict(rest.split("=", 1) for name, rest in stages()["broker"] if name == "ENV")
     return _settings(parse(command[1:]), OsDisk(), environment)
@@ -104,7 +104,7 @@ def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: 
     with ExitStack() as stack:
 
         def here(match: re.Match[str]) -> str:
-            """Return a port of this machine in the place of one of a container."""
+            """Return a port of this machine in place of a container's port."""
             if match[0] not in ports:
                 free = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
                 ports[match[0]] = str(free.getsockname()[1])
@@ -182,7 +182,7 @@ def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, servic
     module, *options = project()[service]["command"]
     assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
     assert "--bootstrap=broker-1:29092" in options
-    # With --help an option that does not exist is an error still, and nothing is run.
+    # With --help, an unknown option is still an error, and nothing runs.
     known = subprocess.run(
         [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )

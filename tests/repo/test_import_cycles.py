@@ -1,4 +1,4 @@
-"""No module of the product imports itself through others, not even for its types."""
+"""The product has no import cycle, not even for types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PACKAGES = ("protocol", "storage", "controller", "broker", "barnabas", "spark_jo
 
 
 def dotted(module: str) -> str:
-    """Return the name by which a file is imported."""
+    """Return the import name of a file."""
     return ".".join(PurePath(module).with_suffix("").parts).removesuffix(".__init__")
 
 

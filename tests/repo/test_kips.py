@@ -1,4 +1,4 @@
-"""docs/KIPS.md is the matrix of KIPs: its rows are whole, and its tests exist."""
+"""docs/KIPS.md, the matrix of KIPs: its rows are complete, and its tests exist."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parse() -> list[Row]:
 
 
 def left_out() -> list[list[int]]:
-    """Return the numbers of each row of KIPs that need nothing of a broker."""
+    """Return the numbers in each row of KIPs that do not concern a broker."""
     rows = [cells(line) for line in areas()[LEFT_OUT] if line.startswith("|")][2:]
     assert all(why for _, why, _ in rows)
     return [[int(number) for number in numbers.split(", ")] for _, _, numbers in rows]

@@ -1,4 +1,4 @@
-"""What `make` does, target by target; and that one command is all that a fresh clone needs."""
+"""The commands of each `make` target, and the one command that a fresh clone needs."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.setups import require, run
 from tests.suites import FULL_FIGURES
 from tests.typed import present
 
-# What each target comes down to once the environment is there.
+# The commands of each target once the environment exists.
 COMMANDS = {
     "run": ["barnabas serve -D group.initial.rebalance.delay.ms=0"],
     "test": ["python -m tests.suites"],
@@ -31,13 +31,13 @@ COMMANDS = {
 
 
 def dry_run(environment: Path, *arguments: str) -> str:
-    """Return the commands that `make` would run, with this virtual environment."""
+    """Return the commands that `make` would run with this virtual environment."""
     return run("make", "--dry-run", "--no-print-directory", *arguments, f"VENV={environment}", cwd=ROOT)
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """A virtual environment in which everything is installed, as far as make can see."""
+    """A virtual environment that looks completely installed to make."""
     folder = tmp_path / "venv"
     (folder / "bin").mkdir(parents=True)
     for made in ("bin/python", ".run", ".dev"):
@@ -82,7 +82,7 @@ def test_continuous_integration_checks_and_then_tests(tmp_path: Path) -> None:
     for tool in ("make", "kcat", "zsh", "fish"):
         (tmp_path / tool).write_text('#!/bin/sh\necho "$(basename "$0") $* CI=$CI"\n')
         (tmp_path / tool).chmod(0o755)
-    (tmp_path / "apt-get").write_text("#!/bin/sh\n")  # nothing is installed by a test
+    (tmp_path / "apt-get").write_text("#!/bin/sh\n")  # the test installs nothing
     (tmp_path / "apt-get").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
     done = subprocess.run([ROOT / ".ci/run"], cwd="/", env={"PATH": path}, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The list of mutants fits the product: each still changes one place, and names a test that is there."""
+"""The list of mutants fits the product: each changes exactly one place, and its test exists."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The instructions of OPERATIONS.md for a cluster of three nodes, a rolling restart and a lost majority work."""
+"""The instructions of OPERATIONS.md for a three-node cluster, a rolling restart and a lost majority work."""
 
 import json
 import re
@@ -19,7 +19,7 @@ NODES = ("1", "2", "3")
 
 
 class Nodes:
-    """The three nodes of the page, on free ports, each with a folder of its own."""
+    """The three nodes of the page, on free ports, each with its own folder."""
 
     def __init__(self, folder: Path) -> None:
         (self._settings,) = [block.text for block in blocks(PAGE) if block.file_name == "node-1.properties"]
@@ -50,7 +50,7 @@ class Nodes:
             assert output.readline().startswith(READY)
 
     def stop(self, *nodes: str) -> list[int]:
-        """Send SIGTERM to the nodes, or to all; return their exit statuses."""
+        """Send SIGTERM to `nodes`, or to all; return their exit statuses."""
         stopped = [self._running.pop(node) for node in nodes or list(self._running)]
         for process in stopped:
             process.terminate()
@@ -59,7 +59,7 @@ class Nodes:
         return [process.returncode for process in stopped]
 
     def until_healthy(self) -> str:
-        """Run `barnabas health` until it exits with 0, and return what it printed."""
+        """Run `barnabas health` until it exits with 0, and return its output."""
         for _ in range(60):
             with suppress(subprocess.CalledProcessError):
                 return self.call("health")

@@ -1,4 +1,4 @@
-"""Every command and program in the README and in the pages that it links to is run, and prints what the page shows."""
+"""Every command and program in the README and its linked pages runs, and prints the output on the page."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from tests.repo.tree import ROOT, files
 from tests.setups import require
 from tests.typed import present
 
-# Commands that other tests run, by their beginnings, and those tests.
+# Prefixes of commands that other tests run, and those tests.
 RUN_ELSEWHERE = {
     "make run": "test_makefile.py::test_one_command_in_a_fresh_clone_ends_with_a_broker",
     "make test": "test_makefile.py::test_a_target_runs",
@@ -31,20 +31,20 @@ RUN_ELSEWHERE = {
     "docker compose --profile demo up": "test_compose.py::test_a_job_takes_these_options_and_finds_the_broker",
     "kafka-console-": "../clients/test_records.py::test_client_reads_back_what_it_produced",
 }
-# Files of settings that another test starts brokers with.
+# Settings files that another test starts brokers with.
 SETTINGS_ELSEWHERE = {
     "node-1.properties": "test_operations.py::test_a_rolling_restart_loses_no_record_and_stops_no_producer",
 }
 NEEDS = {"kcat": "kcat", "pyspark": "java"}
-# Commands that serve until Ctrl-C, by their beginnings, and the subcommand of `barnabas` that each runs.
+# Prefixes of commands that serve until Ctrl-C, and the subcommand of `barnabas` that each runs.
 SERVE = {"barnabas serve": "serve", "barnabas up": "up", "make run": "serve"}
 
 
 class Reader:
-    """Types a page from its first line to its last, in one folder and with the same ports throughout.
+    """Runs the commands of a page in order, in one folder and with the same ports.
 
     Commands and programs run with free ports in place of 9092 to 9094 and 9404. A broker runs in the foreground until
-    the page has `^C`. The commands before that run as in another terminal; a second broker finds its port in use.
+    `^C` on the page. The commands before that run as in another terminal; a second broker finds its port in use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,7 +56,7 @@ class Reader:
         self._environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "BARNABAS_BROKERS": self.here("127.0.0.1:9092"),  # the default of the commands, on this port
+            "BARNABAS_BROKERS": self.here("127.0.0.1:9092"),  # the commands' default address, with this port
         }
 
     def follow(self, block: Block) -> None:
@@ -108,9 +108,9 @@ class Reader:
         assert prints(expected, said), f"{command} printed\n{said}"
 
     def interrupt(self) -> None:
-        """Send SIGINT to the broker and its children, as a terminal does on Ctrl-C."""
+        """Send SIGINT to the broker's process group, as a terminal does on Ctrl-C."""
         stopped, self._foreground = self._foreground, None
-        if stopped is not None:  # else a command of RUN_ELSEWHERE is in the foreground
+        if stopped is not None:  # else the foreground command is one of RUN_ELSEWHERE
             os.killpg(stopped.pid, signal.SIGINT)
             stopped.communicate(timeout=60)
             assert stopped.returncode == 0
@@ -124,13 +124,13 @@ class Reader:
         subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
 
     def here(self, text: str) -> str:
-        """Return the text with this reader's ports, and with its folder in place of /tmp."""
+        """Return the text with this reader's ports, and its folder in place of /tmp."""
         text = text.replace("/tmp/", f"{self.folder}/")
         return re.sub(r"(?<=:)(9\d{3})\b", lambda port: self._ports.get(port[1], port[1]), text)
 
 
 def three_free_ports() -> int:
-    """Return the first of three consecutive free ports, as `barnabas up` uses them."""
+    """Return the first of three consecutive free ports, for `barnabas up`."""
     while True:
         first = int(free_address().rpartition(":")[2])
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
@@ -176,7 +176,7 @@ def test_a_command_that_is_not_run_here_is_run_by_another_test(start: str, test:
 
 
 def test_every_file_of_settings_is_used() -> None:
-    """A file is the argument of a command on its page, or is read by another test."""
+    """A file is the argument of a command on its page, or another test reads it."""
     for page in PAGES:
         consoles = [block for block in blocks(page) if block.language == "console"]
         typed = " ".join(command for block in consoles for command, _ in block.commands)

@@ -1,4 +1,4 @@
-"""What `make quick` chooses, and how it ends."""
+"""The tests that `make quick` chooses, and its exit status."""
 
 from __future__ import annotations
 

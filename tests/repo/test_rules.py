@@ -1,4 +1,4 @@
-"""The table of rules in tests/README.md names exactly the tests that carry a rule's number."""
+"""The table of rules in tests/README.md lists exactly the tests with a rule's number in their name."""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The set-ups of other languages' tool-chains: skipped, required, built once."""
+"""Set-ups of other languages' tool-chains: skipped, required, built once."""
 
 from pathlib import Path
 

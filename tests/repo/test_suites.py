@@ -1,4 +1,4 @@
-"""How `make test` divides the tests, and what it tells at the end."""
+"""The parts into which `make test` divides the tests, and its report."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         out, err = process.communicate(timeout=60)
         readable, _, _ = select.select([held], [], [], 30)
-        # The end of the file: nobody that holds the other end is left.
+        # EOF: no process holds the other end.
         assert (began, readable, held.read(1)) == (b"..", [held], b"")
     assert err == "Interrupted: all tests were ended\n"
     assert sorted(out.splitlines()) == ["... corruption: 1 files", "... scripts: 1 files"]

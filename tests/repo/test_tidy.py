@@ -1,4 +1,4 @@
-"""The rules that the code keeps, each looked up in the code itself. `docs/ARCHITECTURE.md` gives the reasons."""
+"""Rules of the code base, checked in the code itself. `docs/ARCHITECTURE.md` has the reasons."""
 
 import ast
 import fnmatch
@@ -12,7 +12,7 @@ from tests.repo.tree import ROOT, calls, files, imports_of, modules, parsed, run
 SERVER = ("protocol", "storage", "controller", "broker")
 PRODUCT = (*SERVER, "barnabas", "spark_jobs")
 
-# The broker's own rules, which are as pure as all of protocol, controller and storage (but for its disk).
+# The pure modules of the broker; protocol, controller and storage (except its disk) are pure as a whole.
 PURE_IN_BROKER = (
     "broker/routes.py",
     "broker/network/connection.py",
@@ -55,7 +55,7 @@ FILE_CALLS = re.compile(
     r"makedirs|mkdir|listdir|scandir|walk|stat|p?readv?|p?writev?|posix_fallocate|path\.(exists|isfile|isdir|getsize))"
 )
 
-# What each of these is used for has one place.
+# Libraries that only these modules may use.
 ONE_PLACE = {
     "uvloop": {"broker/__main__.py"},
     "crc32c": {"protocol/checksum.py"},
@@ -72,9 +72,9 @@ NOWHERE = ("threading", "multiprocessing", "subprocess", "secrets", "uuid", "dot
 
 MAX_LINES = 600
 
-# Modules without a unit test file of their own, and the tests that cover them. Declarations are compared all at once,
-# one by one; the phases of the group protocol are read as transcripts of the shard that they make up; what the whole
-# broker is made of shows when the program starts and stops it; values that only hold are tested where they are used.
+# Modules without their own unit test file, and the tests that cover them. One test compares all declarations; transcripts
+# of the shard cover the phases of the group protocol; starting and stopping the program covers the broker's assembly;
+# plain values are tested through their users.
 TESTED_ELSEWHERE = {
     "protocol/messages/*.py": "tests/oracles/test_definitions.py",
     "controller/configs/broker*.py": "tests/unit/controller/configs/test_tables.py",
@@ -133,7 +133,7 @@ def test_only_the_broker_and_the_command_know_the_event_loop() -> None:
 
 
 def test_only_the_disk_touches_files() -> None:
-    # A temporary directory is made for --ephemeral before there is a disk to ask; standard input is no file of a log.
+    # --ephemeral creates its temporary directory before there is a disk; standard input is not a file of a log.
     allowed = {"broker/__main__.py": {"tempfile", "tempfile.mkdtemp", "os.read"}}
     for module in modules(*SERVER):
         if module != DISK:
@@ -152,7 +152,7 @@ def test_the_server_starts_no_threads_or_processes_and_makes_no_chance_of_its_ow
 
 
 def test_a_client_library_is_imported_when_a_command_runs_and_not_before() -> None:
-    itself = "barnabas.commands._admin"  # a subclass of a client of that library, to be imported no earlier than it
+    itself = "barnabas.commands._admin"  # subclasses a client of that library, so it is imported as late
     at_the_top = [
         module
         for module in modules("barnabas")
@@ -186,7 +186,7 @@ def length(module: str) -> int:
 
 
 def own_test_file(module: str) -> str:
-    """Return where the unit tests of a module belong: the same path, `test_` before its name."""
+    """Return the path of a module's unit tests: the same path, with `test_` before the name."""
     folder, _, name = module.removesuffix(".py").rpartition("/")
     return f"tests/unit/{folder}/test_{name.strip('_')}.py"
 
@@ -217,7 +217,7 @@ def test_tests_are_no_package() -> None:
 
 
 def test_the_project_stands_alone() -> None:
-    """Paths of anybody's machine, and what lies beside a checkout, are nobody else's."""
+    """No file has a path of one machine, or a path outside the checkout."""
     elsewhere = re.compile(rb"(?<![\w.])/(work|root|Users)/\w|\.\./shared")
     this = "tests/repo/test_tidy.py"
     texts = {str(path.relative_to(ROOT)): path.read_bytes() for path in files() if path.suffix != ".bin"}

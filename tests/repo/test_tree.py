@@ -1,4 +1,4 @@
-"""The means by which the tidy tests look at code, on code that has what they look for."""
+"""The code inspection of the tidy tests, on a sample of code."""
 
 import ast
 

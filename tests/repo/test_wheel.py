@@ -1,4 +1,4 @@
-"""What users install: built, looked into, and run in an empty environment outside the checkout."""
+"""The wheel and source distribution: built, inspected, and run in an empty environment outside the checkout."""
 
 import email
 import os
@@ -40,7 +40,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment that holds the wheel and what it needs, as pinned; returns its folder of programs."""
+    """Return the programs' folder of an environment with the wheel and its pinned requirements."""
     environment = tmp_path_factory.mktemp("installed") / "venv"
     uv = shutil.which("uv")
     venv.create(environment, with_pip=uv is None)

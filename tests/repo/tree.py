@@ -1,4 +1,4 @@
-"""The repository as its own tests see it: its files, and what the Python among them imports and calls."""
+"""The repository's files, and the imports and calls of its Python files."""
 
 import ast
 import functools
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 @functools.cache
 def files() -> tuple[Path, ...]:
-    """Return every file of the project: what git tracks, and what it would if it were told to."""
+    """Return every file of the project: tracked files, and untracked ones that git does not ignore."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     return tuple(path for name in sorted(set(names)) if name and (path := ROOT / name).is_file())
@@ -30,7 +30,7 @@ def parsed(module: str) -> ast.Module:
 
 
 def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield every node that can run: all but what stands under `if TYPE_CHECKING`."""
+    """Yield every node except those under `if TYPE_CHECKING`."""
     if isinstance(tree, ast.If) and isinstance(tree.test, ast.Name) and tree.test.id == "TYPE_CHECKING":
         for node in tree.orelse:
             yield from runtime_nodes(node)
@@ -42,9 +42,9 @@ def runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
 
 @functools.cache
 def runtime_imports(tree: ast.AST) -> frozenset[str]:
-    """Return the modules that are imported when this code runs, at its top or in its functions.
+    """Return the modules that this code imports at run time, at module level or in functions.
 
-    Of `from package import name` it returns `package` and `package.name`, which may be a module too.
+    `from package import name` yields `package` and `package.name`, which may be a module.
     """
     found: set[str] = set()
     for node in runtime_nodes(tree):
@@ -56,12 +56,12 @@ def runtime_imports(tree: ast.AST) -> frozenset[str]:
 
 
 def imports_of(tree: ast.AST, *names: str) -> set[str]:
-    """Return which of the modules `names`, or parts of them, this code imports when it runs."""
+    """Return which of the modules `names`, or their submodules, this code imports at run time."""
     parts = tuple(f"{name}." for name in names)
     return {found for found in runtime_imports(tree) if found in names or found.startswith(parts)}
 
 
 @functools.cache
 def calls(tree: ast.AST) -> frozenset[str]:
-    """Return what is called, as it is written: `open`, `os.rename`, `self._disk.rename`."""
+    """Return the called expressions as source text: `open`, `os.rename`, `self._disk.rename`."""
     return frozenset(ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))

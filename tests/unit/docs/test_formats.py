@@ -66,7 +66,7 @@ def test_every_metadata_record_is_listed_with_its_number() -> None:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """The names of all files and directories that a data directory ever has."""
+    """Return the names of all files and directories that can be in a data directory."""
     folder = tmp_path_factory.mktemp("data")
     write_all_files(folder, topics=4)
     names = {path.name for path in folder.rglob("*")}
@@ -83,7 +83,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def described_names() -> list[str]:
-    """Return what the page draws of a data directory, as patterns."""
+    """Return the names in the page's drawing of a data directory, as patterns."""
     drawn = PAGE.partition("```\n")[2].partition("```")[0].splitlines()[1:]
     names = [line.strip().partition("  ")[0].rstrip("/") for line in drawn]
     return [

@@ -16,7 +16,7 @@ FACTS = """
 
 
 def keep(folder: Path, day: str, *rows: Row) -> Path:
-    """Keep a page of results as `make bench` does."""
+    """Write a page of results as `make bench` does."""
     path = folder / f"{day}T1200.md"
     path.write_text(
         f"# {day}\n{FACTS}\nMedians:\n\n{HEADINGS}\n"
@@ -27,9 +27,9 @@ def keep(folder: Path, day: str, *rows: Row) -> Path:
 
 
 def every_row() -> list[Row]:
-    """Return a row for each figure of the picture, of which Barnabas' is 1 and Apache Kafka's 4."""
+    """Return a row for each figure of the picture: 1 for Barnabas, 4 for Apache Kafka."""
     names = [name for chart in CHARTS for _, name in chart.bars]
-    names.sort(key=lambda name: name.split(" / "))  # a row "the same" follows the one that it refers to
+    names.sort(key=lambda name: name.split(" / "))  # a row "the same" follows the row that it refers to
     return [row(name.split(" / ")[-1], at_most(1), [1], [4]) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""A message that shows every way in which a field can be declared."""
+"""A message with every kind of field declaration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from protocol.schema import (
 
 @message(key=999, versions=(0, 3), flexible=2)
 class Order(Message):
-    """Everything once."""
+    """A message with each kind of field once."""
 
     number: Int32
     note: String | None = wire("1+", default=None, ignorable=True)

@@ -77,7 +77,7 @@ def test_bytes_of_no_codec_are_refused(codec: Compression) -> None:
 
 
 def bomb(codec: Compression, zeros: int) -> bytes:
-    """Return `zeros` zero bytes, packed without holding them all at once."""
+    """Return `zeros` compressed zero bytes, compressed in pieces."""
     if codec is Compression.SNAPPY:
         block = bytes(cramjam.snappy.compress_raw(bytes(1 << 20)))
         framed = struct.pack(">i", len(block)) + block

@@ -12,7 +12,7 @@ from tests.unit.protocol.conftest import Order
 
 @pytest.fixture
 def data(order: type[Order]) -> dict[int, bytes]:
-    """A message in every version."""
+    """Return a message encoded in every version."""
     value = order(number=5, buyer=order.Buyer(name="bo"), lines=[order.Line(item="i", counts=[7])])
     return {version: value.encode(version) for version in range(4)}
 

@@ -14,7 +14,7 @@ NAMES = ["orders", "\u00e9" * 100]
 
 
 class Slice:
-    """Records that lie somewhere."""
+    """Records in a file."""
 
     def __init__(self, size_bytes: int) -> None:
         self.size_bytes = size_bytes
@@ -24,7 +24,7 @@ class Slice:
 
 
 def said(topics: list[list[Found]], version: int, tells_aborted: bool) -> bytes:
-    """Return the frame that the message makes of it."""
+    """Return the frame that the message class encodes."""
     aborted: list[FetchResponse.Topic.Partition.AbortedTransaction] | None = [] if tells_aborted else None
     response = FetchResponse(
         session_id=77,

@@ -1,4 +1,4 @@
-"""Memory of frames is used again, and only when nobody can see what was in it."""
+"""Frame buffers are reused, but only when nothing refers to their content."""
 
 from protocol.frame_buffers import BUFFER_BYTES, KEPT, SMALLEST_BYTES, FrameBuffers
 

@@ -18,7 +18,7 @@ def reader(*, max_bytes: int = 1 << 30, scratch_bytes: int = 64) -> FrameReader:
 
 
 def feed(frames: FrameReader, data: bytes, *, read_bytes: int = 1 << 30) -> list[bytes]:
-    """Read `data` as a socket would: never more than the buffer offered, nor than `read_bytes`, at a time."""
+    """Feed `data` as a socket does: at most the offered buffer, and at most `read_bytes`, at a time."""
     out = []
     while data:
         buffer = frames.buffer()

@@ -15,7 +15,7 @@ _Partition = ProduceRequest.Topic.Partition
 
 
 def request(*batches: bytes | None, name: str = NAME, **changes: Any) -> ProduceRequest:
-    """Return a request with the batches for partitions 77, 78 and so on."""
+    """Return a request with `batches` for partitions 77, 78 and so on."""
     partitions = [_Partition(index=index, records=records) for index, records in enumerate(batches, 77)]
     topic = ProduceRequest.Topic(name=name, topic_id=ID, partition_data=partitions)
     return ProduceRequest(**{"acks": -1, "timeout_ms": 1000, "topic_data": [topic]} | changes)  # type: ignore[arg-type]  # keywords of several types

@@ -35,7 +35,7 @@ RECORDS = [
 
 
 def sealed(batch: bytearray) -> bytearray:
-    """Give the batch the CRC of what it now holds."""
+    """Set the CRC of the batch's present content."""
     pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
     return batch
 
@@ -195,7 +195,7 @@ def test_checking_copies_nothing() -> None:
     view = memoryview(batch)
     check_batch(view)
     view.release()
-    batch.append(0)  # BufferError if a view were still held
+    batch.append(0)  # BufferError if a view still existed
 
 
 def test_assigning_keeps_the_crc_and_the_records() -> None:

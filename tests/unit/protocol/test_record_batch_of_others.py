@@ -1,4 +1,4 @@
-"""Batches as other implementations write and read them; `tests/golden/README.md` says where the bytes come from."""
+"""Batches that other implementations write and read; `tests/golden/README.md` has the sources of the bytes."""
 
 import warnings
 from pathlib import Path
@@ -11,7 +11,7 @@ from protocol.record import Record
 from protocol.record_batch import assign, build_batch, check_batch, iter_batches, iter_records
 
 with warnings.catch_warnings():
-    # kafka-python reads its resources in a way that Python 3.11 alone calls deprecated.
+    # kafka-python reads its resources by an API that only Python 3.11 reports as deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 
@@ -24,7 +24,7 @@ RECORDS = [
     Record(3, TIME_MS + 2, b"", b"", ((b"h1", b"v1"), (b"h1", None), ("h\u00e9".encode(), b""))),
     Record(4, TIME_MS + 3, b"k3", b"0123456789abcdef" * 5000),
 ]
-# kafka-python's producer takes no null header.
+# kafka-python's producer does not accept null headers.
 WITHOUT_NULL_HEADER = [
     record._replace(headers=tuple((name, value or b"") for name, value in record.headers)) for record in RECORDS
 ]

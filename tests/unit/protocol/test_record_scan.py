@@ -6,7 +6,7 @@ from protocol.record import Record
 from protocol.record_batch import build_batch, iter_records, set_log_append_time
 from protocol.record_scan import scan_records
 
-# Deltas whose varints are of one byte, two, three and more.
+# Deltas with varints of one, two, three and more bytes.
 DELTAS = (0, -1, 63, 64, -65, 8_191, 8_192, 1_048_575, 1_048_576, -(1 << 40))
 RECORDS = [
     Record(0, 1_700_000_000_000 + delta, b"k" if number % 2 else None, number * 20 * b"v", ((b"h", None),))

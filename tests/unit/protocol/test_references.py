@@ -1,4 +1,4 @@
-"""What refers to an object of a list."""
+"""Detection of further references to an object of a list."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@ from protocol.request_memory import RequestMemory
 
 
 class Reader:
-    """Stands where a FrameReader does, with a frame that has come in part."""
+    """Stand-in for a `FrameReader` with a partly received frame."""
 
     unfinished = True
 
@@ -14,7 +14,7 @@ def test_what_was_taken_and_given_back_is_not_used() -> None:
     assert memory.full
     memory.give(1)
     assert not memory.full
-    assert memory.used_bytes == 99  # type: ignore[unreachable]  # a call has changed it since
+    assert memory.used_bytes == 99  # type: ignore[unreachable]  # a call has changed it
 
 
 def test_without_a_limit_it_is_never_full() -> None:
@@ -54,7 +54,7 @@ def test_those_that_wait_take_what_there_is_and_no_more() -> None:
 
     for name in "abcde":
         memory.wait(Reader(), lambda name=name: take(name))  # type: ignore[misc]  # a lambda with a default has no inferred type
-    assert went_on == ["a"]  # is let through
+    assert went_on == ["a"]  # admitted over the limit
     memory.give(200)
     assert went_on == ["a", "b", "c"]
     assert memory.used_bytes == 120

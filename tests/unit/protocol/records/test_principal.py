@@ -1,4 +1,4 @@
-"""Principals inside of envelopes."""
+"""Principals in Envelope requests."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import pytest
 from protocol.errors import DecodeError
 from protocol.records.quorum_state import QuorumStateData, QuorumStateError, format_quorum_state, parse_quorum_state
 
-# As Apache Kafka 4.3 writes them.
+# Written by Apache Kafka 4.3.
 VERSION_0 = (
     '{"clusterId":"","leaderId":1,"leaderEpoch":5,"votedId":2,"appliedOffset":0,'
     '"currentVoters":[{"voterId":1}],"data_version":0}'
