@@ -72,9 +72,9 @@ NOWHERE = ("threading", "multiprocessing", "subprocess", "secrets", "uuid", "dot
 
 MAX_LINES = 600
 
-# Modules without their own unit test file, and the tests that cover them. One test compares all declarations; transcripts
-# of the shard cover the phases of the group protocol; starting and stopping the program covers the broker's assembly;
-# plain values are tested through their users.
+# Modules without their own unit test file, and the tests that cover them. One test compares all declarations;
+# transcripts of the shard cover the phases of the group protocol; starting and stopping the program covers the broker's
+# assembly; plain values are tested through their users.
 TESTED_ELSEWHERE = {
     "protocol/messages/*.py": "tests/oracles/test_definitions.py",
     "controller/configs/broker*.py": "tests/unit/controller/configs/test_tables.py",

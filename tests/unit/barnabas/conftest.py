@@ -1,4 +1,4 @@
-"""The `barnabas` command in this process, and one broker for all its tests."""
+"""Fixtures that run `barnabas` in this process, and a broker that its tests share."""
 
 import contextlib
 import gc
@@ -26,7 +26,7 @@ from tests.typed import instance, present
 
 
 class Said(NamedTuple):
-    """What a command left behind."""
+    """The result of a command."""
 
     status: int
     out: str
@@ -41,7 +41,7 @@ Command = Callable[..., Said]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # kafka-python leaves some of its sockets to the garbage collector.
+    # kafka-python leaves some sockets to the garbage collector.
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
@@ -56,7 +56,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 @pytest.fixture
 def settings_of_brokers(barnabas: Command) -> Iterator[None]:
-    """Reset what a test sets for all brokers, also if it fails: the others of its process share the broker."""
+    """Reset the cluster-wide broker configs after a test, also if it fails: other tests share the broker."""
     yield
     for of in ("broker/1", "brokers"):
         barnabas("config", "reset", of, "--all")
@@ -64,37 +64,37 @@ def settings_of_brokers(barnabas: Command) -> Iterator[None]:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Run a command: its arguments, and what it reads from standard input."""
+    """Return a function that runs a command with arguments and standard input."""
 
     def run(*arguments: str, stdin: bytes = b"") -> Said:
         monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         try:
             status = main()
-        except SystemExit as end:  # how argparse ends
+        except SystemExit as end:  # raised by argparse
             status = instance(int, end.code)
         printed = capsys.readouterr()
         return Said(status, printed.out, printed.err)
 
     yield run
-    gc.collect()  # while its warnings are ours
+    gc.collect()  # while this test catches its warnings
 
 
 @pytest.fixture
 def barnabas(call: Command, shared_broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """Run a command that talks to the shared broker."""
+    """Return a function that runs a command with the shared broker."""
     monkeypatch.setenv("BARNABAS_BROKERS", shared_broker.bootstrap)
     return call
 
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A name for a topic of this test's own."""
+    """Return a topic name that only this test uses."""
     return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).strip("-")
 
 
 class Half(NamedTuple):
-    """A broker of which a data directory has failed: where it is, and the partitions of topic t in that directory."""
+    """A broker with a failed log directory: its address, and the partitions of topic t in that directory."""
 
     bootstrap: str
     metrics: str
@@ -103,7 +103,7 @@ class Half(NamedTuple):
 
 @pytest.fixture(scope="session")
 def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
-    """A broker that its tests share: what they write goes to partitions that none of them compares."""
+    """A broker that its tests share: they write to partitions that no test compares."""
     folder = tmp_path_factory.mktemp("half")
     directories, metrics = [folder / "first", folder / "second"], free_address()
     settings: dict[str, object] = {"log.dirs": ",".join(map(str, directories)), "barnabas.metrics.listener": metrics}
@@ -120,7 +120,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
 
 
 class Halved(NamedTuple):
-    """A cluster of two brokers of which one has been killed: where each is, and the partitions that each leads."""
+    """A cluster of two brokers, one of them killed: their addresses, and the partitions that each leads."""
 
     alive: str
     dead: str
@@ -131,12 +131,12 @@ class Halved(NamedTuple):
 @pytest.fixture
 def halved(halved_cluster: Halved) -> Iterator[Halved]:
     yield halved_cluster
-    gc.collect()  # of connections to the one that is gone, while its warnings are ours
+    gc.collect()  # collect connections to the killed broker while this test catches their warnings
 
 
 @pytest.fixture(scope="session")
 def halved_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]:
-    """A cluster with topic t that has lost its only controller, broker 1, so that broker 2 lists both for ever."""
+    """A cluster with topic t that has lost its only controller, broker 1: broker 2 keeps both in its metadata."""
     with _two_brokers(tmp_path_factory.mktemp("halved")) as (dead, alive):
         led = _led(f"{alive['host']}:{alive['port']}")
         os.kill(dead["pid"], signal.SIGKILL)
@@ -149,7 +149,7 @@ def halved_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]
 
 
 class Leaderless(NamedTuple):
-    """A cluster that has lost a broker, and the partitions of t that nobody leads for that."""
+    """A cluster that has lost a broker, and the partitions of t that have no leader for that reason."""
 
     bootstrap: str
     lost: list[str]
@@ -182,7 +182,7 @@ def _two_brokers(directory: Path, *options: str) -> Iterator[list[dict[str, Any]
 
 
 def _led(bootstrap: str) -> dict[int, list[str]]:
-    """Return the partitions of t that each broker leads, and that none does (-1)."""
+    """Return the partitions of t by leader; -1 for no leader."""
     partitions = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics("t").topics["t"].partitions
     return {
         broker: [f"t-{index}" for index in sorted(partitions) if partitions[index].leader == broker]
@@ -192,9 +192,9 @@ def _led(bootstrap: str) -> dict[int, list[str]]:
 
 @pytest.fixture
 def consuming(shared_broker: BrokerProcess) -> Callable[[str], AbstractContextManager[None]]:
-    """Be a member of a group, with all partitions of the topic of its name, which has been created already.
+    """Return a context with a group member that has all partitions of the topic of the group's name.
 
-    kafka-python may forget for good that it is joining where `poll` returns meanwhile.
+    The topic must exist. The client is librdkafka's: kafka-python may lose its join if `poll` returns during it.
     """
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""A directory that goes with the last process that holds its descriptor."""
+"""A directory that is removed when the last process closes its descriptor."""
 
 from __future__ import annotations
 
@@ -113,6 +113,6 @@ def test_a_hang_up_that_is_ignored_does_not_stop_a_broker(tmp_path: Path) -> Non
 
 
 def signal_is_ignored(pid: int, number: signal.Signals) -> bool:
-    """Return whether a process ignores a signal: for one that is pending still, too."""
+    """Return whether a process ignores a signal, also while one is pending."""
     (mask,) = re.findall(r"^SigIgn:\s+([0-9a-f]+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     return bool(int(mask, 16) >> (number - 1) & 1)

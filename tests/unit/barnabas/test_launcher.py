@@ -1,4 +1,4 @@
-"""The launcher, run as `barnabas serve` runs it: by its path."""
+"""The launcher, run by its path, as `barnabas serve` does."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def launch(*arguments: str, launcher: Path, python_path: Path, safe: bool = Fals
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder of a user whose modules have the names of the server's packages."""
+    """A user's folder with modules that have the names of the server's packages."""
     for name in ("broker", "controller", "protocol", "storage"):
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     return tmp_path

@@ -1,4 +1,4 @@
-"""Clusters of which a broker is away. What each command makes of it, its own test shows."""
+"""The admin client with an unreachable broker; the output of each command is in its own test."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_broker_that_is_listed_and_does_not_answer_is_named(halved: Halved) ->
 
 
 def test_what_any_broker_can_answer_is_asked_of_one_that_answers(halved: Halved) -> None:
-    for _ in range(10):  # it would be the other one with each of them at even chances
+    for _ in range(10):  # a random choice would pick the other broker in half of the rounds
         with admin(options(halved.alive)) as client:
             assert len(client.describe_cluster()["brokers"]) == 2
 

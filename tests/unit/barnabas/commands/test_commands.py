@@ -1,4 +1,4 @@
-"""What all commands have in common: exit statuses, and what they say when nobody listens to them."""
+"""Common behaviour of all commands: exit statuses, signals and closed outputs."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
     with started(shared_broker, "consume", topic, "-g", topic) as consumer:
         assert (present(consumer.stdout).readline(), present(consumer.stdout).readline()) == (b"1\n", b"2\n")
         barnabas("produce", topic, stdin=b"3\n")
-        assert present(consumer.stdout).readline() == b"3\n"  # so it is through with those before
+        assert present(consumer.stdout).readline() == b"3\n"  # so the records before it are processed
         consumer.send_signal(ending)
         assert (present(consumer.stdout).read(), present(consumer.stderr).read()) == (b"", b"")
     assert consumer.returncode == status
-    assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # which it may not have known to be read
+    assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # 3 may be uncommitted
 
 
 def test_a_consumer_whose_terminal_is_closed_commits(
@@ -101,7 +101,7 @@ def test_a_consumer_whose_terminal_is_closed_commits(
                 while printed.count(b"\n") < lines:
                     printed += terminal.read(100)
         consumer.send_signal(signal.SIGHUP)
-        consumer.send_signal(signal.SIGHUP)  # the kernel sends one, and the shell
+        consumer.send_signal(signal.SIGHUP)  # the kernel and the shell each send one
     assert consumer.returncode == 129
     assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # printed, but perhaps not yet counted
 

@@ -1,4 +1,4 @@
-"""What the shells are offered for half a line."""
+"""Completion candidates for an incomplete command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts, in the shells that are installed."""
+"""The completion scripts, in the installed shells."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_shell_accepts_its_script(call: Command, shell: str, tmp_path: Path) -
     ("words", "line", "completed"),
     [
         ("barnabas topic de", "barnabas topic de", "describe delete"),
-        # as bash splits them
+        # split as bash splits them
         ("barnabas group -b 127.0.0.1 : 1 describe --mem", "barnabas group -b 127.0.0.1:1 describe --mem", ""),
         ("barnabas topic list -b 127.0.0.1 : 1 --js", "barnabas topic list -b 127.0.0.1:1 --js", "--json"),
         ("barnabas produce t -b 127.0.0.1 : 1 -z z", "barnabas produce t -b 127.0.0.1:1 -z z", "zstd"),

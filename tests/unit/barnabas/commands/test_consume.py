@@ -10,7 +10,7 @@ from tests.unit.barnabas.conftest import Command
 
 @pytest.fixture
 def filled(barnabas: Command, topic: str) -> str:
-    """A topic of three partitions, with the records p0-0 to p2-3."""
+    """A topic with three partitions and the records p0-0 to p2-3."""
     barnabas("topic", "create", f"{topic}:3")
     for partition in range(3):
         lines = "".join(f"p{partition}-{number}\n" for number in range(4))

@@ -1,4 +1,4 @@
-"""What is said of the records of each partition."""
+"""The delivery state of each partition, and its messages."""
 
 import re
 

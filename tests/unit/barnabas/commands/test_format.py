@@ -1,4 +1,4 @@
-"""kcat's formats. `test_consume.py` compares them with kcat's own output."""
+"""kcat's formats. `test_like_kcat.py` compares them with kcat's own output."""
 
 from __future__ import annotations
 

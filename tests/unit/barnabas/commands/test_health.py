@@ -79,7 +79,7 @@ def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_
 
 
 class Controllers:
-    """Processes of up to three nodes that are controllers only, on ports that are free."""
+    """Processes of up to three controller-only nodes, on free ports."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -214,7 +214,7 @@ def test_it_is_waited_for_no_longer_than_told(call: Command, free: str) -> None:
     began = time.monotonic()
     said = call("health", "-b", free, "--exit-when-healthy", "--interval", "0.05", "--give-up", "0.3")
     assert said.status == 1
-    assert said.out.count("healthy: no") == 1  # it is said once, for nothing has changed
+    assert said.out.count("healthy: no") == 1  # printed once, because nothing has changed
     assert time.monotonic() - began < 20
 
 

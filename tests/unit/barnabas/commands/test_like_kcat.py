@@ -1,4 +1,4 @@
-"""The same options, the same bytes: `consume` and `produce` beside kcat itself."""
+"""`consume` and `produce` with the same options and bytes as kcat."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def kcat(shared_broker: BrokerProcess, topic: str) -> Callable[..., bytes]:
     require("kcat")
 
     def run(*options: str, stdin: bytes = b"") -> bytes:
-        # At the end of a partition librdkafka waits for an empty response.
+        # At a partition's end librdkafka waits for an empty response.
         command = ["kcat", "-b", shared_broker.bootstrap, "-X", "fetch.wait.max.ms=10", "-t", topic, *options]
         return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=60).stdout
 
@@ -29,7 +29,7 @@ def kcat(shared_broker: BrokerProcess, topic: str) -> Callable[..., bytes]:
 
 @pytest.fixture
 def consumed(topic: str, shared_broker: BrokerProcess) -> Callable[..., bytes]:
-    """Return the bytes that `barnabas consume` prints; as text some of them would be lost."""
+    """Return the output of `barnabas consume` as bytes; decoding would lose some."""
 
     def run(*options: str) -> bytes:
         command = [sys.executable, "-m", "barnabas", "consume", topic, "-e", "-b", shared_broker.bootstrap, *options]

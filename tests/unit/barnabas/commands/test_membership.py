@@ -1,4 +1,4 @@
-"""A consumer whose group rebalances for as long as the session of a member that was killed."""
+"""A consumer whose group rebalances until the session of a killed member expires."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ def test_a_consumer_says_that_its_group_rebalances_and_one_signal_ends_it_at_onc
         assert second.wait(15) == 0  # JoinGroup and kafka-python's LeaveGroup would wait for 30 s and more
     admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap, "log_level": 0})
     described = admin.describe_consumer_groups([topic])[topic].result(30)
-    assert len(described.members) == 1  # the one that was killed
+    assert len(described.members) == 1  # the killed member

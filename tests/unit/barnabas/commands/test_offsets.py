@@ -1,4 +1,4 @@
-"""The grammar of `-o`, as kcat and rpk document it, and what its points mean in partitions."""
+"""The grammar of `-o`, as kcat and rpk document it, and its offsets in partitions."""
 
 from __future__ import annotations
 

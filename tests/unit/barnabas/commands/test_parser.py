@@ -1,4 +1,4 @@
-"""Every command as its help tells of it."""
+"""The help of every command, and the parsing of its arguments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.barnabas.conftest import Command
 
 
 def leaves() -> list[str]:
-    """Return the words of every command that runs."""
+    """Return the words of every command without subcommands."""
     found = []
     for name in COMMANDS:
         module = find([name, "--help"]).module

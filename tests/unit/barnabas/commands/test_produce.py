@@ -13,7 +13,7 @@ from tests.unit.barnabas.conftest import Command
 
 
 def records(bootstrap: str, topic: str) -> list[Any]:
-    """Return all records of a topic's partition 0, as another client reads them."""
+    """Return all records of partition 0, read by kafka-python."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:
         partition = TopicPartition(topic, 0)

@@ -50,7 +50,7 @@ def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch: py
 
 
 class Timer:
-    """One whose time comes when the test says so."""
+    """A timer that the test fires."""
 
     due: Callable[[], None] | None = None
 

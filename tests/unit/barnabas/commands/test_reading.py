@@ -1,4 +1,4 @@
-"""What a batch that was not printed to its end comes to. What is read at all, `test_consume.py` shows."""
+"""Reading with an output that fails, and joins of groups. `test_consume.py` covers the records that are read."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_names_beside_a_pattern_are_names(barnabas: Command, shared_broker: Brok
 
 @pytest.fixture
 def member(barnabas: Command, shared_broker: BrokerProcess, topic: str) -> Iterator[None]:
-    """Be a member of a group of the topic's name, in a thread of its own that hears of a rebalance within 0.5 s."""
+    """Run a member of the topic's group in a thread; it joins a rebalance within 0.5 s."""
     barnabas("topic", "create", topic)
     settings = {"bootstrap.servers": shared_broker.bootstrap, "group.id": topic, "heartbeat.interval.ms": 500}
     client = Consumer(settings)
@@ -100,8 +100,8 @@ def member(barnabas: Command, shared_broker: BrokerProcess, topic: str) -> Itera
 def test_a_member_comes_to_the_end_of_a_join_that_outlasts_its_polls(
     barnabas: Command, shared_broker: BrokerProcess, topic: str, member: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each join is due to a new topic, and waits for the other member, who has to hear of it first: for longer than the
-    # first polls. Later ones last long enough for each step of a join, however busy the machine is.
+    # Each new topic causes a rebalance; the join waits for the other member, longer than the first polls last. Later
+    # polls last long enough for each step of a join, also on a busy machine.
     client = KafkaConsumer(bootstrap_servers=shared_broker.bootstrap, group_id=topic, metadata_max_age_ms=100)
     with closing(client):
         reading = GroupReading(client, [f"^{topic}"], until_end=False)

@@ -1,4 +1,4 @@
-"""What `consume --json` prints, `produce --json` makes again: generated records through a real broker and back."""
+"""Generated records survive `consume --json` and `produce --json` through a real broker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ numbers = count()
 
 
 def stored(bootstrap: str, topic: str) -> list[tuple[Any, ...]]:
-    """Return a topic's records, partition by partition, as librdkafka reads them."""
+    """Return a topic's records by partition, read by librdkafka."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0, "fetch.wait.max.ms": 10})
     partitions = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
     number = sum(consumer.get_watermark_offsets(partition, timeout=30)[1] for partition in partitions)

@@ -1,4 +1,4 @@
-"""The bounds on what is on its way. What is sent, and what becomes of refused records, `test_produce.py` shows."""
+"""Limits on unacknowledged records, retries and give-up. `test_produce.py` covers sent and rejected records."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path
         present(sending.stdin).write("two\n")
         assert present(sending.stdout).readline() == "two\n"
         sending.send_signal(number)
-        out, err = sending.communicate(timeout=60)  # it would try for 120 s, if it were let
+        out, err = sending.communicate(timeout=60)  # delivery.timeout.ms would be 120 s
         assert (out, sending.returncode) == ("", status)
         assert re.fullmatch(r"(barnabas produce: no broker answers: .*\n)?" + LOST, err)
 
@@ -155,7 +155,7 @@ def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_agai
         sender.send(NewRecord(None, b"v", [], topic, None))
         ((partition, _),) = sender.deliveries
         batch = SimpleNamespace(topic_partition=TopicPartition(*partition))
-        sender._producer._sender._dispatch_error = lambda *_: None  # the batch is none of its own
+        sender._producer._sender._dispatch_error = lambda *_: None  # the sender did not create the batch
         _sending.keep_errors(sender._producer._sender, sender.refuse)
         sender._producer._sender._dispatch_error(batch, NotEnoughReplicasError("1 of 2"), None)
         until(lambda: sender._said)

@@ -1,4 +1,4 @@
-"""Brokers that do not answer, as one sees it who waits for records or for acknowledgements."""
+"""Messages about unresponsive brokers while a command waits for records or acknowledgements."""
 
 import os
 import signal

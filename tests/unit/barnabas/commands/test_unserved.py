@@ -1,7 +1,7 @@
-"""Partitions of a failed log directory: the commands say so, and end.
+"""Offline partitions: the commands report them, and end.
 
-A limit is shortened only where a test waits it out in full. Where a test expects an answer, its limit is the real one
-or longer, for the machine may be busy.
+A time limit is shortened only where a test waits for all of it. Where a test expects a response, the limit is the real
+one or longer, because the machine may be busy.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ LONG_S = 60.0
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a broker take long to answer anything, such as why partitions are not served."""
+    """Use long time limits for responses of brokers, such as the reason for offline partitions."""
     monkeypatch.setattr(_unserved, "QUORUM_MS", LONG_S * 1000)
     monkeypatch.setattr(_silence, "SILENT_S", LONG_S)
 
 
 class ReadingTwo(_reading.RangeReading):
-    """A reading that stops waiting for leaders once two records have been read."""
+    """A reading that stops waiting for leaders after two records."""
 
     count = 0
 
@@ -101,7 +101,7 @@ def test_reading_what_nobody_leads_beside_what_is_led_ends_with_the_reason(
     began = time.monotonic()
     said = call("consume", "t", "-e", *which, "-b", half.bootstrap)
     assert (said.status, f"KAFKA_STORAGE_ERROR: t-{half.lost[0]}" in said.err) == (1, True)
-    assert time.monotonic() - began < 60  # kafka-python alone would wait for 120 s
+    assert time.monotonic() - began < 60  # kafka-python without Barnabas' check would wait for 120 s
 
 
 def test_reading_what_is_led_by_a_broker_that_is_away_ends_with_the_reason(

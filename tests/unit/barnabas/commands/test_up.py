@@ -1,4 +1,4 @@
-"""`barnabas up`: a whole cluster of processes, as its users run it."""
+"""`barnabas up` as a cluster of processes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.broker_process import COMMAND
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command
 
-# So long that whoever waits for a session to end runs into a time-out.
+# A session timeout longer than the test's timeouts: waiting for a session to expire fails the test.
 PATIENT = "-Dbroker.session.timeout.ms=600000"
 TIMEOUT_S = 60
 
 
 class Up:
-    """One run of `barnabas up`: what it printed, and what it logged."""
+    """One run of `barnabas up`, with its output and log."""
 
     def __init__(self, *options: str, log: Path, pass_fds: tuple[int, ...] = ()) -> None:
         self.log = log
@@ -43,7 +43,7 @@ class Up:
             )
 
     def ready(self) -> dict[str, Any]:
-        """Return what the line for programs says."""
+        """Return the ready line for programs."""
         line = present(self.process.stdout).readline()
         assert line, self.said
         result: dict[str, Any] = json.loads(line)
@@ -54,7 +54,7 @@ class Up:
         return self.log.read_text()
 
     def until_said(self, pattern: str) -> re.Match[str]:
-        """Return the first match in the log, when it is there."""
+        """Wait for a match in the log, and return the first one."""
         deadline = time.monotonic() + TIMEOUT_S
         while not (found := re.search(pattern, self.said)):
             assert time.monotonic() < deadline, self.said
@@ -86,7 +86,7 @@ def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    """Return when none of these processes, which are not our children, is there any more."""
+    """Wait until none of these processes exists; they are not our children."""
     with selectors.DefaultSelector() as selector:
         for pid in pids:
             try:
@@ -243,7 +243,7 @@ def test_people_and_a_descriptor_are_told_the_same_line(up: Callable[..., Up]) -
     running = up("--ephemeral", "--brokers", "1", "--ready-fd", str(writing), pass_fds=(writing,))
     os.close(writing)
     with open(reading, encoding="utf-8") as told:
-        line = told.read()  # to its end: the descriptor is closed
+        line = told.read()  # up to EOF: the descriptor is closed
     assert re.fullmatch(r"ready: 127\.0\.0\.1:\d+\n", line)
     assert present(running.process.stdout).readline() == line
     assert f"barnabas up: in other terminals: export BARNABAS_BROKERS={line.split()[1]}\n" in running.said

@@ -23,7 +23,7 @@ def options(*arguments: str) -> argparse.Namespace:
 
 
 def until(rounds: int) -> Callable[[float], None]:
-    """Return something to be done, and what interrupts it after so many rounds."""
+    """Return a `sleep` that raises KeyboardInterrupt in round `rounds`."""
     left = iter(range(rounds - 1))
 
     def wait(_: float) -> None:

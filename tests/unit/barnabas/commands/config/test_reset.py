@@ -7,7 +7,7 @@ from tests.unit.barnabas.conftest import Command
 
 @pytest.fixture
 def of(barnabas: Command, topic: str) -> str:
-    """A topic that has two settings of its own."""
+    """A topic with two topic configs."""
     barnabas("topic", "create", topic, "-c", "retention.ms=1", "-c", "cleanup.policy=compact")
     return f"topic/{topic}"
 

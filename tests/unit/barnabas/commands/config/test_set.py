@@ -103,7 +103,7 @@ def test_a_setting_that_is_mistyped_is_named_as_it_may_have_been_meant(barnabas:
 
 def test_a_setting_of_brokers_that_there_is_not_is_set_and_warned_of(barnabas: Command) -> None:
     warning = "broker/1 has no setting log.retntion.ms: it has no effect; did you mean log.retention.ms?"
-    for _ in range(2):  # it is described by then
+    for _ in range(2):  # the second time it is in the description
         said = barnabas("config", "set", "broker/1", "log.retntion.ms=5")
         assert (said.status, said.out) == (0, "altered broker/1: log.retntion.ms: - -> 5\n")
         assert said.err == f"barnabas config set: {warning}\n"

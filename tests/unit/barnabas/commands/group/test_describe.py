@@ -12,7 +12,7 @@ from tests.unit.barnabas.conftest import Command
 
 @pytest.fixture
 def group(barnabas: Command, topic: str) -> str:
-    """A group, named as its topic, that has read two of three records."""
+    """A group with the name of its topic that has committed offset 2 of 3."""
     barnabas("produce", topic, stdin=b"1\n2\n3\n")
     barnabas("consume", topic, "-g", topic, "-n", "2")
     return topic

@@ -12,7 +12,7 @@ from tests.unit.barnabas.conftest import Command, Said
 
 @pytest.fixture
 def group(barnabas: Command, topic: str) -> str:
-    """A group, named as its topic, that has read 3 of 5 records."""
+    """A group with the name of its topic that has read 3 of 5 records."""
     barnabas("produce", topic, stdin=b"0\n1\n2\n3\n4\n")
     barnabas("consume", topic, "-g", topic, "-n", "3")
     return topic

@@ -1,4 +1,4 @@
-"""The commands on files, as they are typed: each becomes the server's program."""
+"""`barnabas log`: each command is replaced by the server's program."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_files_are_dumped_verified_and_repaired(place: Path) -> None:
 
 
 def read_only_mount(directory: Path) -> list[str]:
-    """Return a command that runs another where `directory` is mounted read-only, in a namespace of its own."""
+    """Return a prefix command that mounts `directory` read-only, in its own namespace."""
     require("unshare")
     mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
     within = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(directory)]
@@ -50,7 +50,7 @@ def read_only_mount(directory: Path) -> list[str]:
 
 
 def without_write_permission(directory: Path) -> list[str]:
-    """Take the permission to write from `directory`; return a command that runs another without root's override."""
+    """Make `directory` read-only; return a prefix command that drops root's permission override."""
     require("unshare")
     for path in (directory, *directory.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)

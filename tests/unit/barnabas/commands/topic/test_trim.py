@@ -11,7 +11,7 @@ from tests.unit.barnabas.conftest import Command
 
 @pytest.fixture
 def filled(barnabas: Command, topic: str) -> str:
-    """A topic of two partitions, with 5 records in partition 0."""
+    """A topic with two partitions, and 5 records in partition 0."""
     barnabas("topic", "create", f"{topic}:2")
     barnabas("produce", topic, "-p", "0", stdin=b"0\n1\n2\n3\n4\n")
     return topic
@@ -75,7 +75,7 @@ def test_a_trim_that_a_full_disk_keeps_from_being_saved_says_so(
     barnabas: Command, filled: str, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     def refuse(_: object, offsets: dict[TopicPartition, int]) -> None:
-        if partitions == 1:  # as kafka-python raises it of one partition, and of several
+        if partitions == 1:  # kafka-python raises different errors for one partition and for several
             raise KafkaStorageError(f"Error deleting records from topic {filled} partition 0")
         raise BrokerResponseError(f"The following errors occured: {filled}(partition=0): KafkaStorageError")
 
