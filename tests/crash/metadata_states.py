@@ -16,7 +16,7 @@ from tests.crash import metadata_workload as workload
 from tests.crash.broken import start_not_refused
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.power_cut import Platter
-from tests.crash.states import STATES_A_WORKLOAD, Cut, Failure, check_unchanged, truncations
+from tests.crash.states import STATES_A_WORKLOAD, Cut, Failure, check_unchanged, power_cuts
 
 ACTIONS = 60
 ACTIONS_AFTER = 15
@@ -39,7 +39,7 @@ def _check_workload(seed: int, number: int, states: list[int]) -> Iterator[Failu
         yield Failure(seed, states[0], f"in its workload: {type(error).__name__}: {error}", error, "METADATA=1 ")
         return
     randoms = [Random(f"{seed} metadata state {state}") for state in states]
-    for cut in truncations(platter, disk.trace or [], randoms, states):
+    for cut in power_cuts(platter, disk.trace or [], randoms, states):
         try:
             _check_state(cut, life.contents, again=cut.state % 8 == 0)
         except Exception as error:
@@ -65,7 +65,7 @@ def _check_state(cut: Cut, contents: workload.Contents, *, again: bool) -> None:
         known = workload.Known(found, count, count, log.read_quorum_state(), workload.newest(log).end_offset)
         second = workload.Workload(disk, cut.random, found, dict(contents))
         second.run(ACTIONS_AFTER)
-        for last in truncations(platter, disk.trace or [], [cut.random], [0]):
+        for last in power_cuts(platter, disk.trace or [], [cut.random], [0]):
             _check_state(last._replace(before=last.before or known), second.contents, again=False)
 
 

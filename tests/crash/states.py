@@ -64,7 +64,7 @@ def _check_workload(seed: int, workload: int, states: list[int]) -> Iterator[Fai
         yield Failure(seed, states[0], f"in its workload: {type(error).__name__}: {error}", error)
         return
     randoms = [Random(f"{seed} state {state}") for state in states]
-    for cut in truncations(platter, trace, randoms, states):
+    for cut in power_cuts(platter, trace, randoms, states):
         try:
             check_state(cut, lives, again=cut.state % 8 == 0)
         except Exception as error:
@@ -83,7 +83,7 @@ def lived(random: Random, actions: int) -> tuple[Platter, list[Effect], dict[str
     return platter, trace, life.lives
 
 
-def truncations(platter: Platter, trace: list[Effect], randoms: list[Random], states: list[int]) -> Iterator[Cut]:
+def power_cuts(platter: Platter, trace: list[Effect], randoms: list[Random], states: list[int]) -> Iterator[Cut]:
     """Yield the disk after power cuts at as many random points of the trace, in trace order."""
     points = sorted(
         (random.randrange(len(trace) + 1), state, random) for random, state in zip(randoms, states, strict=True)
@@ -123,7 +123,7 @@ def check_state(cut: Cut, lives: dict[str, Life], *, again: bool) -> None:
         trace.insert(0, Mark({name: life.promise() for name, life in lives.items()}))
         second = Workload(disk, random, lives)
         second.run(ACTIONS_AFTER)
-        for last in truncations(platter, trace, [random], [0]):
+        for last in power_cuts(platter, trace, [random], [0]):
             check_state(last, lives, again=False)
 
 

@@ -245,7 +245,7 @@ class TopicAdministrator:
         return value if code is ErrorCode.NONE else None
 
     async def _read(self, topic: Topic, index: int, value: bytes) -> None:
-        client, truncations = self.client, self.client.world.power_cuts
+        client, cuts_before = self.client, self.client.world.power_cuts
         wanted = FetchRequest.Topic.Partition(partition=index, fetch_offset=0, partition_max_bytes=10_000)
         topics = [FetchRequest.Topic(topic_id=topic.topic_id, partitions=[wanted])]
         address = await self._leader(topic, index)
@@ -272,7 +272,7 @@ class TopicAdministrator:
             set(found) <= {value},
             f"{topic.name}-{index} has {found}, which is another topic's",
         )
-        if code is ErrorCode.NONE and (client.world.always or not truncations):
+        if code is ErrorCode.NONE and (client.world.always or not cuts_before):
             client.world.check(Invariant.TOPIC_RECORDS_STAY, found, f"{topic.name}-{index} has lost its record")
 
     async def _leader(self, topic: Topic, index: int) -> Address:

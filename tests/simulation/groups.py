@@ -66,7 +66,7 @@ class Committer:
         known = self.history.commit(self.group, self.topic.name, index)
         self._next += 1
         known.ceiling = offset = self._next
-        truncations = self.client.world.power_cuts
+        cuts_before = self.client.world.power_cuts
         try:
             address = await self.client.coordinator(self.group)
             answer = await self.client.call(
@@ -91,7 +91,7 @@ class Committer:
             )
             self.client.forget()
             return False
-        if self.history.always or truncations == self.client.world.power_cuts:
+        if self.history.always or cuts_before == self.client.world.power_cuts:
             known.floor = offset
         self.client.world.count("commits")
         return True
@@ -99,7 +99,7 @@ class Committer:
     async def delete(self) -> None:
         """Delete the group, with all that it has committed."""
         known = [self.history.commit(self.group, self.topic.name, index) for index in range(self.topic.partitions)]
-        truncations = self.client.world.power_cuts
+        cuts_before = self.client.world.power_cuts
         try:
             address = await self.client.coordinator(self.group)
             answer = await self.client.call(address, ApiKey.DELETE_GROUPS, 2, groups_names=[self.group])
@@ -115,7 +115,7 @@ class Committer:
             one.unsure = one.unsure or not expected
             if code is ErrorCode.NONE:
                 one.delete()
-                if not self.history.always and truncations != self.client.world.power_cuts:
+                if not self.history.always and cuts_before != self.client.world.power_cuts:
                     one.deleted = -1
         self.client.world.count("deletions of groups", code is ErrorCode.NONE)
         waited_out = is_waited_out(self.client.world, code)
