@@ -1,4 +1,4 @@
-"""A cluster's metadata without a quorum: commands are decided on the image, and their records applied at once."""
+"""A controller without a quorum: commands run on a metadata image, and their records are replayed immediately."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from protocol.schema import Message
 
 
 class Settings:
-    """What a broker was started with."""
+    """The configuration that a broker starts with."""
 
     def __init__(self, explicit: Mapping[str, str] | None = None, node_id: int = 1) -> None:
         self.node_id = node_id
@@ -40,7 +40,7 @@ def directory(broker_id: int, number: int = 0) -> bytes:
 
 
 class Cluster:
-    """An image and the commands that change it."""
+    """A metadata image and the commands that change it."""
 
     def __init__(self, settings: Mapping[str, str] | None = None, brokers: int = 1) -> None:
         self.settings = Settings(settings)
@@ -51,7 +51,7 @@ class Cluster:
             self.add_broker(broker_id)
 
     def apply(self, decide: Callable[[MetadataImage], ControllerResult[Any]]) -> Any:
-        """Decide, apply the records, keep them in `records`, and return the response."""
+        """Run `decide`, replay its records, append them to `records`, and return the response."""
         self.records, response = decide(self.image)
         self.replay(self.records)
         return response
@@ -69,7 +69,7 @@ class Cluster:
         features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
         clean: bool = False,
     ) -> int:
-        """Register a broker, with `clean` as if its last run had stopped in order; return its epoch."""
+        """Register a broker, with `clean` after a controlled shutdown; return its epoch."""
         request = new_registration(
             broker_id,
             cluster_id=self.image.cluster_id,
@@ -130,7 +130,7 @@ def new_registration(
     features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES,
     **fields: Any,
 ) -> BrokerRegistrationRequest:
-    """Return what a broker says of itself when it starts."""
+    """Return the BrokerRegistration request of a starting broker."""
     return BrokerRegistrationRequest(
         broker_id=broker_id,
         cluster_id=cluster_id,
@@ -159,7 +159,7 @@ def new_topic(
     assignments: Mapping[int, list[int]] | Iterable[tuple[int, list[int]]] | None = None,
     configs: Mapping[str, str | None] | None = None,
 ) -> CreateTopicsRequest.Topic:
-    """Return a topic of a request; with `assignments`, counts are left to them."""
+    """Return a topic of a CreateTopics request; with `assignments`, both counts are -1."""
     if assignments is not None:
         partitions = replicas = -1
     pairs = assignments.items() if isinstance(assignments, Mapping) else assignments or ()

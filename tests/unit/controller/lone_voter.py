@@ -1,4 +1,4 @@
-"""One voter of three, with nobody on the other end: tests write by hand what the others ask and answer."""
+"""One voter of three without a network: tests write the requests and responses of the other nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMING = Timing()
 
 
 class LoneVoter:
-    """Node 1, or another, and what it wants to be done."""
+    """A Raft node (node 1 by default), with the requests, responses and log writes that it produced."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class LoneVoter:
         voters: VoterSet = VOTERS,
         **others: Any,
     ) -> None:
-        """Begin with one record of each of `epochs`."""
+        """Start with one record of each epoch in `epochs`."""
         starts: dict[int, int] = {}
         for offset, epoch in enumerate(epochs):
             starts.setdefault(epoch, offset)
@@ -60,7 +60,7 @@ class LoneVoter:
         self.readies: list[Any] = []
 
     def perform(self) -> None:
-        """Do all that is asked for."""
+        """Perform every Ready until none is left."""
         while (ready := self.node.ready()) is not None:
             self.readies.append(ready)
             self.requests += ready.requests
@@ -71,31 +71,31 @@ class LoneVoter:
             self.node.advance(ready)
 
     def wait(self, ms: int) -> None:
-        """Let time pass; whatever is due is ticked once at the end."""
+        """Advance the clock by `ms`, then tick once."""
         self.now_ms += ms
         self.node.step(Tick(), self.now_ms)
         self.perform()
 
     def asked(self, request: Any, token: object = "token") -> list[Response]:
-        """Have another node ask; return the answers that leave then, to whomever."""
+        """Deliver a request of another node; return the responses sent immediately, to any node."""
         self.answers = []
         self.node.step(RequestReceived(token, request), self.now_ms)
         self.perform()
         return self.answers
 
     def answered(self, request: OutboundRequest, response: Message | None) -> None:
-        """End a request."""
+        """Deliver the response of a request, or None for a failure."""
         self.node.step(ResponseReceived(request, response), self.now_ms)
         self.perform()
 
     def sent(self, kind: type[Message]) -> list[OutboundRequest]:
-        """Return the requests of one kind so far, and forget them."""
+        """Return and clear the requests of one kind."""
         found = [request for request in self.requests if isinstance(request.message, kind)]
         self.requests = [request for request in self.requests if not isinstance(request.message, kind)]
         return found
 
     def lead(self) -> LoneVoter:
-        """Be elected by the others."""
+        """Win an election."""
         self.node.campaign(self.now_ms)
         self.perform()
         for request in self.sent(VoteRequest):
@@ -103,12 +103,12 @@ class LoneVoter:
         return self
 
     def follow(self, leader_id: int, epoch: int) -> LoneVoter:
-        """Be told who leads."""
+        """Become a follower of `leader_id`."""
         self.asked(begin(leader_id, epoch, to=self.node.node_id))
         return self
 
     def the_fetch(self) -> OutboundRequest:
-        """Return the only Fetch that was sent."""
+        """Return the only Fetch request that was sent."""
         (request,) = self.sent(FetchRequest)
         return request
 
@@ -143,13 +143,13 @@ def fetch(
 
 
 def only(answers: list[Response]) -> Any:
-    """Return what the only answer says of the metadata log."""
+    """Return the partition of the only response, the metadata log's."""
     (answer,) = answers
     return told_by(answer.response).partition
 
 
 def granted(answers: list[Response]) -> bool:
-    """Say whether the only answer gives a vote."""
+    """Return whether the only response grants a vote."""
     partition = only(answers)
     assert not partition.error_code, partition
     return bool(partition.vote_granted)

@@ -1,4 +1,4 @@
-"""Entries as record batches."""
+"""Raft log entries encoded as record batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who lives, who is to be fenced, and who may stop."""
+"""Broker sessions, fencing and controlled shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SESSION, GRACE = 9000, 300
 
 
 class Controller(Cluster):
-    """A cluster whose active controller hears its brokers, at the time `now`."""
+    """A cluster whose active controller receives heartbeats at the time `now`."""
 
     def __init__(self, brokers: int = 3) -> None:
         super().__init__(brokers=brokers)
@@ -27,7 +27,7 @@ class Controller(Cluster):
         self.liveness.lead(self.image, self.now)
 
     def hear(self, *broker_ids: int, connection: str | None = "", offset: int | None = None) -> None:
-        """Hear brokers, each through a connection of its own unless one is given."""
+        """Receive a heartbeat of each broker, each on its own connection unless `connection` names one."""
         for broker_id in broker_ids:
             self.liveness.heard_from(
                 broker_id,
@@ -38,11 +38,11 @@ class Controller(Cluster):
             )
 
     def claim(self, broker_id: int, endpoints: Mapping[str, Endpoint] | None = None) -> None:
-        """Let a process want to be a broker, one that listens where that does unless told otherwise."""
+        """Receive a registration of another process with this broker id, by default with the same endpoints."""
         self.liveness.claimed(broker_id, endpoints or self.image.brokers[broker_id].endpoints, self.now)
 
     def look(self) -> list[int]:
-        """Go to when somebody may be due, fence who is, and return those."""
+        """Advance to the next session deadline, fence the expired brokers, and return them."""
         assert self.liveness.due_ms is not None
         self.now = max(self.now, self.liveness.due_ms)
         expired = self.liveness.expired(self.now)
@@ -326,7 +326,7 @@ def test_a_forgotten_broker_is_due_no_more() -> None:
 
 @pytest.fixture
 def stopping() -> Controller:
-    """Three brokers, of which the first wants to stop; the second has the metadata that says so."""
+    """Three brokers; broker 1 requested a controlled shutdown, and broker 2 has applied the record of it."""
     controller = Controller()
     controller.create("t", assignments={0: [1, 2, 3]})
     controller.hear(1, 2, 3)

@@ -1,4 +1,4 @@
-"""Brokers come and go, and partitions get other leaders."""
+"""Leader elections after brokers are fenced, unfenced, restarted, or lose a log directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image answers."""
+"""Queries of a metadata image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the records of the metadata log do to an image."""
+"""Metadata records applied to an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records between two images make the one of the other."""
+"""The records of the difference between two images turn the first into the second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.controller.test_snapshot import busy_cluster, contents, quota
 
 
 def made_of(before: MetadataImage, after: MetadataImage) -> dict[str, object]:
-    """Return what the difference makes of `before`."""
+    """Return `before` with the records of the difference replayed."""
     return contents(apply_records(before, tuple(difference(before, after)), offset=after.offset, epoch=after.epoch))
 
 

@@ -1,4 +1,4 @@
-"""Records of metadata transactions, as they come batch by batch (KIP-868)."""
+"""Metadata transactions (KIP-868): records of several batches applied together or dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One partition gets replicas in sync, eligible ones, a leader and epochs."""
+"""PartitionChangeBuilder: ISR, ELR, leader and epochs of one partition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.controller.partitions import change, registration, topic_of, tra
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """A topic on brokers 1, 2 and 3, led by 1, that wants two in sync."""
+    """A topic on brokers 1, 2 and 3, led by 1, with min.insync.replicas=2."""
     cluster = Cluster(brokers=3)
     cluster.create("t", assignments={0: [1, 2, 3]}, configs={"min.insync.replicas": "2"})
     return cluster
@@ -225,7 +225,7 @@ def test_of_a_broker_without_directories_nobody_knows_which_have_failed(cluster:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        # Not all that are to stay are in sync.
+        # Not all remaining replicas are in sync.
         ([1, 2], ((1, 2, 3), (1, 2), 1, 0)),
         ([1, 2, 3], ((1, 3), (1, 3), 1, 1)),
         ([1, 3], ((1, 3), (1, 3), 1, 1)),

@@ -1,4 +1,4 @@
-"""Brokers, controllers and partitions as records that make them again."""
+"""Images of brokers, controllers and partitions converted to records and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where replicas are placed, and which of them leads."""
+"""Replica placement and the choice of a partition's first leader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images as records, and checkpoint files."""
+"""Metadata images as records, and checkpoint files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.controller.cluster import Cluster
 
 
 def contents(image: MetadataImage) -> dict[str, object]:
-    """Return all that an image says, but for where it is in the log."""
+    """Return the content of an image without its offset and epoch."""
     return {
         name: getattr(image, name)
         for name in set(MetadataImage.__slots__) - {"epoch", "lasting_memo", "memo", "offset"}

@@ -1,4 +1,4 @@
-"""Configurations of topics and brokers are altered."""
+"""AlterConfigs and IncrementalAlterConfigs on topics and brokers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def change(
     *operations: tuple[str, int, str | None],
     validate_only: bool = False,
 ) -> tuple[int, str | None]:
-    """Return (error code, message) of one resource's (name, operation, value) triples."""
+    """Apply (name, operation, value) triples to one resource; return (error code, message)."""
     Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
     configs = [Resource.Config(name=key, config_operation=kind, value=value) for key, kind, value in operations]
     resource = Resource(resource_type=resource_type, resource_name=name, configs=configs)

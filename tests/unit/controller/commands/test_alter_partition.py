@@ -1,4 +1,4 @@
-"""The leaders of partitions change who is in sync."""
+"""AlterPartition: partition leaders change their ISR."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster() -> Cluster:
 
 
 def wanted(cluster: Cluster, *isr: int, index: int = 0, **fields: Any) -> Partition:
-    """Return the wish for an ISR by who knows the newest epochs, unless others are given."""
+    """Return an AlterPartition entry for an ISR, with the current epochs unless `fields` override them."""
     partition = cluster.partition("t", index)
     epochs = {broker_id: broker.epoch for broker_id, broker in cluster.image.brokers.items()}
     given: dict[str, Any] = {

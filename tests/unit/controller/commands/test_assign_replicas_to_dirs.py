@@ -1,4 +1,4 @@
-"""A broker tells in which of its directories replicas lie."""
+"""AssignReplicasToDirs: a broker reports the log directory of each replica."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Directory = AssignReplicasToDirsRequest.Directory
 
 @pytest.fixture
 def cluster() -> Cluster:
-    """Topic t on brokers 1 and 2, led by 1, which has two directories; topic u on 2 and 3."""
+    """Topic t on brokers 1 and 2, led by 1, which has two log directories; topic u on 2 and 3."""
     cluster = Cluster(brokers=0)
     for broker in (1, 2, 3):
         cluster.add_broker(broker, directories=2)
@@ -32,7 +32,7 @@ def cluster() -> Cluster:
 def ask(
     cluster: Cluster, homes: dict[bytes, list[tuple[bytes, int]]], *, broker: int = 1, late: int = 0
 ) -> AssignReplicasToDirsResponse:
-    """Tell that partitions, by topic id and index, are in directories."""
+    """Assign partitions, by topic id and index, to directories."""
     known = cluster.image.brokers.get(broker)
     request = AssignReplicasToDirsRequest(
         broker_id=broker,

@@ -1,4 +1,4 @@
-"""Replicas assigned by hand."""
+"""Manual replica assignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first records of a cluster."""
+"""The bootstrap records of a cluster."""
 
 from __future__ import annotations
 

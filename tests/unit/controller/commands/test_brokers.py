@@ -1,4 +1,4 @@
-"""Brokers become available, leave and come back."""
+"""Broker registration, fencing, unfencing and unregistration."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_a_restarted_broker_led_is_led_by_another_in_sync() -> None:
     cluster.add_broker(1, fenced=True)
     led, followed = cluster.partition("t", 0), cluster.partition("t", 1)
     assert (led.leader, led.leader_epoch, led.isr) == (2, 1, (2,))
-    # Nobody else led before, so leader and epoch stay; but what has restarted may have lost its tail.
+    # Broker 1 was the only leader, so leader and epoch stay; the restarted broker may have lost its log's tail.
     assert (followed.leader, followed.leader_epoch, followed.isr) == (2, 0, (2,))
 
 
@@ -205,7 +205,7 @@ def test_an_unregistered_broker_is_forgotten_and_others_lead_in_its_place() -> N
     cluster.apply(lambda image: unregister_broker(image, 1))
     assert list(cluster.image.brokers) == [2]
     assert (cluster.partition("t").leader, cluster.partition("t").isr) == (2, (2,))
-    # Its replica alone has every record, and leads again when it comes back.
+    # Only its replica has every record; it leads again when the broker comes back.
     assert (cluster.partition("u").leader, cluster.partition("u").isr) == (NO_LEADER, (1,))
     cluster.add_broker(1)
     assert cluster.partition("u").leader == 1

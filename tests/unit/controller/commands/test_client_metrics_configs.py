@@ -1,4 +1,4 @@
-"""Checks of what shall be set for a client metrics subscription."""
+"""Validation of client metrics subscriptions."""
 
 from __future__ import annotations
 

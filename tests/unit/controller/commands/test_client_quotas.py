@@ -1,4 +1,4 @@
-"""Quotas are set and removed, an entity as a whole or not at all."""
+"""AlterClientQuotas: quotas of an entity are set and removed, all or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = AlterClientQuotasRequest.Entry
 
 
 def entry(entity: dict[str, str | None], **quotas: float | None) -> AlterClientQuotasRequest.Entry:
-    """Return what is asked for an entity; None removes a quota."""
+    """Return an AlterClientQuotas entry; None removes a quota."""
     return Entry(
         entity=[Entry.Entity(entity_type=kind.replace("_", "-"), entity_name=name) for kind, name in entity.items()],
         ops=[Entry.Op(key=key, value=value or 0.0, remove=value is None) for key, value in quotas.items()],

@@ -1,4 +1,4 @@
-"""Controllers say what they are."""
+"""Controller registration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaders are elected at somebody's request."""
+"""ElectLeaders: preferred and unclean elections on request."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def cluster() -> Cluster:
 
 
 def fence(cluster: Cluster, *brokers: int) -> None:
-    """Fence brokers and leave their partitions as they are."""
+    """Fence brokers without electing new leaders."""
     cluster.replay([registration(cluster, broker, fenced=1) for broker in brokers])
 
 
 def ask(cluster: Cluster, election: int, **partitions: list[int]) -> dict[str, list[tuple[int, int]]]:
-    """Elect leaders of the partitions named, by topic, or of all; return the error code of each."""
+    """Elect leaders of the named partitions, by topic, or of all; return an error code for each."""
     topics = [ElectLeadersRequest.Topic(topic=topic, partitions=indexes) for topic, indexes in partitions.items()]
     request = ElectLeadersRequest(election_type=election, topic_partitions=topics or None)
     results = cluster.apply(partial(elect_leaders, request=request, settings=cluster.settings)).replica_election_results

@@ -1,4 +1,4 @@
-"""Configurations that elections depend on are altered."""
+"""Altering the configurations that elections depend on: min.insync.replicas and unclean.leader.election.enable."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def eligible(partition: PartitionImage) -> tuple[Any, Any]:
 
 @pytest.fixture
 def tracking(cluster: Cluster) -> Cluster:
-    """Both topics have lost their leader; 1 is eligible."""
+    """Both topics have no leader; broker 1 is in their ELR."""
     track_eligible(cluster)
     for name in ("t", "u"):
         change(cluster, name, leader=NO_LEADER, isr=[], eligible_leader_replicas=[1], last_known_elr=[2])

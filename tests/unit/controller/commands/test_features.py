@@ -1,4 +1,4 @@
-"""Levels of features go up and down."""
+"""UpdateFeatures: finalized levels of features are upgraded and downgraded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "transaction.version"
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """A cluster that knows a feature up to level 2, and has it at 1."""
+    """A cluster that supports a feature up to level 2, finalized at 1."""
     monkeypatch.setitem(api.FEATURES, NAME, Feature(0, 2, 2))
     cluster = Cluster(brokers=0)
     register(cluster, 1, highest=2)

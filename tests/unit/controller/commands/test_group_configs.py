@@ -1,4 +1,4 @@
-"""Checks of what shall be set for a group."""
+"""Validation of group configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers want, and the state that they get."""
+"""BrokerHeartbeat: what a broker requests, and the state that the response gives it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster() -> Cluster:
 
 
 def beat(cluster: Cluster, sender: int = 1, *, may_stop: bool = False, **fields: Any) -> tuple[bool, bool]:
-    """Send a heartbeat of a broker that has all the metadata; return what it is told."""
+    """Send a heartbeat of a broker that has all metadata; return (is fenced, should shut down)."""
     request = BrokerHeartbeatRequest(
         **{
             "broker_id": sender,

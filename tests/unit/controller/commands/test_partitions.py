@@ -1,4 +1,4 @@
-"""Partitions are added to topics."""
+"""CreatePartitions."""
 
 from __future__ import annotations
 

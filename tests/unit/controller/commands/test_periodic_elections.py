@@ -1,4 +1,4 @@
-"""Leaders are elected although nobody asks."""
+"""Periodic leader elections: preferred leaders, and unclean leaders where topics allow them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def elect(cluster: Cluster, limit: int = 1000) -> bool:
 
 
 def come_back(cluster: Cluster) -> None:
-    """Broker 1 goes, comes back, and is in sync again; 2 leads."""
+    """Fence and unfence broker 1 and add it to the ISR again; broker 2 leads."""
     fence(cluster, 1)
     unfence(cluster, 1)
     for index in range(4):

@@ -1,4 +1,4 @@
-"""Blocks of producer ids."""
+"""AllocateProducerIds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partitions move to other replicas."""
+"""AlterPartitionReassignments and ListPartitionReassignments."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cluster() -> Cluster:
 
 
 def alter(cluster: Cluster, replicas: list[int] | None, name: str = "t", index: int = 0, **options: Any) -> Any:
-    """Reassign one partition and return its answer."""
+    """Reassign one partition and return its response."""
     asked = AlterPartitionReassignmentsRequest.Topic
     topics = [asked(name=name, partitions=[asked.Partition(partition_index=index, replicas=replicas)])]
     request = AlterPartitionReassignmentsRequest(topics=topics, **options)
@@ -35,7 +35,7 @@ def alter(cluster: Cluster, replicas: list[int] | None, name: str = "t", index: 
 
 
 def moved(cluster: Cluster, replicas: list[int] | None) -> PartitionImage:
-    """Reassign the partition, which has to be possible, and return what it is then."""
+    """Reassign the partition without an error and return its new state."""
     assert alter(cluster, replicas).error_code == ErrorCode.NONE
     return cluster.partition("t")
 
@@ -151,7 +151,7 @@ def test_the_number_of_replicas_can_be_held_fast(cluster: Cluster) -> None:
     refused = alter(cluster, [1, 2, 3], allow_replication_factor_change=False)
     assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert alter(cluster, [3, 4], allow_replication_factor_change=False).error_code == ErrorCode.NONE
-    # Those that are leaving do not count.
+    # Replicas that are being removed do not count.
     assert alter(cluster, [1, 4], allow_replication_factor_change=False).error_code == ErrorCode.NONE
 
 

@@ -1,4 +1,4 @@
-"""Brokers say what they are."""
+"""BrokerRegistration."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_broker_has_to_know_some_metadata_version() -> None:
 
 
 def stopped(cluster: Cluster, previous_broker_epoch: int) -> Any:
-    """Return the partition of a broker that was the last in sync and has registered again."""
+    """Return the partition of a broker that was the last in the ISR and has registered again."""
     cluster.replay([ELR])
     cluster.create("t")
     features = {"metadata.version": (1, 30), "eligible.leader.replicas.version": (0, 1)}

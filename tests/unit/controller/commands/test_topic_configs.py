@@ -1,4 +1,4 @@
-"""Settings that a topic can have."""
+"""Validation of topic configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics are created and deleted."""
+"""CreateTopics and DeleteTopics."""
 
 from __future__ import annotations
 

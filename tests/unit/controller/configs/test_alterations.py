@@ -1,4 +1,4 @@
-"""What may be altered for brokers while they run."""
+"""Validation of dynamic broker configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Definitions written as a table."""
+"""Configuration definitions parsed from table rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of a broker that are sound alone, and not beside each other."""
+"""Broker configurations that are valid alone but not together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.controller.cluster import Settings
 
 
 def check(**options: str) -> None:
-    """Look for conflicts among settings; `__` in a name stands for a dot."""
+    """Check for conflicts among configurations; `__` in a name stands for a dot."""
     check_conflicts(Settings({name.replace("__", "."): text for name, text in options.items()}).__getitem__)
 
 

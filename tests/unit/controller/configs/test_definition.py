@@ -1,4 +1,4 @@
-"""Texts of configurations become values."""
+"""Configuration values parsed from text, validated, and formatted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations as DescribeConfigs tells them."""
+"""Configurations as DescribeConfigs returns them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_all_brokers_have_what_was_altered_for_them() -> None:
 
 
 def told(config: Described) -> tuple[object, int, list[tuple[str, str | None, int]]]:
-    """Return value, source and places."""
+    """Return value, source and synonyms."""
     return config.value, config.config_source, [(one.name, one.value, one.source) for one in config.synonyms]
 
 

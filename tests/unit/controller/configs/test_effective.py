@@ -1,4 +1,4 @@
-"""Which of the places that set a configuration counts."""
+"""Precedence of the sources of a configuration: topic, broker, cluster default, file, built-in default."""
 
 from __future__ import annotations
 

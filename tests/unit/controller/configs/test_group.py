@@ -1,4 +1,4 @@
-"""Configurations of groups, and the brokers' limits."""
+"""Group configurations and the broker's limits on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of single listeners."""
+"""Configurations with a listener prefix."""
 
 from __future__ import annotations
 

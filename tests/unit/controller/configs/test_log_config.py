@@ -1,4 +1,4 @@
-"""A topic's configurations as storage wants them."""
+"""LogConfig built from a topic's configurations."""
 
 from __future__ import annotations
 

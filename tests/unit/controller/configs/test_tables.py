@@ -1,4 +1,4 @@
-"""The tables of configurations hold together."""
+"""Consistency of the configuration tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may vote for whom, who has won, and how long losers wait."""
+"""Votes, majorities and backoff of an election."""
 
 from __future__ import annotations
 

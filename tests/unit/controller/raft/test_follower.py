@@ -1,4 +1,4 @@
-"""What a follower does with what its leader sends: node 2, in epoch 3. Logs that part are in `tests/scripts/quorum`."""
+"""A follower's handling of Fetch and FetchSnapshot responses: node 2, epoch 3. Divergence: `tests/scripts/quorum`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a leader answers to Fetch, and when; what it commits and what it knows. The lone voter leads epoch 2 here."""
+"""A leader's Fetch responses, commits, and follower states. The voter under test leads epoch 2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from protocol.records.metadata import NoOpRecord
 from tests.typed import instance
 from tests.unit.controller.lone_voter import TIMING, LoneVoter, fetch, me, only, vote
 
-# One record of epoch 1, and the leader's first entry.
+# One record of epoch 1, and the LeaderChangeMessage of epoch 2.
 END = 2
 
 
@@ -141,7 +141,7 @@ def test_one_voter_that_fetches_keeps_a_leader_of_three_and_an_observer_does_not
 
 
 class TestFiveVoters:
-    """Two other voters are needed for a majority."""
+    """A quorum of five: the leader needs two other voters for a majority."""
 
     @pytest.fixture
     def at(self) -> LoneVoter:

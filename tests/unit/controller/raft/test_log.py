@@ -1,4 +1,4 @@
-"""Where logs begin, end and part: on whole logs, each a list of epochs, one record each."""
+"""Start, end and divergence of Raft logs, built as lists of epochs with one record each."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_snapshot_of_less_than_is_committed_is_none_to_begin_behind() -> None:
         log_of(1, 1, high_watermark=2).reset_to_snapshot(SnapshotId(1, 1))
 
 
-# What leaders of epochs 1, 2 ... did: each began with so many records of the log of an earlier one, and added some.
+# Logs of leaders of epochs 1, 2, ...: each starts with a prefix of an earlier leader's log and appends records.
 HISTORIES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 8), st.integers(1, 4)), min_size=1, max_size=6)
 
 

@@ -1,4 +1,4 @@
-"""What a voter refuses. How it comes to lead and to commit is in the transcripts of `tests/scripts/raft`."""
+"""Requests and proposals that a voter refuses. Elections and commits: `tests/scripts/raft`."""
 
 from __future__ import annotations
 

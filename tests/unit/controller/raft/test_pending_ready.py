@@ -1,4 +1,4 @@
-"""What is given out once, and when there is anything at all."""
+"""The pending Ready: each effect is returned once, and None when there is nothing to do."""
 
 from __future__ import annotations
 

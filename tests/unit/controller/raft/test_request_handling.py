@@ -1,4 +1,4 @@
-"""What a voter answers, beyond elections: who is refused, and why. Fetch is in `test_raft_leader.py`."""
+"""Validation of a voter's requests, apart from elections. Fetch: `test_leader.py`."""
 
 from __future__ import annotations
 

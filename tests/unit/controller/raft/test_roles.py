@@ -1,4 +1,4 @@
-"""When a node becomes what, by time alone; stories of several nodes are in `tests/scripts/quorum`."""
+"""Role transitions of one node driven by timeouts. Several nodes: `tests/scripts/quorum`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Voters and majorities."""
+"""Voter sets and majorities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent is what arrives, in the versions that nodes of one release speak."""
+"""Round trips of Raft messages through Kafka's requests and responses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_request_arrives(name: str) -> None:
     request, version = REQUESTS[name]
     arrived = travelled(request, version)
     if name == "end":
-        # Version 0 alone has it; later ones have the candidates, with their directories.
+        # Version 0 only; later versions have it in PreferredCandidates, with directory ids.
         asked_partition(arrived).preferred_successors = [2]
     assert asked_partition(arrived) == asked_partition(request)
     assert arrived.cluster_id == "c"
