@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME [OPTION...]]`: run a benchmark; without a name, the table beside Apache Kafka."""
+"""`python -m benchmarks [NAME [OPTION...]]`: run a benchmark; without a name, the comparison with Apache Kafka."""
 
 import importlib
 import pkgutil
@@ -8,7 +8,7 @@ import benchmarks
 
 
 def main() -> None:
-    """Run what the command line names."""
+    """Run the benchmark that the command line names."""
     names = sorted(found.name for found in pkgutil.iter_modules(benchmarks.__path__) if not found.name.startswith("_"))
     name, *options = sys.argv[1:] or ["beside_kafka"]
     if name not in names:

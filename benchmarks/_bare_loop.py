@@ -1,11 +1,11 @@
-"""The least that a broker in Python has to do for a request: the yardstick of the benchmarks of the data path.
+"""The minimum work per request for a broker in Python: the baseline of the data path benchmarks.
 
-    produce    receive frames, check the CRC-32C of what would be a batch, write it to a file, answer
-    fetch      read a piece of a file and send it; the pieces in turn, as many as the broker reads, since one that is
-               read again and again comes out of the processor's cache
+    produce    receive frames, check the CRC-32C of the batch bytes, write them to a file, respond
+    fetch      read a slice of a file and send it; as many slices in turn as the broker reads, since a single slice
+               would be read from the CPU cache
 
-`python -m benchmarks._bare_loop PORT FILE produce|fetch [BYTES PIECES]`, with the bytes of one answer, and how many
-such there are, for `fetch`.
+`python -m benchmarks._bare_loop PORT FILE produce|fetch [BYTES PIECES]`; for `fetch`, BYTES of one response, and the
+number of slices.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _BATCH_CRC_FROM = 21
 
 
 class Sink(asyncio.BufferedProtocol):
-    """Takes frames whose last bytes are a batch."""
+    """Receives frames whose last bytes are a batch."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -30,15 +30,15 @@ class Sink(asyncio.BufferedProtocol):
         self._position = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Return what follows the bytes that are there."""
+        """Return the free part of the buffer, after the received bytes."""
         return self._buffer[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take each whole frame."""
+        """Handle each complete frame."""
         end, at = self._filled + nbytes, 0
         while end - at >= 4:
             size = 4 + int.from_bytes(self._buffer[at : at + 4], "big")
@@ -50,7 +50,7 @@ class Sink(asyncio.BufferedProtocol):
         self._filled = end - at
 
     def handle(self, frame: memoryview) -> None:
-        """Check and write."""
+        """Check the CRC and write."""
         crc32c.crc32c(frame[_BATCH_CRC_FROM:])
         os.pwrite(self._file, frame, self._position)
         self._position += len(frame)
@@ -58,7 +58,7 @@ class Sink(asyncio.BufferedProtocol):
 
 
 class Source(Sink):
-    """Answers frames with the pieces of a file in turn."""
+    """Responds to frames with the slices of a file in turn."""
 
     def __init__(self, file: int, answer_bytes: int, pieces: int) -> None:
         super().__init__(file)
@@ -68,7 +68,7 @@ class Source(Sink):
         self._head = answer_bytes.to_bytes(4, "big")
 
     def handle(self, frame: memoryview) -> None:  # noqa: ARG002
-        """Read and send."""
+        """Read a slice and send it."""
         self._transport.writelines((self._head, os.pread(self._file, self._answer_bytes, self._position)))
         self._position = (self._position + self._answer_bytes) % self._end
 

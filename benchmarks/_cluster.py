@@ -1,4 +1,4 @@
-"""Three brokers that are one cluster, each a controller too: of Barnabas, or of Apache Kafka."""
+"""A cluster of three combined brokers and controllers, of Barnabas or Apache Kafka."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ BARNABAS, KAFKA = "Barnabas", "Apache Kafka"
 _CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 _METADATA_VERSION = 12
 _POLL_S = 0.01
-_PARTITIONS_POLL_S = 0.05  # an answer may tell of thousands
+_PARTITIONS_POLL_S = 0.05  # a response may list thousands of partitions
 _IN_SYNC_POLL_S = 0.05
 
 
 class Ports(NamedTuple):
-    """Where a node listens, and where others reach it: elsewhere if a proxy stands before it."""
+    """A node's listen ports, and the ports that others connect to: different if a proxy is in between."""
 
     broker: int
     controller: int
@@ -57,13 +57,13 @@ def _settings(node: int, ports: Mapping[int, Ports]) -> Mapping[str, str]:
 
 
 def barnabas(directory: Path, node: int, ports: Mapping[int, Ports]) -> Sequence[str]:
-    """Return the command of one of our brokers."""
+    """Return the command that starts one Barnabas broker."""
     options = [f"-D{name}={value}" for name, value in _settings(node, ports).items()]
     return (sys.executable, "-m", "broker", "--data-dir", str(directory / "data"), *options)
 
 
 def apache_kafka(directory: Path, node: int, ports: Mapping[int, Ports]) -> Sequence[str]:
-    """Format a data directory, and return the command of one of Apache Kafka's."""
+    """Format a data directory, and return the command that starts one Apache Kafka broker."""
     from tests.oracles.apache_kafka import kafka_classpath
 
     properties = directory / "server.properties"
@@ -79,7 +79,7 @@ CLUSTERS: Mapping[str, Command] = {BARNABAS: barnabas, KAFKA: apache_kafka}
 
 
 class Cluster:
-    """Three processes, by node; each may be stopped, killed and started again."""
+    """Three processes, by node; each can be stopped, killed and restarted."""
 
     def __init__(
         self, lines: Mapping[int, Sequence[str]], ports: Mapping[int, Ports], stack: contextlib.ExitStack
@@ -97,23 +97,23 @@ class Cluster:
         """How long it took them, from nothing, until each of them knew of all three."""
 
     def start(self, node: int) -> None:
-        """Start a node that does not run."""
+        """Start a node that is not running."""
         process = self._stack.enter_context(started(self._lines[node]))
-        self._stack.callback(process.kill)  # the last ones would wait long for a quorum to let them go
+        self._stack.callback(process.kill)  # the last nodes' controlled shutdown would wait long for a quorum
         self.nodes[node] = Server(process, self._ports[node].broker)
 
     def stop(self, node: int) -> None:
-        """Stop a node in order."""
+        """Stop a node cleanly."""
         self.nodes[node].process.terminate()
         self.nodes[node].process.wait(TIMEOUT_S)
 
     def kill(self, node: int) -> None:
-        """End a node with SIGKILL."""
+        """Kill a node with SIGKILL."""
         self.nodes[node].process.kill()
         self.nodes[node].process.wait(TIMEOUT_S)
 
     def wait_until_in_sync(self, topic: str) -> None:
-        """Return once every broker says that all replicas of a topic are in sync."""
+        """Return once every broker lists all replicas of a topic as in sync."""
 
         def in_sync(server: Server) -> bool:
             partitions = metadata(server, [topic]).topics[0].partitions
@@ -139,24 +139,24 @@ class Cluster:
 
     @property
     def bootstrap(self) -> str:
-        """Return the address that clients are given."""
+        """Return the bootstrap address for clients."""
         return ",".join(server.bootstrap for server in self.nodes.values())
 
     @property
     def resident_mb(self) -> float:
-        """Return the resident memory of all three, in MiB."""
+        """Return the resident memory of all three nodes, in MiB."""
         return sum(resident_mb(server.process.pid) for server in self.nodes.values())
 
     def cpu(self) -> list[tuple[float, float]]:
-        """Return the seconds of user and of system time that each has taken so far."""
+        """Return each node's CPU seconds so far, user and system."""
         return [server.cpu() for server in self.nodes.values()]
 
 
 @contextlib.contextmanager
 def running(command: Command, gate: Gate | None = None, directory: str | None = None) -> Iterator[Cluster]:
-    """Run a cluster for as long as the block takes, with its data below `directory` (default: temporary files).
+    """Run a cluster for the duration of the block, with its data below `directory` (default: temporary files).
 
-    Each node is reached through `gate`, if there is one.
+    Each node is reached through `gate`, if given.
     """
     with tempfile.TemporaryDirectory(dir=directory) as folder, contextlib.ExitStack() as stack:
         ports = {node: _ports(node, gate) for node in NODES}
@@ -174,7 +174,7 @@ def _ports(node: int, gate: Gate | None) -> Ports:
 
 
 def metadata(server: Server, topics: Sequence[str] = ()) -> Any:
-    """Return what a broker says of its cluster, and of topics."""
+    """Return a broker's Metadata response, with the given topics."""
     request: Any = request_class(ApiKey.METADATA)
     wanted = [request.Topic(name=name) for name in topics]
     client = Client(server.port)
@@ -185,7 +185,7 @@ def metadata(server: Server, topics: Sequence[str] = ()) -> Any:
 
 
 def _logs(server: Server, topics: Sequence[str]) -> int:
-    """Return how many logs of these topics a broker has."""
+    """Return the number of logs of these topics on a broker."""
     client = Client(server.port)
     try:
         answer = client.call(ApiKey.DESCRIBE_LOG_DIRS, 4, request_class(ApiKey.DESCRIBE_LOG_DIRS)(topics=None))
@@ -195,7 +195,7 @@ def _logs(server: Server, topics: Sequence[str]) -> int:
 
 
 def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S, poll_s: float = _POLL_S) -> None:
-    """Return once it holds; a broker that does not answer does not hold it."""
+    """Return once the condition holds; a broker that does not respond counts as False."""
     deadline = time.perf_counter() + timeout_s
     while time.perf_counter() < deadline:
         with contextlib.suppress(OSError, EOFError, ValueError):
@@ -206,10 +206,10 @@ def wait_until(holds: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_
 
 
 def create_topics(cluster: Cluster, names: Sequence[str], partitions: int, replicas: Sequence[int] = ()) -> float:
-    """Create topics of three replicas in one request; return the seconds until every broker has made its logs.
+    """Create topics with three replicas in one request; return the seconds until every broker has created its logs.
 
-    By then it knows all partitions led and in sync. With `replicas`, all are where those say, and the first of them
-    leads; else they are spread.
+    By then every broker has all partitions with leaders and full ISRs. `replicas` places all partitions on these
+    brokers, with the first as leader; the default spreads them.
     """
     requests: Any = request_class(ApiKey.CREATE_TOPICS)
     assigned = requests.Topic.Assignment

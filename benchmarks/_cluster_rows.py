@@ -1,4 +1,4 @@
-"""The part of the table that clusters of three brokers fill: Barnabas', and Apache Kafka's on the same machine."""
+"""The table rows about clusters of three brokers: Barnabas and Apache Kafka on the same machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ASKED = {
 
 
 def rows(runs: int, rest_s: float) -> list[Row]:
-    """Give both clusters every load, `runs` times."""
+    """Run every load on both clusters, `runs` times."""
 
     def both(measure: Callable[[Command], T]) -> Mapping[str, list[T]]:
         return _both(measure, runs, rest_s)
@@ -57,7 +57,7 @@ def _warmed(name: str, asked: Asked, found: Mapping[str, list[Warmed]]) -> Row:
 
 
 def _both(measure: Callable[[Command], T], runs: int, rest_s: float) -> Mapping[str, list[T]]:
-    """Measure both, in pairs that alternate which goes first."""
+    """Measure both, in pairs with alternating order."""
     found: dict[str, list[T]] = {name: [] for name in CLUSTERS}
     for run in range(runs):
         for name in in_turn(CLUSTERS, run):
@@ -72,7 +72,7 @@ def _name(measure: Callable[[Command], object]) -> str:
 
 
 def _interrupted(runs: int) -> list[Row]:
-    """Measure what a producer notices when brokers fail or are restarted."""
+    """Measure the interruptions of a producer when brokers fail or restart."""
     found = failover.measure_in_turn(CLUSTERS, runs)
     rows = []
     for event, asked in _ASKED.items():

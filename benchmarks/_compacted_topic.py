@@ -1,4 +1,4 @@
-"""A compacted topic of a broker: filled, and compacted when it is asked for; and Apache Kafka's cleaner at it."""
+"""A compacted topic of a broker, filled and then compacted on demand; and Apache Kafka's cleaner on the same data."""
 
 import contextlib
 import shutil
@@ -22,9 +22,9 @@ _REST_S = 5.0
 
 @contextlib.contextmanager
 def cleaned_by_kafka(batches: Iterable[bytes], segment_bytes: int) -> Iterator[tuple[Path, float]]:
-    """Let Apache Kafka write a topic and compact it; yield a copy of the log from before, and how many seconds it took.
+    """Let Apache Kafka write a topic and compact it; yield a copy of the log before that, and the seconds it took.
 
-    They are from the change of the setting that makes it begin to the line in its checkpoint.
+    Measured from the configuration change that starts it to the entry in the cleaner checkpoint.
     """
     with tempfile.TemporaryDirectory() as folder:
         directory, port = Path(folder), free_port()
@@ -45,7 +45,7 @@ def cleaned_by_kafka(batches: Iterable[bytes], segment_bytes: int) -> Iterator[t
 
 
 def fill(port: int, name: str, batches: Iterable[bytes], settings: Mapping[str, object]) -> None:
-    """Create a topic of one partition, which is not compacted yet, and write the batches to it."""
+    """Create a topic of one partition with compaction disabled, and write the batches to it."""
     topics = CreateTopicsRequest.Topic
     configs = {"min.cleanable.dirty.ratio": 1, **settings}
     topic = topics(
@@ -73,7 +73,7 @@ def fill(port: int, name: str, batches: Iterable[bytes], settings: Mapping[str, 
 
 
 def alter(port: int, topic: str, name: str, value: str) -> None:
-    """Change a setting of a topic."""
+    """Alter a configuration of a topic."""
     resources = IncrementalAlterConfigsRequest.Resource
     config = resources.Config(name=name, config_operation=0, value=value)
     request = IncrementalAlterConfigsRequest(
@@ -85,7 +85,7 @@ def alter(port: int, topic: str, name: str, value: str) -> None:
 
 
 def compacted(directory: Path) -> bool:
-    """Tell whether the broker whose data is there has written down how far the topic is compacted."""
+    """Return whether the broker with this data directory has written the topic's cleaner checkpoint."""
     try:
         return f"{TOPIC} 0 " in (directory / "cleaner-offset-checkpoint").read_text()
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""What `beside_kafka` lets each broker do, by clients that neither of them made for it.
+"""The loads that `beside_kafka` runs on each broker, with clients made for neither of them.
 
 A load prepares a running broker and runs in rounds, each of which returns its figures by name. CPU seconds are the
-broker's, over the time that the client ran, per 10^9 bytes of record values. The Java clients are new processes, so
-cold, in each round, for both brokers alike. Each round that produces is checked by the topic's log ends, and one that
-consumes by the number of records that the client reports: a round that did something else has no figures.
+broker's while the client runs, per 10^9 bytes of record values. Java clients are new, cold processes in each round,
+for both brokers alike. A round that produces is checked by the topic's log end offsets, one that consumes by the
+client's record count: a round with a different count fails.
 """
 
 import json
@@ -27,13 +27,13 @@ PRODUCER_SETTINGS = ("batch.size=131072", "linger.ms=5")
 PARTITIONS = 6
 TIMEOUT_S = 600
 
-# Columns of ConsumerPerformance: data.consumed.in.nMsg, and fetch.MB.sec, whose time has no rebalance in it.
+# Columns of ConsumerPerformance: data.consumed.in.nMsg, and fetch.MB.sec, whose time excludes the rebalance.
 _CONSUMED_RECORDS = 4
 _FETCH_MB_PER_S = 8
 
 
 def tool(name: str, *arguments: str) -> str:
-    """Run one of Apache Kafka's own tools with the heap that its start script gives it; return what it printed."""
+    """Run one of Apache Kafka's tools with the heap of its start script; return its output."""
     command = ("java", "-Xmx512m", "-cp", kafka_classpath(), f"org.apache.kafka.tools.{name}", *arguments)
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode:
@@ -42,7 +42,7 @@ def tool(name: str, *arguments: str) -> str:
 
 
 def produce_rate(bootstrap: str, topic: str, *settings: str, records: int = RECORDS) -> float:
-    """Let ProducerPerformance send records; return the megabytes (2^20 bytes) a second that it printed."""
+    """Let ProducerPerformance send records; return its megabytes (2^20 bytes) a second."""
     printed = tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(RECORD_BYTES), "--throughput", "-1"),
@@ -52,9 +52,9 @@ def produce_rate(bootstrap: str, topic: str, *settings: str, records: int = RECO
 
 
 class Load(NamedTuple):
-    """One load: `prepare` creates its topics and returns what runs a round; `settles_on` tells when it is warm.
+    """One load: `prepare` creates its topics and returns what runs a round; `settles_on` is its warm-up figure.
 
-    `command` starts Barnabas where the load needs a setting that is not the default.
+    `command` starts Barnabas with a setting that is not the default, if the load needs one.
     """
 
     name: str
@@ -111,7 +111,7 @@ def _consume(server: Server) -> Callable[[], Figures]:
 
 
 def _one_at_a_time(server: Server, requests: int = 10_000) -> Callable[[], Figures]:
-    """Send one record of 100 bytes a request, one request in flight, acks=1, by a socket and nothing else."""
+    """Send one record of 100 bytes per request, one request in flight, acks=1, over a plain socket."""
     frames = produce_frames(create_topic(server.port, "small", 1), 1, 100)
     written = Written(server.port, "small", 1)
 
@@ -124,7 +124,7 @@ def _one_at_a_time(server: Server, requests: int = 10_000) -> Callable[[], Figur
 
 
 def _keyed(server: Server, requests: int = 3000) -> Callable[[], Figures]:
-    """128-KB batches of keyed records to a compacted topic, whose broker has to look for a record without a key."""
+    """128-KB batches of keyed records to a compacted topic, where the broker checks every record's key."""
     topic_id = create_topic(server.port, "keyed", PARTITIONS, {"cleanup.policy": "compact"})
     frames = produce_frames(topic_id, PARTITIONS, LARGE_BYTES, key=b"key")
     written = Written(server.port, "keyed", PARTITIONS)
@@ -196,7 +196,7 @@ LOADS = (
 
 
 def versions() -> Mapping[str, str]:
-    """Return the versions of what takes part, by name."""
+    """Return the versions of all programs in the comparison, by name."""
     java = subprocess.run(("java", "-version"), capture_output=True, text=True, check=True).stderr.splitlines()[0]
     jar = next(Path(kafka_classpath().removesuffix("/*")).glob("kafka-clients-*.jar"))
     go = subprocess.run(("go", "version"), capture_output=True, text=True, check=True).stdout.strip()

@@ -1,7 +1,7 @@
-"""What benchmarks of the data path share: a raw client, a broker or a bare loop to talk to, its CPU seconds.
+"""Shared parts of the data path benchmarks: a raw client, a broker or a bare loop as server, its CPU seconds.
 
-Frames are built before the clock starts, so the client costs little; what is measured is the CPU time of the
-other process, which a busy machine disturbs far less than throughput.
+Frames are built before the clock starts, so the client costs little. The CPU time of the server process is measured:
+other load on the machine affects it far less than throughput.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(NamedTuple):
-    """What some requests took: CPU seconds of the server, seconds on the clock, and their bytes."""
+    """Cost of some requests: the server's CPU seconds, wall-clock seconds, and bytes."""
 
     requests: int
     size_bytes: int
@@ -50,7 +50,7 @@ class Cost(NamedTuple):
 
 
 class Client:
-    """A connection that sends frames as they are, and counts the answers."""
+    """A connection that sends prepared frames and counts the responses."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S)
@@ -58,7 +58,7 @@ class Client:
         self._scratch = memoryview(bytearray(_RECEIVE_BYTES))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._socket.close()
 
     def call(self, key: ApiKey, version: int, request: Any) -> Any:
@@ -70,7 +70,7 @@ class Client:
         return response_class(key).decode(answer, version, body_at)
 
     def _receive(self, size: int) -> bytes:
-        """Return the next `size` bytes: with a time-out, MSG_WAITALL gives what is there."""
+        """Return the next `size` bytes; with a timeout, MSG_WAITALL may return fewer."""
         data = bytearray(size)
         missing = memoryview(data)
         while missing:
@@ -81,9 +81,9 @@ class Client:
         return bytes(data)
 
     def pipeline(self, frames: Sequence[bytes], count: int, in_flight: int) -> int:
-        """Send `count` frames in turn, with so many in flight, and return the bytes of the answers."""
+        """Send `count` frames in turn, with that many in flight, and return the bytes of the responses."""
         sent = answered = received_bytes = 0
-        due_bytes, head = 0, b""  # of the answer that is being received
+        due_bytes, head = 0, b""  # of the response that is being received
         scratch, connection = self._scratch, self._socket
         while answered < count:
             while sent < count and sent - answered < in_flight:
@@ -111,18 +111,18 @@ class Client:
 
 
 class Server(NamedTuple):
-    """A process that is being measured, and where it listens."""
+    """A measured process and its port."""
 
     process: subprocess.Popen[bytes]
     port: int
 
     @property
     def bootstrap(self) -> str:
-        """The address that clients are given."""
+        """Return the bootstrap address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def measure(self, frames: Sequence[bytes], count: int, in_flight: int = PIPELINED) -> Cost:
-        """Send `count` frames in turn and return what they cost the process; after a few that do not count."""
+        """Send `count` frames in turn, after a few uncounted ones, and return what they cost the process."""
         client = Client(self.port)
         client.pipeline(frames, uncounted(frames, count), in_flight)
         user_s, system_s = self.cpu()
@@ -135,7 +135,7 @@ class Server(NamedTuple):
         return Cost(count, max(sent_bytes, received_bytes), user_end_s - user_s, system_end_s - system_s, seconds)
 
     def cpu(self) -> tuple[float, float]:
-        """Return the seconds of user and of system time that the process has taken so far."""
+        """Return the process's CPU seconds so far, user and system."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return int(fields[11]) / _TICKS_PER_S, int(fields[12]) / _TICKS_PER_S
 
@@ -146,14 +146,14 @@ def uncounted(frames: Sequence[bytes], count: int) -> int:
 
 
 def request_frame(key: ApiKey, version: int, request: Any) -> bytes:
-    """Return a request as it goes over the wire."""
+    """Return a request with its frame header."""
     frame = encode_request_header(RequestHeader(key, version, 1, "benchmark")) + request.encode(version)
     result: bytes = struct.pack(">i", len(frame)) + frame
     return result
 
 
 def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> bytes:
-    """Create a topic, wait until its partitions are led, and return its id."""
+    """Create a topic, wait until its partitions have leaders, and return its id."""
     requests: Any = request_class(ApiKey.CREATE_TOPICS)
     topic = requests.Topic(
         name=name,
@@ -173,7 +173,7 @@ def create_topic(port: int, name: str, partitions: int, configs: Mapping[str, st
 
 
 def _wait_for_leaders(port: int, topic: str, partitions: int) -> None:
-    """Wait up to 30 s until each partition of a new topic is served: brokers apply its metadata after the answer."""
+    """Wait up to 30 s until each partition of a new topic is served: brokers apply its metadata after the response."""
     deadline = time.monotonic() + _LEADERS_WITHIN_S
     while True:
         try:
@@ -204,10 +204,10 @@ def log_end(port: int, topic: str, partitions: int) -> int:
 
 
 class Written:
-    """Checks after each round that a topic has as many records more as were sent."""
+    """Checks after each round that a topic's log ends grew by the number of records sent."""
 
     def __init__(self, port: int, topic: str, partitions: int) -> None:
-        """Begin with what the topic has now."""
+        """Start from the topic's current log ends."""
         self._asked = (port, topic, partitions)
         self._end = log_end(*self._asked)
 
@@ -220,7 +220,7 @@ class Written:
 
 @contextlib.contextmanager
 def running(command: Command) -> Iterator[Server]:
-    """Run a broker of its own, on an empty directory."""
+    """Run a new broker on an empty directory."""
     with tempfile.TemporaryDirectory() as directory:
         port = free_port()
         with started(command(Path(directory), port)) as process:
@@ -230,7 +230,7 @@ def running(command: Command) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def bare_server(*arguments: str) -> Iterator[Server]:
-    """Run `benchmarks._bare_loop`, the least that any server in Python would have to do."""
+    """Run `benchmarks._bare_loop`, the minimum work for any server in Python."""
     with tempfile.TemporaryDirectory() as directory:
         port = free_port()
         command = (sys.executable, "-m", "benchmarks._bare_loop", str(port), f"{directory}/log", *arguments)
@@ -248,7 +248,7 @@ Costs = Mapping[str, Sequence[Cost]]
 
 
 def take_turns(runs: int, broker: Server, bare: Server, frames: Sequence[bytes], count: int) -> Costs:
-    """Send both `count` of the frames in turn, some times; return what each run cost."""
+    """Send `count` of the frames to both in turn, `runs` times; return the cost of each run."""
     costs: dict[str, list[Cost]] = {BROKER: [], BARE_LOOP: []}
     for _ in range(runs):
         costs[BROKER].append(broker.measure(frames, count))

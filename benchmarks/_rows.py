@@ -1,8 +1,8 @@
-"""Lines of the table beside Apache Kafka: what was measured, cold and warm, what is asked, and whether that holds.
+"""Rows of the comparison with Apache Kafka: cold and warm figures, the bound, and whether it holds.
 
-Cold is the first round on a broker that has just started; warm is the mean of the last three of as many rounds as it
-took until three agreed (`_warmth`). The column `rounds` counts them, run by run: ours; Apache Kafka's. Where they did
-not agree in a run, the figures prove nothing, and the last column is "unsettled".
+Cold is the first round on a broker that has just started; warm is the mean of the last three rounds once three agree
+(`_warmth`). The column `rounds` counts the rounds of each run: ours; Apache Kafka's. If they did not agree in a run,
+the figures are inconclusive, and the last column is "unsettled".
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HEADINGS = (
 
 
 class Asked(NamedTuple):
-    """What a figure has to be: at least, or at most, `bound` times the other's; `bound` itself if it is absolute."""
+    """A bound on a figure: at least, or at most, `bound` times the other's; `bound` itself if it is absolute."""
 
     at_least: bool
     bound: float
@@ -31,28 +31,28 @@ class Asked(NamedTuple):
         return f"{'>=' if self.at_least else '<='} {self.bound:g}"
 
     def holds(self, ours: float, theirs: float | None) -> bool:
-        """Say whether it is so; without another's figure, by the bound itself."""
+        """Return whether the bound holds; without another's figure, against the bound itself."""
         limit = self.bound * (1 if theirs is None or self.absolute else theirs)
         return ours >= limit if self.at_least else ours <= limit
 
 
 def at_least(bound: float) -> Asked:
-    """Ask for more than so many times the other's."""
+    """Return a bound: more than that many times the other's."""
     return Asked(True, bound)
 
 
 def at_most(bound: float) -> Asked:
-    """Ask for less than so many times the other's."""
+    """Return a bound: less than that many times the other's."""
     return Asked(False, bound)
 
 
 def no_more_than(bound: float) -> Asked:
-    """Ask for less, whatever the other's figure is."""
+    """Return a bound: less, independent of the other's figure."""
     return Asked(False, bound, absolute=True)
 
 
 class Runs(NamedTuple):
-    """The figures of one side of a row, one a run: of the first round after the start, and warm (or only these)."""
+    """The figures of one side of a row, one per run: of the first round after the start, and warm (or only these)."""
 
     warm: Sequence[float]
     cold: Sequence[float] = ()
@@ -61,7 +61,7 @@ class Runs(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A line of the table: our figures and the other's. The bound applies to warm brokers."""
+    """A row of the table: our figures and the other's. The bound applies to warm brokers."""
 
     name: str
     asked: Asked
@@ -88,7 +88,7 @@ class Row(NamedTuple):
 
 
 def row(name: str, asked: Asked, ours: Sequence[float], theirs: Sequence[float] = (), other: str = KAFKA) -> Row:
-    """Return a line of figures that are the same however long a broker has run."""
+    """Return a row of figures that do not depend on warm-up."""
     return Row(name, asked, Runs(ours), Runs(theirs), other)
 
 

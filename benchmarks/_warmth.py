@@ -1,8 +1,8 @@
-"""Rounds of a load until a broker is warm, and the figures of the first round and of the last ones.
+"""Rounds of a load until a broker is warm, with the figures of the first and of the last rounds.
 
-A JVM compiles what runs often, so a broker that has just started takes several times the CPU of one that has run for a
-minute. A load is repeated on the same broker until it has run for `MIN_LOAD_S` and three rounds in a row differ by less
-than 10 %: two agree by chance while the compiler still works. It gives up after `MOST_ROUNDS` rounds, or later if they
+A JVM compiles hot code, so a broker that has just started takes several times the CPU of one that has run for a minute.
+A load is repeated on the same broker until it has run for `MIN_LOAD_S` and three rounds in a row differ by less than
+10 %: two may agree by chance while the compiler still works. It gives up after `MOST_ROUNDS` rounds, or later if they
 take less than `MIN_LOAD_S` in all. Both brokers are treated alike.
 """
 
@@ -30,7 +30,7 @@ class Warmed(NamedTuple):
 
     @property
     def summary(self) -> str:
-        """Return how often the load ran, with a mark if the last three rounds still differed."""
+        """Return the number of rounds, with a mark if the last three still differed."""
         return f"{self.rounds}" if self.settled else f"{self.rounds}, still changing"
 
 

@@ -1,10 +1,10 @@
-"""One table of Barnabas beside Apache Kafka, on the same machine in one run: what `make bench` prints and keeps.
+"""One table of Barnabas and Apache Kafka, on the same machine in one run: what `make bench` prints and stores.
 
-Both brokers get every load in turn, in pairs that alternate which goes first: the first writer gets the dearer pages of
-the page cache. Each load has a broker of its own, cold in the first round, and repeats until that broker is warm.
-Between two brokers the machine rests. The table has medians, what is asked of the warm ratio, and whether it holds. It
-is kept in `benchmarks/results/` with the machine, the versions, the command and the figures of each run.
-What no other broker can be asked (memory of a connection, the least that Python could do) follows in the same table.
+Both brokers run every load in turn, in pairs with alternating order: the first writer gets the more expensive pages of
+the page cache. Each load has its own broker, cold in the first round, and repeats until that broker is warm. Between
+two brokers the machine rests. The table has medians, the bound on the warm ratio, and whether it holds. It is stored in
+`benchmarks/results/` with the machine, the versions, the command and the figures of each run.
+Figures without a counterpart in Apache Kafka (memory per connection, the bare loop in Python) are in the same table.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ ASKED: Mapping[str, Asked] = {
 
 
 def beside_kafka(pairs: int, rest_s: float) -> list[Row]:
-    """Give both brokers every load, `pairs` times, each on a broker of its own that has just started."""
+    """Run every load on both brokers, `pairs` times, each on a newly started broker."""
     warmed: dict[str, defaultdict[str, list[Warmed]]] = {name: defaultdict(list) for name in BROKERS}
     for pair in range(pairs):
         for load in _loads.LOADS:
@@ -92,7 +92,7 @@ def beside_kafka(pairs: int, rest_s: float) -> list[Row]:
 
 
 def starting(pairs: int, rest_s: float) -> list[Row]:
-    """Start both brokers, and fill them with partitions."""
+    """Start both brokers, and create many partitions on them."""
     starts: dict[str, list[start.Start]] = {name: [] for name in BROKERS}
     filled: dict[str, list[many_partitions.Filled]] = {name: [] for name in BROKERS}
     for pair in range(pairs):
@@ -116,7 +116,7 @@ def starting(pairs: int, rest_s: float) -> list[Row]:
 
 
 def by_itself(runs: int) -> list[Row]:
-    """Measure what has nothing to be compared with in Apache Kafka."""
+    """Measure figures without a counterpart in Apache Kafka."""
     print("connections, costs of a request, bare loops", file=sys.stderr, flush=True)
     idle = [idle_connections.measure() for _ in range(runs)]
     rows = [
@@ -136,7 +136,7 @@ def by_itself(runs: int) -> list[Row]:
 
 
 def compacting(runs: int) -> list[Row]:
-    """Measure compaction by itself, beside Apache Kafka's cleaner, and in the way of a client that appends."""
+    """Measure compaction alone, against Apache Kafka's cleaner, and during a client's appends."""
     load = compaction.Load()
     passes = [compaction.measure(load) for _ in range(runs)]
     ours, theirs = zip(*(compaction.beside_kafka(load) for _ in range(runs)), strict=True)
@@ -156,7 +156,7 @@ def compacting(runs: int) -> list[Row]:
 
 
 def durability_and_scale(runs: int) -> list[Row]:
-    """Measure what fsync costs on the disk of the temporary files, and starts on many partitions."""
+    """Measure the cost of fsync on the disk of the temporary files, and starts with many partitions."""
     rates = fsync.measure(runs, Path(tempfile.gettempdir()))
     clean, killed = many_logs.measure(runs)
     grouped = row(
@@ -176,7 +176,7 @@ def durability_and_scale(runs: int) -> list[Row]:
 
 
 def log_by_itself(runs: int) -> list[Row]:
-    """Measure the log without a broker around it."""
+    """Measure the log without a broker."""
     appended = log.appending(runs)
     by_offset, by_timestamp = log.finding(runs, 5000)
     return [
@@ -198,7 +198,7 @@ def _beside_bare_loop(name: str, ratio: float, costs: Costs) -> Row:
 
 
 def report(rows: Sequence[Row], when: datetime, arguments: Sequence[str]) -> str:
-    """Return the page that is kept."""
+    """Return the page to store."""
     commit = subprocess.run(("git", "rev-parse", "--short", "HEAD"), capture_output=True, text=True, check=False)
     model = next(line.split(": ")[1] for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line)
     memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
@@ -220,13 +220,13 @@ def report(rows: Sequence[Row], when: datetime, arguments: Sequence[str]) -> str
 
 
 def _each(side: Runs) -> str:
-    """Return the warm figures of each run, and the cold ones behind them where there are any."""
+    """Return the warm figures of each run, followed by the cold ones if there are any."""
     warm, cold = (" ".join(f"{figure:.3g}" for figure in figures) for figures in (side.warm, side.cold))
     return f"{warm} (cold: {cold})" if cold else warm
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure, print the table, and keep it."""
+    """Measure, print the table, and store it."""
     parser = argparse.ArgumentParser(prog="beside_kafka", description=__doc__)
     parser.add_argument("--pairs", type=int, default=3, metavar="N", help="how often each broker gets every load")
     parser.add_argument("--rest", type=float, default=30, metavar="SECONDS", help="how long the machine rests before")

@@ -1,4 +1,4 @@
-"""Three brokers from nothing until each of them serves and knows of the others; resident memory of all three."""
+"""Start of three brokers on empty directories until each serves and lists the others; resident memory of all three."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def measure(command: Command) -> Start:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print medians for Barnabas and, where asked, for Apache Kafka."""
+    """Print medians for Barnabas and, on request, for Apache Kafka."""
     parser = argparse.ArgumentParser(prog="cluster_start", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, metavar="N")
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")

@@ -1,10 +1,10 @@
-"""How fast a log is compacted, in one pass over records of which some are live, and how long a step takes at most.
+"""Compaction speed of one pass over a log that is partly live, and its longest step.
 
     python -m benchmarks compaction [--mb 1024] [--record-bytes 1024] [--live 0.2] [--slice-bytes 65536]
 
-Prints MB of the log a second of the process's CPU and of the clock, and the longest step, which is how long clients
-wait at most. The log is made first: batches of 16 records, keys at random, so that the given part of all is live. With
-`--beside-kafka` Apache Kafka writes it, and compacts it after it was copied.
+Prints MB of log per CPU second of the process and per wall-clock second, and the longest step, which is the longest
+wait of a client. The log is written first: batches of 16 records with random keys, so that the given fraction is live.
+With `--beside-kafka` Apache Kafka writes it, and compacts it after it was copied.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Load(NamedTuple):
     codec: Compression = Compression.NONE
 
     def batches(self) -> Iterator[bytearray]:
-        """Yield them."""
+        """Yield the batches."""
         random = Random(1)
         value = random.randbytes(self.record_bytes)
         count = self.mb * _MB // self.record_bytes // _BATCH_RECORDS
@@ -50,7 +50,7 @@ class Load(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """What one pass took."""
+    """The cost of one pass."""
 
     mb: float
     kept_mb: float
@@ -67,7 +67,7 @@ class Pass(NamedTuple):
 
 
 def measure(load: Load, slice_bytes: int = 64 * 1024) -> Pass:
-    """Make a log and compact it."""
+    """Write a log and compact it."""
     with TemporaryDirectory() as folder:
         log, directory = _open(Path(folder))
         for batch in load.batches():
@@ -78,7 +78,7 @@ def measure(load: Load, slice_bytes: int = 64 * 1024) -> Pass:
 
 
 def beside_kafka(load: Load, slice_bytes: int = 64 * 1024) -> tuple[float, float]:
-    """Compact what Apache Kafka wrote; return our MB/s by clock, and those of its cleaner."""
+    """Compact a log that Apache Kafka wrote; return our MB/s by wall clock, and those of its cleaner."""
     from benchmarks._compacted_topic import cleaned_by_kafka
 
     with cleaned_by_kafka(map(bytes, load.batches()), _SEGMENT_BYTES) as (folder, their_seconds):
@@ -128,7 +128,7 @@ def _now_ms() -> int:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what a pass takes."""
+    """Print the cost of a pass."""
     parser = argparse.ArgumentParser(prog="compaction", description=__doc__)
     parser.add_argument("--mb", type=int, default=1024)
     parser.add_argument("--record-bytes", type=int, default=1024)

@@ -1,16 +1,16 @@
-"""How long writes stop when a leader fails, and when all brokers are restarted: three brokers at defaults.
+"""Write outages when a leader fails and during a rolling restart: three brokers at defaults.
 
 A librdkafka producer, idempotent with acks=all and otherwise at its defaults, sends a record every few milliseconds to
 one partition with three replicas and `min.insync.replicas=2`. Then one of:
 
-    kill      SIGKILL to its leader, which is the active controller or is not. On one host the kernel refuses new
-              connections at once, which a lost machine does not.
-    pause     SIGSTOP to its leader: connections stay open and nothing answers, so time-outs decide
-    cut       everything between its leader and the others, brokers and clients, is lost in both directions, as when a
+    kill      SIGKILL to its leader, which is or is not the active controller. On one host the kernel refuses new
+              connections immediately, unlike a lost machine.
+    pause     SIGSTOP to its leader: connections stay open without responses, so timeouts decide
+    cut       all traffic between its leader and the others, brokers and clients, is lost in both directions, as when a
               machine loses its network. In this cluster all connections pass through a proxy.
-    roll      each broker in turn is stopped in order and started again
+    roll      each broker in turn is stopped cleanly and restarted
 
-The figures are the longest time between two acknowledgements, and how many records were refused, lost or duplicated.
+The figures are the longest time between two acknowledgements, and the numbers of records refused, lost, duplicated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KILL_OTHER = "leader killed, not the controller"
 PAUSE = "leader paused (SIGSTOP), not the controller"
 CUT = "leader cut off from everything, not the controller"
 ROLL = "rolling restart of all three"
-PAUSE_DEADLINE_S = 180.0  # librdkafka waits socket.timeout.ms, 60 s, for an answer
+PAUSE_DEADLINE_S = 180.0  # librdkafka waits socket.timeout.ms, 60 s, for a response
 
 Undo = Callable[[], None]
 Event = Callable[[Cluster, str, int], Undo]
@@ -54,7 +54,7 @@ Event = Callable[[Cluster, str, int], Undo]
 
 
 class Interruption(NamedTuple):
-    """What a producer noticed of one event."""
+    """The effects of one event on a producer."""
 
     longest_gap_s: float
     refused: int
@@ -85,14 +85,14 @@ class SteadyProducer:
                 raise RuntimeError(f"{len(self.numbers)} of {aim} records acknowledged after {PAUSE_DEADLINE_S:g} s")
 
     def close(self) -> None:
-        """Stop sending, and wait for all that was sent."""
+        """Stop sending, and wait for the records in flight."""
         self._stopping.set()
         self._thread.join()
         if self._producer.flush(DEADLINE_S):
             raise RuntimeError(f"not everything was acknowledged within {DEADLINE_S:g} s")
 
     def longest_gap_s(self, since_s: float) -> float:
-        """Return the longest time between two acknowledgements, the latter of which came after a moment."""
+        """Return the longest time between two acknowledgements, the second of which came after `since_s`."""
         return max(after - before for before, after in pairwise(self.acknowledged_s) if after >= since_s)
 
     def _run(self) -> None:
@@ -118,7 +118,7 @@ class SteadyProducer:
 
 
 def stored(bootstrap: str, topic: str) -> Counter[int]:
-    """Return how often each number is in partition 0 of a topic."""
+    """Return the number of occurrences of each number in partition 0 of a topic."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.partition.eof": True}
     consumer = Consumer(settings | SILENT)
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -135,7 +135,7 @@ def stored(bootstrap: str, topic: str) -> Counter[int]:
 
 
 def interruption(cluster: Cluster, topic: str, leader: int, event: Event) -> Interruption:
-    """Let something happen to a cluster while a producer sends to a partition that begins with this leader."""
+    """Apply an event to a cluster while a producer sends to a partition with this initial leader."""
     replicas = [leader, *(node for node in NODES if node != leader)]
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
     admin.create_topics([NewTopic(topic, 1, replica_assignment=[replicas])])[topic].result(DEADLINE_S)
@@ -185,7 +185,7 @@ def _roll(cluster: Cluster, topic: str, _: int) -> Undo:
 
 
 def measure(command: Command) -> Mapping[str, Interruption]:
-    """Interrupt a cluster once in each way."""
+    """Apply each event once to a cluster."""
     events: Mapping[str, Event] = {KILL_OTHER: _kill, KILL_CONTROLLER: _kill, PAUSE: _pause, ROLL: _roll}
     with running(command) as cluster:
         found = {name: _interrupt(cluster, name, event) for name, event in events.items()}
@@ -200,7 +200,7 @@ def _interrupt(cluster: Cluster, name: str, event: Event) -> Interruption:
 
 
 def measure_in_turn(clusters: Mapping[str, Command], runs: int) -> Mapping[str, Mapping[str, list[Interruption]]]:
-    """Interrupt each of the clusters in each way, so many times; return what happened by cluster and event."""
+    """Apply each event to each cluster, `runs` times; return the results by cluster and event."""
     found: dict[str, dict[str, list[Interruption]]] = {cluster: defaultdict(list) for cluster in clusters}
     for run in range(runs):
         for cluster in in_turn(clusters, run):
@@ -211,7 +211,7 @@ def measure_in_turn(clusters: Mapping[str, Command], runs: int) -> Mapping[str, 
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what each event comes to: gaps as median and longest, all else in total."""
+    """Print each event's results: gaps as median and longest, all else in total."""
     parser = argparse.ArgumentParser(prog="failover", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, metavar="N")
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")

@@ -1,8 +1,8 @@
-"""The broker's CPU time for Fetch: seconds a GB with large answers, microseconds a request with small ones.
+"""The broker's CPU time for Fetch: seconds a GB with large responses, microseconds a request with small ones.
 
-Five requests are in flight, each for one partition, of records that are in the page cache; a bare loop that only
-reads a file and sends gives as many bytes. With `--partitions N` the requests go to N partitions in turn, and the
-loop reads N different pieces of its file: as much memory as the broker.
+Five requests are in flight, each for one partition, of records in the page cache; a bare loop that only reads a file
+and sends returns the same number of bytes. With `--partitions N` the requests go to N partitions in turn, and the loop
+reads N different slices of its file, as much memory as the broker.
 """
 
 import argparse
@@ -32,7 +32,7 @@ LARGE_BYTES = 1000 * 1000
 
 
 def fetch_frames(topic_id: bytes, partitions: int, answer_bytes: int) -> list[bytes]:
-    """Return a request for each partition, from its first record on, outside of any session."""
+    """Return a request for each partition, from its first record on, without a fetch session."""
     return [
         request_frame(
             ApiKey.FETCH,
@@ -57,10 +57,10 @@ def fetch_frames(topic_id: bytes, partitions: int, answer_bytes: int) -> list[by
 
 
 def measure(runs: int, answer_bytes: int, count: int, partitions: int = 6) -> Costs:
-    """Let the broker and the bare loop give `count` answers of that size, in turn; return what they cost."""
+    """Let the broker and the bare loop send `count` responses of that size, in turn; return the costs."""
     with running(barnabas) as broker, bare_server("fetch", str(answer_bytes), str(partitions)) as bare:
         topic_id = create_topic(broker.port, TOPIC, partitions)
-        # As many batches as fill one answer, so that every request finds that much.
+        # Enough batches to fill one response for every request.
         batch_bytes = min(answer_bytes, 100_000)
         writer = Client(broker.port)
         writer.pipeline(
@@ -72,7 +72,7 @@ def measure(runs: int, answer_bytes: int, count: int, partitions: int = 6) -> Co
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what each size costs the broker and the bare loop."""
+    """Print the costs of each size for the broker and the bare loop."""
     parser = argparse.ArgumentParser(prog="fetch_cpu", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, metavar="N")
     parser.add_argument("--partitions", type=int, default=6, metavar="N")

@@ -1,8 +1,8 @@
-"""What acknowledging only what is on the disk costs: 64 producers with acks=all, one record in flight each.
+"""The cost of acknowledging only records on disk: 64 producers with acks=all, one record in flight each.
 
 Three topics of one broker take turns: `flush` leaves syncing to the operating system, as is the default; `always` is
 `barnabas.fsync=always`, whose waiting batches share a sync; `one each` is `flush.messages=1`, a sync for each request.
-The data lies on a real disk: where the directory for temporary files is memory, another has to be named.
+The data is on a real disk: if the directory for temporary files is in memory, name another one.
 """
 
 import argparse
@@ -32,7 +32,7 @@ CONFIGS: Mapping[str, Mapping[str, str]] = {
 
 
 def rate(server: Server, frames: Sequence[bytes], producers: int, seconds: float) -> float:
-    """Return the requests a second that so many connections get answered, each sending one after the other."""
+    """Return the requests a second of that many connections, each with one request in flight."""
     with selectors.DefaultSelector() as selector:
         sockets = []
         for number in range(producers):
@@ -45,7 +45,7 @@ def rate(server: Server, frames: Sequence[bytes], producers: int, seconds: float
         while time.perf_counter() - begun < seconds:
             for key, _ in selector.select(TIMEOUT_S):
                 connection = key.fileobj  # type: ignore[assignment]
-                connection.recv(4096)  # an answer of so few bytes comes whole
+                connection.recv(4096)  # so short a response arrives in one piece
                 connection.sendall(key.data)
                 answered += 1
         elapsed = time.perf_counter() - begun
@@ -75,12 +75,12 @@ def measure(
 
 
 def asked(rates: Mapping[str, Sequence[float]]) -> float:
-    """Return the rate that grouped syncs have to reach: half the rate without, or 20 times that of one each."""
+    """Return the required rate of grouped syncs: half the rate without syncs, or 20 times that of one sync each."""
     return min(statistics.median(rates[UNSYNCED]) / 2, 20 * statistics.median(rates[ONE_EACH]))
 
 
 def kind_of_disk(directory: Path) -> str:
-    """Return the type of the file system that a directory is on."""
+    """Return the file system type of a directory."""
     command = ("stat", "--file-system", "--format=%T", str(directory))
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

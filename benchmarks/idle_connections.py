@@ -1,4 +1,4 @@
-"""Five thousand connections that say who they are and then nothing: seconds to accept them, resident memory of each."""
+"""5,000 idle connections after one ApiVersions request: seconds to accept them, resident memory of each."""
 
 import argparse
 import resource
@@ -17,14 +17,14 @@ CONNECTIONS = 5000
 
 
 class Idle(NamedTuple):
-    """What the connections cost the broker."""
+    """The cost of the connections for the broker."""
 
     seconds: float
     kb_each: float
 
 
 def connect(server: Server, count: int) -> list[socket.socket]:
-    """Open connections, each of which asks for ApiVersions; return them when all are answered."""
+    """Open connections, each of which sends ApiVersions; return them when all have responses."""
     sockets = []
     for _ in range(count):
         client = socket.create_connection(("127.0.0.1", server.port))
@@ -37,11 +37,11 @@ def connect(server: Server, count: int) -> list[socket.socket]:
 
 
 def measure(count: int = CONNECTIONS) -> Idle:
-    """Connect to a broker that has just started."""
+    """Connect to a newly started broker."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with running(barnabas) as server:
-        for client in connect(server, 1):  # What the first request loads is not a connection's.
+        for client in connect(server, 1):  # Load the code of the first request, which is no cost of a connection.
             client.close()
         time.sleep(SETTLING_S)
         before_mb = resident_mb(server.process.pid)

@@ -1,7 +1,7 @@
-"""Instructions that a broker executes for a small Produce and a small Fetch, as valgrind counts them.
+"""Instructions that a broker executes for a small Produce and a small Fetch, counted by valgrind.
 
-The count is the same within 0.1 % however busy the machine is, where CPU time differs by half; it says nothing of
-caches and of the kernel. `--checkout DIR`, a worktree of another commit for example, is counted beside this one.
+The count varies by 0.1 % on a busy machine, where CPU time varies by half; it does not include caches and the kernel.
+`--checkout DIR`, for example a worktree of another commit, is counted beside this one.
 """
 
 import argparse
@@ -25,14 +25,14 @@ COUNTS = 1000, 6000
 def counted(checkout: Path, log: Path) -> Command:
     """Return the command that serves with a checkout's code under valgrind, whose summary goes to `log`."""
     environment = "env", "-C", str(checkout), f"PYTHONPATH={checkout}", "PYTHONHASHSEED=0"
-    # The command replaces itself by the server's program, in the same process: its summary is the last.
+    # The command execs the server in the same process: its summary is the last.
     valgrind = "valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"
     options = "--trace-children=yes", f"--log-file={log}"
     return lambda directory, port: (*environment, *valgrind, *options, *barnabas(directory, port))
 
 
 def instructions(checkout: Path, make: str, count: int) -> int:
-    """Return the instructions of a whole process that answered `count` requests; RuntimeError if none are counted."""
+    """Return the instructions of a process that handled `count` requests; raise RuntimeError if none are counted."""
     with tempfile.TemporaryDirectory() as directory:
         log, port = Path(directory) / "summary", free_port()
         with started(counted(checkout, log)(Path(directory), port)) as process:
@@ -53,13 +53,13 @@ def instructions(checkout: Path, make: str, count: int) -> int:
 
 def each(checkout: Path, make: str) -> float:
     """Return the instructions of one request."""
-    instructions(checkout, make, 1)  # what has changed is compiled
+    instructions(checkout, make, 1)  # compiles changed modules
     few, many = (instructions(checkout, make, count) for count in COUNTS)
     return (many - few) / (COUNTS[1] - COUNTS[0])
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print the instructions of one request of each kind, for this checkout and for the others that are named."""
+    """Print the instructions of one request of each kind, for this checkout and for those named."""
     parser = argparse.ArgumentParser(prog="instructions", description=__doc__)
     parser.add_argument("--checkout", type=Path, action="append", default=[], metavar="DIR")
     options = parser.parse_args(arguments)

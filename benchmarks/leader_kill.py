@@ -1,13 +1,12 @@
-"""Three thousand partitions of three replicas: how long they take to create, and to be led anew after a kill.
+"""3,000 partitions with three replicas: time to create them, and to elect new leaders after a kill.
 
-Seconds from creating them until every broker knows all of them led and in sync and has made its logs, and from kill -9
-of a broker that leads a third of them until both others know of a living leader for every partition. Apache Kafka's
-brokers are taken for dead after their session of 9 seconds (`broker.session.timeout.ms`); ours when their connections
-have broken.
+Seconds from the creation until every broker has all of them with leaders, full ISRs and logs, and from kill -9 of a
+broker that leads a third of them until both others have an active leader for every partition. Apache Kafka fences a
+broker after its session of 9 seconds (`broker.session.timeout.ms`); Barnabas when its connections are lost.
 
 A log is a directory with five files, so creating 9,000 of them depends on the file system: ext4 without a journal skips
-every inode that was freed in the last minutes, one by one. A plain loop makes the same directories and files first; its
-time stands beside. With `--directory /dev/shm` the brokers' own time is left.
+every inode that was freed in the last minutes, one by one. A plain loop creates the same directories and files first;
+its time is printed too. With `--directory /dev/shm` only the brokers' own time remains.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from benchmarks._loopback import Server
 TOPICS = 30
 PARTITIONS = 100
 _LOG_FILES = ("log", "index", "timeindex", "leader-epoch-checkpoint", "partition.metadata")
-_POLL_S = 0.05  # an answer tells of all partitions, and costs the broker some milliseconds
+_POLL_S = 0.05  # a response lists all partitions, and costs the broker some milliseconds
 
 
 class Killed(NamedTuple):
-    """One run; `led` is how many partitions the victim led, memory is that of all three before the kill."""
+    """One run; `led` is the number of partitions that the killed broker led, memory is of all three before the kill."""
 
     files_s: float
     create_s: float
@@ -41,7 +40,7 @@ class Killed(NamedTuple):
 
 
 def make_files(directory: Path) -> float:
-    """Make the directories and files of the logs of three brokers, and return the seconds that it took."""
+    """Create the directories and files of the logs of three brokers, and return the seconds it took."""
     begun = time.perf_counter()
     for number in range(len(NODES) * TOPICS * PARTITIONS):
         log = directory / str(number)
@@ -52,7 +51,7 @@ def make_files(directory: Path) -> float:
 
 
 def measure(command: Command, of_controller: bool = False, directory: str | None = None) -> Killed:
-    """Start a cluster, fill it, and kill a broker: the active controller, or one that is not."""
+    """Start a cluster, create the partitions, and kill a broker: the active controller, or another one."""
     names = [f"many-{number}" for number in range(TOPICS)]
     with TemporaryDirectory(dir=directory) as folder, running(command, directory=directory) as cluster:
         files_s = make_files(Path(folder))
@@ -80,7 +79,7 @@ def measure(command: Command, of_controller: bool = False, directory: str | None
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print each run, and medians for Barnabas and, where asked, for Apache Kafka."""
+    """Print each run, and medians for Barnabas and, on request, for Apache Kafka."""
     parser = argparse.ArgumentParser(prog="leader_kill", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, metavar="N")
     parser.add_argument("--controller", action="store_true", help="kill the active controller")

@@ -1,11 +1,11 @@
-"""What the log costs by itself: appending, reading, and finding a place in it, without a broker around it.
+"""The cost of the log alone: appends, reads and look-ups, without a broker.
 
     append     64-KB batches, their CRC-32C checked as Produce does, beside a loop that only checks it and writes;
                and the same batches checked before the clock starts: the log alone
-    read       a megabyte after the other, in the pieces in which Fetch sends it, beside a loop of `pread`
-    look-ups   by offset and by timestamp, anywhere in a log of 10 GB; its files are sparse: a batch is its first page
+    read       one megabyte after another, in the slices that Fetch sends, beside a loop of `pread`
+    look-ups   by offset and by timestamp, at random in a log of 10 GB; its files are sparse: one page per batch
 
-Log and bare loop take turns in one process, on files of the same directory.
+The log and the bare loop take turns in one process, on files in the same directory.
 """
 
 import argparse
@@ -37,11 +37,11 @@ _FILE_BYTES = 1000 * 1000 * 1000
 _CRC_FROM = 21
 _PAGE_BYTES = 4096
 _SPARSE_BATCH_BYTES = 128 * 1024
-_SPARSE_RECORDS = 16  # in each batch, of which the last is nearly all of it: zeros, which the file leaves out
+_SPARSE_RECORDS = 16  # in each batch; the last record is nearly all of it: zeros, a hole in the file
 
 
 def appending(runs: int) -> Costs:
-    """Check and append, append what is checked already, and only check and write, the same bytes in turn."""
+    """Check and append, append already checked batches, and only check and write, the same bytes in turn."""
     batches = [build_batch([(None, bytes(1000))] * (BATCH_BYTES // 1010), timestamp_ms=NOW_MS) for _ in range(32)]
     views = [memoryview(batch) for batch in batches]
     count = _FILE_BYTES // len(batches[0])
@@ -86,7 +86,7 @@ def appending(runs: int) -> Costs:
 
 
 def reading(runs: int) -> Costs:
-    """Read a log from its start to its end, as Fetch does, and its file, in turn."""
+    """Read a log from start to end, as Fetch does, and its file, in turn."""
     records = BATCH_BYTES // 1010
     batch = build_batch([(None, bytes(1000))] * records, timestamp_ms=NOW_MS)
     with tempfile.TemporaryDirectory() as directory:
@@ -125,14 +125,14 @@ def reading(runs: int) -> Costs:
 
 
 def finding(runs: int, count: int, segments: int = 10) -> tuple[Sequence[float], Sequence[float]]:
-    """Return the microseconds of a look-up by offset, and of one by timestamp, in a log of so many GB."""
+    """Return the microseconds of a look-up by offset, and of one by timestamp, in a log of `segments` GB."""
     by_offset, by_timestamp = [], []
     chance = random.Random(1)
     with tempfile.TemporaryDirectory() as directory:
         end_offset = _fill_sparsely(f"{directory}/t-0", segments)
         log = _open(directory)
         places = [chance.randrange(end_offset) for _ in range(count)]
-        for place in places:  # the first look into a segment reads its indexes
+        for place in places:  # the first look-up in a segment reads its indexes
             log.read(place, ANSWER_BYTES, limit_offset=end_offset)
             finish(log.offset_for_timestamp(NOW_MS + place))
         for _ in range(runs):
@@ -150,7 +150,7 @@ def finding(runs: int, count: int, segments: int = 10) -> tuple[Sequence[float],
 
 
 def _fill_sparsely(directory: str, segments: int) -> int:
-    """Make a log of segments of a GB, a millisecond from record to record; return where it ends."""
+    """Write a log of segments of 1 GB, with records 1 ms apart; return its end offset."""
     disk, offset = OsDisk(), 0
     disk.make_dirs(directory)
     for _ in range(segments):
@@ -190,7 +190,7 @@ def _take_turns(runs: int, count: int, size_bytes: int, parties: Mapping[str, Pr
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what each costs."""
+    """Print the costs."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks log", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="how often each is measured")
     runs = parser.parse_args(arguments).runs

@@ -1,7 +1,7 @@
-"""Starts on 10,000 partitions that hold 1 GB in all: seconds to the first answer, memory and descriptors.
+"""Starts on 10,000 partitions that hold 1 GB in all: seconds to the first response, memory and descriptors.
 
-After a clean stop, and after a kill. The records are written by a broker before the clock starts; the page cache is
-warm, as it is when a process is started again.
+After a clean stop, and after a kill. A broker writes the records before the clock starts; the page cache is warm, as on
+a restart.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FIRST_START_S = 3.0
 
 
 class ManyLogs(NamedTuple):
-    """What a start took, and what the process has once it is idle."""
+    """The cost of a start, and the process's resources once it is idle."""
 
     seconds: float
     resident_mb: float
@@ -35,7 +35,7 @@ class ManyLogs(NamedTuple):
 
 
 def descriptors(pid: int) -> int:
-    """Return how many files and sockets a process has open."""
+    """Return the number of files and sockets that a process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
@@ -55,7 +55,7 @@ def fill(port: int, topics: int, partitions: int) -> None:
 
 
 def start_on(directory: Path, *, kill: bool = False) -> ManyLogs:
-    """Start a broker on the directory, look at it when it has settled, and stop it, or kill it."""
+    """Start a broker on the directory, measure it once it is idle, and stop or kill it."""
     port = free_port()
     begun = time.perf_counter()
     with started(barnabas(directory, port)) as process:

@@ -1,4 +1,4 @@
-"""Two thousand partitions in twenty topics created, then one record into each, by librdkafka; seconds and memory."""
+"""2,000 partitions in 20 topics created, then one record written to each, with librdkafka; seconds and memory."""
 
 import argparse
 import statistics
@@ -17,7 +17,7 @@ TIMEOUT_S = 120.0
 
 
 class Filled(NamedTuple):
-    """What it took to create the topics, to write to each partition, and the broker's memory afterwards."""
+    """The seconds to create the topics and to write to each partition, and the broker's memory afterwards."""
 
     create_s: float
     produce_s: float
@@ -47,7 +47,7 @@ def fill(bootstrap: str) -> tuple[float, float]:
         if error is None:
             waiting.discard((message.topic(), message.partition()))
 
-    # Apache Kafka answers before it serves every partition: what it refuses is sent again.
+    # Apache Kafka responds before it serves every partition: refused records are sent again.
     while waiting and time.perf_counter() - begun < TIMEOUT_S:
         for name, partition in sorted(waiting):
             producer.produce(name, b"record", partition=partition, on_delivery=on_delivery)
@@ -58,7 +58,7 @@ def fill(bootstrap: str) -> tuple[float, float]:
 
 
 def measure(command: Command) -> Filled:
-    """Fill one broker that has just started."""
+    """Fill one newly started broker."""
     with tempfile.TemporaryDirectory() as directory:
         port = free_port()
         with started(command(Path(directory), port)) as process:
@@ -77,7 +77,7 @@ def run(brokers: Mapping[str, Command], runs: int) -> dict[str, list[Filled]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print medians for Barnabas and, where asked, for Apache Kafka."""
+    """Print medians for Barnabas and, on request, for Apache Kafka."""
     parser = argparse.ArgumentParser(prog="many_partitions", description=__doc__)
     parser.add_argument("--runs", type=int, default=3, metavar="N")
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")

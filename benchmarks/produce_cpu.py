@@ -1,7 +1,7 @@
 """The broker's CPU time for Produce: seconds a GB with large batches, microseconds a request with small ones.
 
 Five requests are in flight, of one uncompressed batch each, with acks=1; a bare loop that only receives, checks
-CRC-32C and writes gets the same frames. With `--partitions N` the requests go to N partitions in turn.
+CRC-32C and writes receives the same frames. With `--partitions N` the requests go to N partitions in turn.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SMALL_BYTES = 1024
 
 
 def records_of(batch_bytes: int) -> int:
-    """Return how many records a batch of about that size has."""
+    """Return the number of records in a batch of about that size."""
     return max(1, batch_bytes // 1000)
 
 
@@ -60,14 +60,14 @@ def produce_frames(
 
 
 def measure(runs: int, batch_bytes: int, count: int, partitions: int = 6) -> Costs:
-    """Let the broker and the bare loop take `count` requests of one batch each, in turn; return what they cost."""
+    """Let the broker and the bare loop handle `count` requests of one batch each, in turn; return the costs."""
     with running(barnabas) as broker, bare_server("produce") as bare:
         frames = produce_frames(create_topic(broker.port, TOPIC, partitions), partitions, batch_bytes)
         return take_turns(runs, broker, bare, frames, count)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what each size costs the broker and the bare loop."""
+    """Print the costs of each size for the broker and the bare loop."""
     parser = argparse.ArgumentParser(prog="produce_cpu", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, metavar="N")
     parser.add_argument("--partitions", type=int, default=6, metavar="N")

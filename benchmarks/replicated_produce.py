@@ -1,8 +1,8 @@
-"""Produce with acks=all to six partitions of three replicas, two of which have to be in sync, by ProducerPerformance.
+"""ProducerPerformance with acks=all to six partitions with three replicas and min.insync.replicas=2.
 
-Megabytes (2^20 bytes) a second, CPU seconds of each broker for each 10^9 bytes of record values, and the resident
-memory of all three at its highest. Every broker leads two partitions and follows four; with `--one-leader` the first
-leads all six, so that its figures are those of a leader alone, and the others' of followers.
+Megabytes (2^20 bytes) a second, CPU seconds of each broker per 10^9 bytes of record values, and the peak resident
+memory of all three. Every broker leads two partitions and follows four; with `--one-leader` the first leads all six,
+so that its figures are those of a leader only, and the others' of followers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Produced(NamedTuple):
 
     @property
     def cpu_s_per_gb(self) -> float:
-        """Return what all three brokers take together."""
+        """Return the CPU seconds of all three brokers together."""
         return sum(self.user_s_per_gb) + sum(self.system_s_per_gb)
 
     @property
     def figures(self) -> Figures:
-        """Return the figures that are compared, by name."""
+        """Return the compared figures, by name."""
         return {MB_PER_S: self.mb_per_s, CPU: self.cpu_s_per_gb, MEMORY: self.resident_mb}
 
 
@@ -52,7 +52,7 @@ def measure(command: Command, records: int = RECORDS, one_leader: bool = False) 
 
 
 def measure_rounds(command: Command, records: int, one_leader: bool, rounds: int) -> list[Produced]:
-    """Start a cluster, and write to it so many times."""
+    """Start a cluster, and write to it for `rounds` rounds."""
     with _prepared(command, one_leader) as cluster:
         return [_measure(cluster, records) for _ in range(rounds)]
 
@@ -90,7 +90,7 @@ def _measure(cluster: Cluster, records: int) -> Produced:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print every round of Barnabas and, where asked, of Apache Kafka: the first is cold."""
+    """Print every round of Barnabas and, on request, of Apache Kafka: the first is cold."""
     parser = argparse.ArgumentParser(prog="replicated_produce", description=__doc__)
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="clusters of each, in turn")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="on each cluster")

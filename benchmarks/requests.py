@@ -1,7 +1,7 @@
-"""What a request for records costs the broker: from its frame to its response, without sockets, in CPU time.
+"""The broker's CPU time of a request, from its frame to its response, without sockets.
 
-Each row is a request in the version and shape that busy clients send. The cost of a fetch in a session, with nothing
-new in it, is shown for few and for many partitions: it must not grow with them.
+Each row is a request in the version and shape that busy clients send. An incremental fetch without new records is
+measured with few and with many partitions: its cost must not grow with them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MakeRequest = Callable[[int], tuple[ApiKey, int, Message]]
 
 
 class Bench:
-    """A broker's request path on a data directory of its own."""
+    """A broker's request path on its own data directory."""
 
     def __init__(self, directory: str, partitions: int) -> None:
         self.node = Node(directory)
@@ -54,7 +54,7 @@ class Bench:
         return (time.process_time() - before) / count * 1e6
 
     def produce(self, size: int, acks: int, *, idempotent: bool = False) -> MakeRequest:
-        """Return requests of one batch of `size` bytes, each to the partition after the one before."""
+        """Return requests of one batch of `size` bytes each, to the partitions in turn."""
 
         def make(number: int) -> tuple[ApiKey, int, Message]:
             batch = build_batch(
@@ -108,7 +108,7 @@ def measure(count: int) -> Mapping[str, Sequence[float]]:
     for partitions in PARTITIONS:
         with tempfile.TemporaryDirectory() as directory:
             bench = Bench(directory, partitions)
-            bench.measure(partitions, bench.produce(1000, 1))  # the first opens a partition's files
+            bench.measure(partitions, bench.produce(1000, 1))  # opens each partition's files
             rows["produce 1 KB, acks=1"] += [bench.measure(count, bench.produce(1000, 1))]
             rows["produce 1 KB, acks=all, idempotent"] += [
                 bench.measure(count, bench.produce(1000, -1, idempotent=True))

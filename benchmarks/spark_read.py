@@ -1,7 +1,7 @@
-"""How long Spark's Kafka source takes to read a topic as a batch: one million records of 1 KB in six partitions.
+"""Seconds of Spark's Kafka source to read a topic as a batch: one million records of 1 KB in six partitions.
 
 Both brokers run at once, each filled by the same producer, and one Spark session reads them in turn, so that Spark, the
-page cache and Apache Kafka are equally warm. Prints each read in seconds and the broker's CPU seconds for it; the first
+page cache and Apache Kafka are equally warm. Prints the seconds and the broker's CPU seconds of each read; the first
 reads of each are cold.
 """
 

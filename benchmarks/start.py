@@ -1,4 +1,4 @@
-"""From exec to the first ApiVersions answer on an empty data directory, and resident memory when idle."""
+"""Time from exec to the first ApiVersions response on an empty data directory, and resident memory when idle."""
 
 import argparse
 import contextlib
@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 API_VERSIONS_REQUEST = struct.pack(">hhih", 18, 0, 7, -1)
 TIMEOUT_S = 60.0
-# What a start leaves to be done (a first housekeeping, a JVM's compiler) is over by then.
+# Deferred work of a start (a first maintenance pass, a JVM's compiler) is over by then.
 SETTLING_S = 3.0
 
 Command = Callable[[Path, int], Sequence[str]]
 
-# What Apache Kafka's own start script (kafka-run-class.sh of 4.3) passes to Java, with its default heap.
+# The Java options of Apache Kafka's start script (kafka-run-class.sh of 4.3), with its default heap.
 KAFKA_JAVA = (
     *("java", "-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true"),
@@ -44,12 +44,12 @@ def barnabas(directory: Path, port: int) -> Sequence[str]:
 
 
 def barnabas_that_validates(directory: Path, port: int) -> Sequence[str]:
-    """Return the command of a broker that checks each record, as Apache Kafka does."""
+    """Return the command of a broker that validates each record, as Apache Kafka does."""
     return (*barnabas(directory, port), "-D", "barnabas.validate.records=true")
 
 
 def apache_kafka(directory: Path, port: int) -> Sequence[str]:
-    """Format a data directory for Apache Kafka, which is not measured, and return the command that serves."""
+    """Format a data directory for Apache Kafka, outside the measurement, and return the command that serves."""
     from tests.oracles.apache_kafka import kafka_classpath
 
     controller = free_port()
@@ -68,7 +68,7 @@ def apache_kafka(directory: Path, port: int) -> Sequence[str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on now."""
+    """Return a port without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -77,8 +77,8 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a broker for as long as the block takes."""
-    # With its bytecode cached, as an installation leaves it, whatever the environment says of this checkout.
+    """Run a broker for the duration of the block."""
+    # With cached bytecode, as in an installation, independent of this checkout's environment.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -89,7 +89,7 @@ def started(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for_answer(process: subprocess.Popen[bytes], port: int, timeout_s: float = TIMEOUT_S) -> None:
-    """Return once the broker has answered an ApiVersions request without an error; RuntimeError if it does not."""
+    """Return once the broker has answered ApiVersions without an error; raise RuntimeError if it does not."""
     deadline = time.perf_counter() + timeout_s
     while time.perf_counter() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_S) as client:
@@ -121,7 +121,7 @@ def measure(command: Command) -> Start:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print medians for Barnabas and, where asked, for Apache Kafka, starting them in turn."""
+    """Print medians for Barnabas and, on request, for Apache Kafka, starting them in turn."""
     parser = argparse.ArgumentParser(prog="start", description=__doc__)
     parser.add_argument("--runs", type=int, default=10, metavar="N")
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.beside_kafka:
         brokers["Apache Kafka"] = apache_kafka
     runs: dict[str, list[Start]] = {name: [] for name in brokers}
-    measure(barnabas)  # The first start compiles what has changed.
+    measure(barnabas)  # The first start compiles changed modules.
     for _ in range(options.runs):
         for name, command in brokers.items():
             runs[name].append(measure(command))

@@ -1,8 +1,8 @@
-"""How long appends take while a broker compacts and deletes: one record a request, acks=1, beside the same at rest.
+"""Append latency while a broker compacts and deletes: one record a request, acks=1, and the same on an idle broker.
 
-One topic is full of records of which a fifth are live, another of segments that are past retention. Once nothing else
-is going on, and once both are due, the same requests are sent to a third topic, one in flight. The broker has a core of
-its own where there are two; what is compared is the 99.9th percentile, and what it may be three times as much.
+One topic is full of records of which a fifth are live, another of segments past retention. The same requests are sent
+to a third topic, one in flight, once while the broker is idle and once while both are due. The broker has its own core
+if there are two. The 99.9th percentile is compared, and may be three times as high.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from benchmarks.start import barnabas, free_port, started, wait_for_answer
 _SETTINGS = "log.cleaner.backoff.ms=100\nlog.retention.check.interval.ms=200\nlog.initial.task.delay.ms=100\n"
 _DELETED = "deleted"
 _WARM_UP = 2000
-_BEGUN_S = 1.5  # the broker looks once a second whether there is something to compact
+_BEGUN_S = 1.5  # the broker checks once a second whether a log is due for compaction
 
 
 class Latencies(NamedTuple):
-    """Of one kind of times, in ms."""
+    """Latency percentiles, in ms."""
 
     median_ms: float
     p999_ms: float
@@ -34,7 +34,7 @@ class Latencies(NamedTuple):
 
 
 def measure(mb: int = 512, least: int = 10_000) -> tuple[Latencies, Latencies]:
-    """Return what requests took at rest, and while there was something to compact."""
+    """Return the latencies on an idle broker, and during compaction."""
     with TemporaryDirectory() as folder:
         directory, port = Path(folder), free_port()
         (directory / "server.properties").write_text(_SETTINGS)

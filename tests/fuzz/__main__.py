@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz [--minutes M] [--seed S]`: mutate requests for as long as one likes (`make fuzz MINUTES=...`).
+"""`python -m tests.fuzz [--minutes M] [--seed S]`: send mutated requests for M minutes (`make fuzz MINUTES=...`).
 
-Each frame comes from a seed of its own. A failure prints that seed and the frame, and the line that replays it. Where
-atheris is installed (Python 3.12 and newer), `--atheris DIR` lets it choose the mutations by what they reach instead.
+Each frame comes from its own seed. A failure prints that seed, the frame, and the command that replays it. If atheris
+is installed (Python 3.12 and newer), `--atheris DIR` uses it to choose mutations by coverage.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from itertools import count
 
 from tests.fuzz.hostile import HostileBroker, MisbehavedError, frame_of
 
-# What was created by chance (topics, groups) goes with the broker.
+# A broker is replaced after so many frames, with the topics and groups that they created.
 _FRAMES_PER_BROKER = 20_000
 
 
 def fuzz(minutes: float, first_seed: int) -> int:
-    """Try one seed after the other until the time is up; return the exit status."""
+    """Try one seed after another until the time is up; return the exit status."""
     deadline = time.monotonic() + minutes * 60
     seeds, outcomes = count(first_seed), Counter[str]()
     while time.monotonic() < deadline:
@@ -52,7 +52,7 @@ def replay(seed: int) -> int:
 
 
 def with_atheris(arguments: list[str]) -> None:
-    """Let atheris look for frames, with its own options and corpus."""
+    """Let atheris generate frames, with its own options and corpus."""
     import atheris
 
     with tempfile.TemporaryDirectory() as directory:
@@ -63,14 +63,14 @@ def with_atheris(arguments: list[str]) -> None:
 
 
 def main() -> int:
-    """Read the command line."""
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
     parser.add_argument("--seed", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--replay", type=int, metavar="SEED", help="send one frame again")
     parser.add_argument("--atheris", nargs=argparse.REMAINDER, metavar="OPTION", help="options and corpus of atheris")
     options = parser.parse_args()
-    logging.disable(logging.WARNING)  # what the broker has to say of such clients
+    logging.disable(logging.WARNING)  # the broker's warnings about malformed requests
     if options.atheris is not None:
         with_atheris(options.atheris)
     return fuzz(options.minutes, options.seed) if options.replay is None else replay(options.replay)

@@ -1,8 +1,8 @@
-"""A whole broker in this process, fed with frames that clients should never send, and what may become of them.
+"""A whole broker in this process that receives invalid frames, and the outcomes that are allowed.
 
-A frame goes through framing's successor, the dispatcher, and its handler, as if it had come from a connection. It may
-be answered, left waiting, or end the connection (`DecodeError`, `Disconnect`). Anything else is a bug: a handler that
-raises what nobody expects, an invariant that breaks, a complaint of the event loop, a frame that takes too long.
+A frame goes to the dispatcher and its handler as if it had been read from a connection. It may be answered,
+deferred, or end the connection (`DecodeError`, `Disconnect`). Anything else is a bug: an unexpected exception in a
+handler, a broken invariant, an error of the event loop, a frame that takes too long.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from storage.disk import OsDisk
 from tests.declared import random_message
 
 LISTENER = "PLAINTEXT"
-TOPICS = ("a", "orders-7")  # of the names that `random_message` likes
+TOPICS = ("a", "orders-7")  # names that `random_message` often generates
 MOST_CPU_S = 0.1
 """How long a frame may hold the event loop, in CPU time of its thread, which other processes do not take away."""
 
 
 class MisbehavedError(AssertionError):
-    """The broker did what no client may make it do."""
+    """The broker did something that no request may cause."""
 
 
 class HostileBroker:
-    """A broker on a directory and an event loop of its own."""
+    """A broker with its own directory and event loop."""
 
     def __init__(self, directory: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -63,25 +63,25 @@ class HostileBroker:
         return self.loop.run_until_complete(awaitable)
 
     def stop(self) -> None:
-        """Stop as on SIGTERM; MisbehavedError if that is not clean."""
+        """Stop as on SIGTERM; raise MisbehavedError if that is not clean."""
         clean = self.wait(self._broker.stop())
         self.loop.close()
         if not clean or self._complaints:
             raise MisbehavedError(f"stopped {'clean' if clean else 'unclean'}: {self._complaints}")
 
     def requests(self) -> list[tuple[ApiKey, int]]:
-        """Return every API with each of its versions that is served."""
+        """Return every served API and version."""
         served = self._broker.dispatcher(LISTENER).apis
         return [(key, version) for key, api in served.items() for version in api.versions]
 
     def handle(self, frame: bytes) -> str:
-        """Take a frame; return what became of it, or raise MisbehavedError."""
+        """Process a frame; return its outcome, or raise MisbehavedError."""
         failures = self._broker.metrics.handler_failures
-        gc.disable()  # a collection walks over all that the tests of this process have left
+        gc.disable()  # a collection would traverse all objects of earlier tests in this process
         begun = time.thread_time()
         try:
             result = self._outcome(frame)
-            self.wait(asyncio.sleep(0))  # what it has set going
+            self.wait(asyncio.sleep(0))  # run the callbacks that the frame scheduled
         finally:
             held_s = time.thread_time() - begun
             gc.enable()
@@ -104,13 +104,13 @@ class HostileBroker:
 
 
 def frame_of(seed: int, broker: HostileBroker) -> bytes:
-    """Return the frame that a seed stands for."""
+    """Return the frame of a seed."""
     random = Random(seed)
     return mutated(good_frame(random, *random.choice(broker.requests())), random)
 
 
 def good_frame(random: Random, key: ApiKey, version: int) -> bytes:
-    """Return a request that can be decoded, with arbitrary values in it."""
+    """Return a decodable request with arbitrary values."""
     if key is ApiKey.PRODUCE and version >= 3 and random.random() < 0.5:
         message = _produce(random, version)
     else:
@@ -165,7 +165,7 @@ _CHANGES: tuple[Callable[[bytearray, Random], None], ...] = (_flip, _set, _numbe
 
 
 def mutated(frame: bytes, random: Random) -> bytes:
-    """Return the frame with a few things changed; its API and version stay, so that it gets somewhere."""
+    """Return the frame with a few bytes changed; API key and version stay, so that it reaches a handler."""
     head, rest = frame[:4], bytearray(frame[4:])
     for _ in range(random.choice((0, 1, 1, 2, 3, 8))):
         if rest:

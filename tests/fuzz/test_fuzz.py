@@ -1,6 +1,6 @@
-"""Damaged requests from the seeds of this commit: each is answered, ends its connection, or waits, and is soon done.
+"""Mutated requests from this commit's seeds: each is answered, deferred or ends its connection, within a time limit.
 
-``BARNABAS_TEST_FRAMES`` says how many are sent; ``make fuzz`` sends others, for as long as one likes.
+``BARNABAS_TEST_FRAMES`` is their number; ``make fuzz`` sends others, for a given time.
 """
 
 import logging
@@ -21,7 +21,7 @@ FRAMES = int(os.environ.get("BARNABAS_TEST_FRAMES", "20000"))
 
 @pytest.fixture(autouse=True)
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.ERROR)  # what the broker has to say of such clients
+    caplog.set_level(logging.ERROR)  # the broker's warnings about malformed requests
 
 
 def test_damaged_requests_of_these_seeds_do_no_harm(tmp_path: Path) -> None:

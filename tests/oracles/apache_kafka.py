@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1's own jars: its command-line tools as clients, and its readers of files as oracles."""
+"""The jars of Apache Kafka 4.3.1: its command-line tools as clients, and its file readers as oracles."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,12 +7,12 @@ from tests.setups import prepared, require, run
 
 POM = Path(__file__).parent / "java" / "pom.xml"
 
-# A tool lives for a second: the best compiler and a parallel collector would cost more than they bring.
+# A tool runs for about a second: the C2 compiler and a parallel collector would cost more than they save.
 JVM = ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 
 
 def kafka_classpath() -> str:
-    """Fetch Apache Kafka's jars by Maven (once) and return a classpath of them all; skip without Java."""
+    """Download Apache Kafka's jars with Maven (once) and return a classpath of all of them; skip without Java."""
     require("java", "mvn")
 
     def fetch(folder: Path) -> None:

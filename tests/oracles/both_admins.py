@@ -1,7 +1,7 @@
-"""Barnabas and Apache Kafka, asked the same by an administrator, and compared.
+"""Sends the same admin requests to Barnabas and Apache Kafka, and compares the responses.
 
-Left out of the comparison are messages, which name the same error in other words; the order of entries; and what only
-one broker can know: ids, directories, addresses, offsets of the metadata log, free space.
+Not compared: error messages, whose wording differs; the order of entries; and values that only
+one broker has: ids, directories, addresses, metadata log offsets, free space.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ NAMES = count()
 
 
 class Both:
-    """Barnabas and Apache Kafka, asked the same."""
+    """Barnabas and Apache Kafka, with the same requests sent to both."""
 
     def __init__(self, ours: str, kafkas: str) -> None:
         self.clients = (RawClient(ours), RawClient(kafkas))
         self.ids: dict[str, tuple[bytes, bytes]] = {MISSING: (b"?" * 16,) * 2}
 
     def same(self, key: ApiKey, version: int, **fields: Any) -> Any:
-        """Ask both; return our answer, plain, which has to be Kafka's too."""
+        """Send a request to both; return our response as plain values, which must equal Kafka's."""
         ours, kafkas = (
             self._plain(client.call(key, version, **_for_side(fields, side)))
             for side, client in enumerate(self.clients)
@@ -63,7 +63,7 @@ class Both:
         return {name: self._plain(getattr(value, name)) for name in names if name not in NOT_COMPARED}
 
     def create(self, partitions: int = 1, **configs: Any) -> str:
-        """Create a topic in both, and wait until Kafka serves it too."""
+        """Create a topic in both, and wait until Kafka serves it."""
         name = f"t{next(NAMES)}"
         topics = [counted(name, partitions, **configs)]
         answers = [
@@ -93,7 +93,7 @@ class Both:
 
 
 def _for_side(value: Any, side: int) -> Any:
-    """Return fields with those that differ between the sides as the one of `side`."""
+    """Return `value` with side-dependent fields replaced by those of `side`."""
     return {name: given(side) if callable(given) else given for name, given in value.items()}
 
 
@@ -108,7 +108,7 @@ def counted(name: str, partitions: int = -1, replicas: int = 1, **configs: str |
 
 
 def _is_ours(item: Any) -> bool:
-    """Say whether it is a setting that Apache Kafka does not have."""
+    """Return whether it is a configuration that Apache Kafka does not have."""
     return str(getattr(item, "name", "")).startswith("barnabas.")
 
 

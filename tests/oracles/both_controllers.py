@@ -1,8 +1,7 @@
-"""Our controller and Apache Kafka's, told the same by brokers that do not exist, and compared.
+"""Our controller and Apache Kafka's, with the same requests from simulated brokers sent to both.
 
-Ours is the commands and `BrokerHeartbeatManager` on an image; Kafka's is a server, with a broker of its own that leads
-nothing here.
-Compared are error codes, the states that brokers are told, and what becomes of partitions.
+Ours is the commands and `BrokerHeartbeatManager` on an image; Kafka's is a server whose own broker
+leads none of the tested partitions. Compared are error codes, broker states, and partition states.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ _PATIENCE_S = 30
 
 _IDS = count(100)
 
-# Of a partition: its leader and leader epoch, who is in sync, who is eligible, who led last.
+# State of a partition: leader, leader epoch, ISR, ELR, last known leader.
 State = tuple[int, int, list[int], list[int], list[int]]
 
 
 class BothControllers:
-    """Two controllers. The epoch of each broker is known by the broker's id, on either side."""
+    """Two controllers. Broker epochs are kept by broker id, separately for each side."""
 
     def __init__(self, kafka: KafkaServer) -> None:
         self._controller, self._broker = RawClient(kafka.controller), RawClient(kafka.bootstrap)
@@ -63,11 +62,11 @@ class BothControllers:
         self._broker.close()
 
     def register(self, broker_id: int, previous: bool = False, **fields: Any) -> int:
-        """Register a broker with both; with `previous`, as after a clean stop. Return the error code of both.
+        """Register a broker with both; with `previous`, as after a clean shutdown. Return the error code of both.
 
-        Kafka's is asked for a while: it keeps the id of a broker that has stopped until the end of its last session.
+        The request to Kafka's controller is retried: it keeps the id of a stopped broker until its last session ends.
         """
-        # Nothing can be at offset 0 on either side.
+        # Offset 0 is not used on either side.
         ours, kafkas = self._ours_epoch(broker_id) if previous else 0, self._epochs.get(broker_id, 0) if previous else 0
         values = {
             "cluster_id": CLUSTER_ID,
@@ -93,7 +92,7 @@ class BothControllers:
         return our_code
 
     def _keep_alive(self) -> None:
-        """Have Kafka hear all that are active."""
+        """Send Kafka a heartbeat of each active broker."""
         for broker in self._ours.image.brokers.values():
             if broker.active:
                 request = BrokerHeartbeatRequest(
@@ -106,7 +105,7 @@ class BothControllers:
                 self._controller.call(ApiKey.BROKER_HEARTBEAT, 1, **_fields(request))
 
     def new_id(self) -> int:
-        """Return the id of a broker that was not there before."""
+        """Return an unused broker id."""
         return next(_IDS)
 
     def join(self, count: int, **fields: Any) -> list[int]:
@@ -118,7 +117,7 @@ class BothControllers:
         return ids
 
     def leave_all(self) -> None:
-        """Fence all brokers that have joined."""
+        """Fence all brokers that joined."""
         for broker_id, broker in self._ours.image.brokers.items():
             if not broker.fenced:
                 self.beat(broker_id, fence=True, stop=True)
@@ -135,9 +134,9 @@ class BothControllers:
     ) -> tuple[int, bool, bool, bool]:
         """Send both a heartbeat; return error code, caught up, fenced, to shut down.
 
-        The broker has all metadata, or that up to `lag` records before its registration; `epoch` is how far that of the
-        request is from the registered one. One that may not stop yet is asked again for a while, on Kafka's side:
-        Kafka's own broker may not have heard of it.
+        The broker has applied all metadata, or all but `lag` records before its registration; `epoch` is added to the
+        registered epoch. If shutdown is not allowed yet, the request to Kafka is retried: Kafka's own broker may not
+        have applied the metadata yet.
         """
         ours, kafkas = self._ours_epoch(broker_id), self._epochs.get(broker_id, 0)
         wishes: dict[str, Any] = {"want_fence": fence, "want_shut_down": stop, "offline_log_dirs": list(offline)}
@@ -173,7 +172,7 @@ class BothControllers:
         return name
 
     def state(self, name: str, partition: int = 0) -> State:
-        """Return what both have a partition as."""
+        """Return the state of a partition, which must be equal in both."""
         found = self._ours.partition(name, partition)
         ours = (
             found.leader,
@@ -201,13 +200,13 @@ class BothControllers:
         return ours
 
     def unregister(self, broker_id: int) -> int:
-        """Have both forget a broker; return the error code."""
+        """Unregister a broker from both; return the error code."""
         code, _ = self._decide(partial(unregister_broker, broker_id=broker_id, settings=self._ours.settings))
         assert code == self._controller.call(ApiKey.UNREGISTER_BROKER, 0, broker_id=broker_id).error_code
         return code
 
     def allocate(self, broker_id: int, epoch: int = 0) -> tuple[int, int]:
-        """Ask both for producer ids; return the error code, and how many there are."""
+        """Request producer ids from both; return the error code and the block size."""
         known = self._ours_epoch(broker_id) + epoch
         code, ids = self._decide(lambda image: allocate_producer_ids(image, broker_id, known))
         known = self._epochs.get(broker_id, 0) + epoch
@@ -239,7 +238,7 @@ def _fields(request: Any) -> dict[str, Any]:
 
 
 def _eventually_equal(ask: Callable[[], Any], ours: object, meanwhile: Callable[[], object] = lambda: None) -> None:
-    """Return once Kafka says the same: what it has decided reaches its broker a little later."""
+    """Return once Kafka gives the same result: its broker applies the controller's decisions with a delay."""
     deadline = time.monotonic() + _PATIENCE_S
     while (told := ask()) != ours and time.monotonic() < deadline:
         meanwhile()

@@ -1,7 +1,7 @@
-"""Barnabas and Apache Kafka, asked the same about groups by clients of the same names, and compared.
+"""Sends the same group requests to Barnabas and Apache Kafka, from clients of the same names, and compares.
 
-Member ids are made up by each broker; here they are m1, m2 ... in the order in which a broker first tells them. Members
-are compared whatever their order.
+Each broker generates its own member ids; here they are m1, m2, ... in the order of first appearance. The order of
+members is not compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANYBODY = "anybody"
 
 
 class Side:
-    """One of the two brokers, its connections, and what it calls members and topics."""
+    """One broker, its connections, and its aliases for members and topics."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -36,27 +36,27 @@ class Side:
         self._members: dict[str, str] = {}
 
     def client(self, name: str) -> RawClient:
-        """Give the connection of one client."""
+        """Return the connection of a client, opened at first use."""
         if name not in self._clients:
             self._clients[name] = RawClient(self.bootstrap)
         return self._clients[name]
 
     def member(self, alias: str) -> str:
-        """Give the broker's id for m1, m2 ...; anything else is sent as it is."""
+        """Return the broker's member id for m1, m2, ...; any other text is returned unchanged."""
         return next((member_id for member_id, known in self._members.items() if known == alias), alias)
 
     def alias(self, member_id: str) -> str:
         return self._members.setdefault(member_id, f"m{len(self._members) + 1}")
 
     def begin(self) -> None:
-        """Forget the members and connections of former tests."""
+        """Drop the members and connections of previous tests."""
         self._members.clear()
         for client in self._clients.values():
             client.close()
         self._clients.clear()
 
     def plain(self, value: Any) -> Any:
-        """Return a response as plain values, in terms that both sides have in common."""
+        """Return a response as plain values, with ids replaced by aliases."""
         if isinstance(value, str):
             return self.alias(value) if MEMBER_ID.fullmatch(value) else value
         if isinstance(value, bytes | memoryview | bytearray):
@@ -66,31 +66,31 @@ class Side:
         if value is None or isinstance(value, int):
             return value
         names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
-        # Its own id first: that is what gives a member its alias.
+        # The response's own member id first: it defines the member's alias.
         names.sort(key=lambda name: name != "member_id")
         return {name: self.plain(getattr(value, name)) for name in names}
 
 
 class Both:
-    """The two brokers. Every method asks both, and returns the answer that they agree on."""
+    """The two brokers. Every method sends its request to both and returns the response that they agree on."""
 
     def __init__(self, ours: str, kafkas: str) -> None:
         self.sides = (Side(ours), Side(kafkas))
         self._waiting: dict[str, tuple[ApiKey, int]] = {}
 
     def same(self, key: ApiKey, version: int, fields: Callable[[Side], dict[str, Any]], who: str = ANYBODY) -> Any:
-        """Ask both and compare what they answer."""
+        """Send a request to both and compare the responses."""
         self.send(key, version, fields, who)
         return self.receive(who)
 
     def send(self, key: ApiKey, version: int, fields: Callable[[Side], dict[str, Any]], who: str) -> None:
-        """Ask both, and leave the answers to `receive`."""
+        """Send a request to both; `receive` reads the responses."""
         self._waiting[who] = key, version
         for side in self.sides:
             side.client(who).send(key, version, **fields(side))
 
     def receive(self, who: str) -> Any:
-        """Compare what both have to say to the one who asked."""
+        """Compare the two responses to the client `who`."""
         key, version = self._waiting.pop(who)
         ours, kafkas = (side.plain(side.client(who).receive(key, version)) for side in self.sides)
         assert ours == kafkas, f"{ours} is not {kafkas}"
@@ -110,7 +110,7 @@ class Both:
             side.topic_ids[name] = created.topic_id
 
     def until(self, group: str, state: str, members: int) -> None:
-        """Wait until both have taken in what was sent so far: the group is in that state, with so many members."""
+        """Wait until both have processed the requests: the group has that state and that many members."""
         deadline = time.monotonic() + 30
         for side in self.sides:
             described = None
@@ -124,7 +124,7 @@ class Both:
     def join(
         self, who: str, group: str, member: str = "", *, version: int = 9, waits: bool = False, **more: Any
     ) -> Any:
-        """Join; `waits` if the answer is to be received later."""
+        """Join; with `waits`, the response is read later."""
         protocols = more.pop("protocols", [("range", b"x")])
 
         def fields(side: Side) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Both:
         return error
 
     def leave(self, group: str, *members: tuple[str, str | None], version: int = 5) -> Any:
-        """Let members leave, each named by its id and its instance."""
+        """Remove members, each by member id and instance id."""
 
         def fields(side: Side) -> dict[str, Any]:
             if version < 3:
@@ -245,7 +245,7 @@ class Both:
         ]
         return self.same(ApiKey.OFFSET_DELETE, 0, lambda _: {"group_id": group, "topics": asked})
 
-    # What administrators ask.
+    # Admin requests.
 
     def describe(self, *groups: str, version: int = 6, operations: bool = False) -> Any:
         return self.same(

@@ -1,4 +1,4 @@
-"""Barnabas and Apache Kafka side by side, started once for all that is compared on brokers with the same settings."""
+"""Barnabas and Apache Kafka side by side, started once for all comparisons on brokers with the same settings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 100,
     "group.max.size": 3,
-    # Records of tests are of years ago, and are not to go in the midst of a comparison.
+    # Records of tests have old timestamps and must not be deleted during a comparison.
     "log.initial.task.delay.ms": 3_600_000,
 }
 
 
 @pytest.fixture(scope="session")
 def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """Our address and Kafka's; whoever asks has topics and groups with names of his own."""
+    """Our address and Kafka's; each test uses its own topic and group names."""
     folder = tmp_path_factory.mktemp("both")
     kafka = KafkaServer(folder / "kafka", SETTINGS)
     try:
@@ -35,5 +35,5 @@ def bootstraps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, 
 
 @pytest.fixture(scope="session")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> Directories:
-    """What Apache Kafka wrote, and made of what we wrote."""
+    """Directories that Apache Kafka wrote, and what it read from ours."""
     return make(tmp_path_factory.mktemp("directories"))

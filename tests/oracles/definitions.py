@@ -1,4 +1,4 @@
-"""Apache Kafka's own definitions of messages and stored records, as JSON inside its jars."""
+"""Apache Kafka's definitions of messages and stored records, as JSON from its jars."""
 
 import json
 import re
@@ -12,7 +12,7 @@ HOLDERS = ("clients", "metadata", "group-coordinator", "transaction-coordinator"
 
 
 def kafka_definitions() -> dict[str, dict[str, Any]]:
-    """Return the definitions by name; skip where the jars cannot be had."""
+    """Return the definitions by name; skip if the jars are not available."""
     found = {}
     for jar in Path(kafka_classpath().removesuffix("*")).glob("kafka-*.jar"):
         if jar.name.rpartition("-")[0].removeprefix("kafka-") in HOLDERS:

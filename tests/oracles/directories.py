@@ -1,8 +1,8 @@
-"""Apache Kafka, started twice: data directories that it wrote, and logs of ours that it went on with.
+"""Apache Kafka, started twice: data directories that it wrote, and logs of ours that it appended to.
 
-First it fills its topics, and is stopped in order; the directory is copied, and the segments of the topics that are
-ours take the place of Kafka's, which are empty. Then it starts again, is asked about everything, writes more to its own
-topics, and is killed, so that its indexes are as long as it allocates them. What it tells is asked before either end.
+First Kafka fills its topics and is stopped cleanly; the directory is copied, and the segments of our logs replace the
+empty segments of Kafka's topics of the same names. Then Kafka starts again, writes more to its own topics, and is
+killed, so that its indexes keep their preallocated size. All topics are read before each stop.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ KAFKAS_OWN = "partition.metadata"
 
 
 class State(NamedTuple):
-    """A data directory of Kafka's, and what it told of its topics."""
+    """A data directory of Kafka's, and what Kafka returned about its topics."""
 
     directory: Path
     told: dict[str, Told]
 
 
 class Directories(NamedTuple):
-    """Kafka's directories by how it ended; our logs and what Kafka told of them; what its consumer read at the end."""
+    """Kafka's directories after a stop and a kill; our logs, with what Kafka returned and its consumer read last."""
 
     clean: State
     killed: State
@@ -40,7 +40,7 @@ class Directories(NamedTuple):
 
 
 def make(folder: Path) -> Directories:
-    """Have Apache Kafka and our storage write all that; it takes half a minute."""
+    """Let Apache Kafka and our storage write all of it; takes half a minute."""
     logs = our_logs.write_all(folder / "ours")
     kafka = KafkaServer(folder / "kafka", kafka_directory.SETTINGS, kafka_directory.FEATURES)
     try:
@@ -66,7 +66,7 @@ def make(folder: Path) -> Directories:
 
 
 def _replace(data_dir: Path, log: Log) -> None:
-    """Put the files of our log in the place of those of Kafka's log of the same topic, which knows whose it is."""
+    """Replace the files of Kafka's log of the same topic with those of ours, except partition.metadata."""
     target = data_dir / str(log)
     for path in target.iterdir():
         if path.name != KAFKAS_OWN:

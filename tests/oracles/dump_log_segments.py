@@ -1,4 +1,4 @@
-"""Apache Kafka's own reader of log directories: what it reads in ours, and what it complains about."""
+"""Apache Kafka's DumpLogSegments: what it reads in our files, and its error messages."""
 
 import re
 import subprocess
@@ -13,22 +13,22 @@ SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", ".txnindex", ".checkpoi
 
 
 class Dump(NamedTuple):
-    """What the tool printed of each file, line by line, and every complaint."""
+    """The tool's output for each file, by line, and every error."""
 
     files: dict[Path, list[str]]
     complaints: list[str]
 
     def batches(self, file: Path) -> list[str]:
-        """The lines about the batches in a segment."""
+        """Return the lines about the batches in a segment."""
         return [line for line in self.files[file] if line.startswith("baseOffset: ")]
 
     def records(self, file: Path) -> list[str]:
-        """The lines about the records in a segment."""
+        """Return the lines about the records in a segment."""
         return [line for line in self.files[file] if line.startswith("| offset: ")]
 
 
 def field(line: str, name: str) -> str:
-    """Return the value that a line of the dump gives a field."""
+    """Return the value of a field in a line of the dump."""
     found = re.search(rf"\b{name}: (\S*)", line)
     if found is None:
         raise LookupError(f"no {name} in: {line}")
@@ -36,7 +36,7 @@ def field(line: str, name: str) -> str:
 
 
 def dumpable(directory: Path) -> list[Path]:
-    """Return the files in a data directory, or a part of one, that the tool knows."""
+    """Return the files in a data directory, or a part of one, that the tool supports."""
     return sorted(path for path in directory.rglob("*") if path.suffix in SUFFIXES)
 
 
@@ -51,7 +51,7 @@ def dump(files: Iterable[Path], *options: str) -> Dump:
 
 
 def _arguments(files: Iterable[Path]) -> Iterator[str]:
-    """Join the names of the files into as few arguments as Linux allows: none may be longer than 128 KiB."""
+    """Join the file names into as few arguments as Linux allows: none may be longer than 128 KiB."""
     names = ""
     for path in files:
         if len(names) + len(str(path)) > 100_000:
@@ -84,7 +84,7 @@ def _of_the_logger(line: str) -> bool:
 
 
 def _without_first_offsets(lines: list[str]) -> list[str]:
-    """Leave out that a segment begins at its own base offset: the tool expects 0 of every file, Kafka's own too."""
+    """Drop errors about a segment's first offset: the tool expects 0 in every file, Kafka's own too."""
     kept: list[str] = []
     for line in lines:
         heading = kept[-1] if kept else ""

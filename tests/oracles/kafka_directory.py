@@ -1,4 +1,4 @@
-"""What Apache Kafka is given to write, so that its data directory holds all that a log can hold.
+"""The records that Apache Kafka writes into a data directory, covering everything that a log can contain.
 
 Topics, of one partition each, in segments of a few kilobytes:
 
@@ -7,7 +7,7 @@ Topics, of one partition each, in segments of a few kilobytes:
     compacted   compacted by Kafka's cleaner, with tombstones
     deleted     records below an offset deleted, in the middle of a segment
     decided     committed and aborted transactions, one within another and over several segments
-    open        the same, and some that nobody has ended
+    open        the same, and some transactions left open
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SETTINGS = {
     "log.cleaner.backoff.ms": 200,
     "log.initial.task.delay.ms": 200,
 }
-# What Barnabas does not have yet, so that it can go on where Kafka stopped.
+# Features that Barnabas lacks, disabled so that it can open the directory.
 FEATURES = dict.fromkeys(("group.version", "share.version", "streams.version", "transaction.version"), 0)
 SEGMENTS = {"internal.segment.bytes": "4096", "index.interval.bytes": "512"}
 TIMEOUT_S = 60
@@ -57,7 +57,7 @@ def create_topics(bootstrap: str, topics: Mapping[str, Mapping[str, str]]) -> No
 
 
 def write(bootstrap: str, data_dir: Path) -> None:
-    """Fill the topics, and have Kafka compact and delete."""
+    """Fill the topics, and let Kafka compact and delete."""
     writer = Writer(bootstrap)
     writer.plain(60)
     writer.transactions("decided", DECIDED)
@@ -69,7 +69,7 @@ def write(bootstrap: str, data_dir: Path) -> None:
 
 
 def write_more(bootstrap: str) -> None:
-    """Write a little to every topic, in another leader epoch."""
+    """Write a few records to every topic, in another leader epoch."""
     writer = Writer(bootstrap)
     writer.plain(10)
     for topic in TRANSACTIONAL:
@@ -78,7 +78,7 @@ def write_more(bootstrap: str) -> None:
 
 
 class Writer:
-    """Writes to the topics through librdkafka. Transactions that are open at the end stay open."""
+    """Writes to the topics through librdkafka. Transactions open at the end stay open."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -103,7 +103,7 @@ class Writer:
             producer.flush(TIMEOUT_S)
 
     def transactions(self, topic: str, steps: str) -> None:
-        """Take steps such as `a+ b+ a! b~`: write in a transaction of that producer, commit it, abort it."""
+        """Run steps such as `a+ b+ a! b~`: write in a transaction of that producer, commit it, abort it."""
         for step in steps.split():
             name, action = tuple(step)
             producer = self._transactional.get(topic + name) or self._begin(topic + name)
@@ -124,7 +124,7 @@ class Writer:
 
 
 def _is_clean(data_dir: Path) -> bool:
-    """Tell whether Kafka has compacted all that it can: every segment but the one that is appended to."""
+    """Return whether Kafka has compacted every segment but the active one."""
     active = max(int(path.stem) for path in (data_dir / "compacted-0").glob("*.log"))
     return f"compacted 0 {active}" in (data_dir / "cleaner-offset-checkpoint").read_text().splitlines()
 

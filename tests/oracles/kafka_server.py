@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 itself, one broker that is its own controller, to ask what the right answer is."""
+"""Apache Kafka 4.3.1, a single broker with its own controller, as the reference for responses."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ CLUSTER_ID = "WV5yoIVIQ7q2wIB0pOwZQg"
 
 
 class KafkaServer:
-    """A running Apache Kafka on a data directory of its own.
+    """A running Apache Kafka on its own data directory.
 
-    `bootstrap` and `controller` are its addresses, also after a restart.
+    `bootstrap` and `controller` are its addresses; they stay the same after a restart.
     """
 
     def __init__(
         self, folder: Path, more: Mapping[str, object] | None = None, features: Mapping[str, int] | None = None
     ) -> None:
-        """Start it; `more` is what else it is to be set to, `features` which levels are not Kafka's own choice."""
+        """Start it; `more` are further settings, `features` the levels that differ from Kafka's defaults."""
         folder.mkdir()
         port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
@@ -52,12 +52,12 @@ offsets.topic.num.partitions=1
         self.start()
 
     def start(self) -> None:
-        """Start it, the first time or again; `wait` until it answers."""
+        """Start it, the first time or again; `wait` returns once it is ready."""
         with open(self._folder / "server.log", "a") as log:
             self._process = subprocess.Popen(kafka_tool("kafka.Kafka", str(self._properties)), stdout=log, stderr=log)
 
     def wait(self, timeout_s: float = 60) -> None:
-        """Return once it answers and knows of itself as a broker."""
+        """Return once it responds and lists itself as a broker."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
@@ -78,11 +78,11 @@ offsets.topic.num.partitions=1
         self._process.wait()
 
     def close(self, timeout_s: float = 60) -> None:
-        """Let it stop in order, all its files complete."""
+        """Shut it down cleanly, with all files complete."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(timeout_s)
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that are free now; a server that cannot be told 0 has to be given one."""
+    """Return ports that are free now: Kafka cannot be configured with port 0."""
     return [int(free_address().rpartition(":")[2]) for _ in range(count)]

@@ -1,9 +1,9 @@
-"""Logs that our storage writes, for Apache Kafka to go on with: in segments of a few kilobytes, in leader epoch 0.
+"""Logs that our storage writes and Apache Kafka continues: segments of a few kilobytes, in leader epoch 0.
 
 ours-codecs        five idempotent producers, one for each codec, with headers, null keys and null values
 ours-stamped       LogAppendTime
 ours-compacted     compacted, with tombstones, markers and emptied batches
-ours-deleted       records deleted: segments at the begin, and a part of the first one that is left
+ours-deleted       records deleted: whole segments, and the first part of the next segment
 ours-transactions  committed, aborted and open transactions, over several segments
 """
 
@@ -21,7 +21,7 @@ from storage.log.transaction_marker import append_marker, build_marker
 from tests.compacted import compact
 from tests.logs import open_log
 
-# Kafka forgets producers that have been idle for a day.
+# Kafka expires producers that have been idle for a day.
 NOW_MS = time.time_ns() // 1_000_000 - 60_000
 
 CONFIG = LogConfig(segment_bytes=4096, index_interval_bytes=512, file_delete_delay_ms=0)
@@ -29,7 +29,7 @@ KEPT = {"retention.ms": "-1"}
 TOPICS: dict[str, dict[str, str]] = {
     "ours-codecs": KEPT,
     "ours-stamped": KEPT | {"message.timestamp.type": "LogAppendTime"},
-    # Kafka's own cleaner is not to go on where ours stopped.
+    # Disables Kafka's own cleaner on logs that ours compacted.
     "ours-compacted": {"cleanup.policy": "compact", "min.compaction.lag.ms": str(2**63 - 1)},
     "ours-deleted": KEPT,
     "ours-transactions": KEPT,
@@ -37,7 +37,7 @@ TOPICS: dict[str, dict[str, str]] = {
 
 
 def write_all(folder: Path) -> dict[str, Log]:
-    """Write the logs, and close them in order."""
+    """Write the logs, and close them cleanly."""
     logs = {topic: _write(folder, topic) for topic in TOPICS}
     for log in logs.values():
         log.close(NOW_MS)

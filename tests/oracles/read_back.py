@@ -1,4 +1,4 @@
-"""Topics read from begin to end by Apache Kafka's own consumer, and the same records read by us from a log."""
+"""Topics read from start to end by Apache Kafka's consumer, and the same records read by us from a log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Read(NamedTuple):
-    """A record as an application gets it."""
+    """A record as a consumer returns it."""
 
     offset: int
     timestamp: int
@@ -33,7 +33,7 @@ class ReadBack(NamedTuple):
 
 
 def read_back(bootstrap: str, topics: Iterable[str]) -> ReadBack:
-    """Have the Java consumer read the topics, of one partition each, at both isolation levels."""
+    """Read the topics, of one partition each, with the Java consumer at both isolation levels."""
     wanted = list(topics)
     found = ReadBack({topic: [] for topic in wanted}, {topic: [] for topic in wanted})
     for line in run(*JVM, "-cp", kafka_classpath(), READ_ALL, bootstrap, *wanted).splitlines():
@@ -49,7 +49,7 @@ def _bytes(text: str) -> bytes | None:
 
 
 def records_in(batches: bytes, *, start: int = 0) -> Iterator[Read]:
-    """Return what a reader of everything gets of these batches, from offset `start` on."""
+    """Return what a read_uncommitted consumer reads from these batches, from offset `start` on."""
     for at, header in iter_batches(batches):
         if not header.is_control:
             for record in iter_records(batches[at : at + header.size_bytes]):

@@ -1,4 +1,4 @@
-"""What a broker tells of a topic's only partition, to be the same of whichever broker has the same files."""
+"""Everything a broker returns about a topic's only partition; equal for all brokers with the same files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
 class Aborted(NamedTuple):
-    """What a reader of committed records is told of one aborted transaction."""
+    """An aborted transaction in a read_committed Fetch response."""
 
     producer_id: int
     first_offset: int
 
 
 class Told(NamedTuple):
-    """Everything that one can ask about the content of a partition."""
+    """All that requests return about the content of a partition."""
 
     log_start_offset: int
     high_watermark: int
@@ -42,7 +42,7 @@ class Told(NamedTuple):
 
 
 def wait_for_leaders(bootstrap: str, topics: Iterable[str], timeout_s: float = 60) -> None:
-    """Return once a broker that has just started leads all partitions."""
+    """Return once a newly started broker leads all partitions."""
     client, deadline, wanted = RawClient(bootstrap), time.monotonic() + timeout_s, list(topics)
     while wanted:
         try:
@@ -56,7 +56,7 @@ def wait_for_leaders(bootstrap: str, topics: Iterable[str], timeout_s: float = 6
 
 
 def ask(bootstrap: str, topic: str) -> Told:
-    """Ask a broker everything about a topic."""
+    """Send a broker every request about a topic."""
     client = RawClient(bootstrap)
     offset, batches = _offset(client, topic, EARLIEST)[1], b""
     while (found := _fetch(client, topic, offset)).records:
@@ -96,7 +96,7 @@ def _fetch(client: RawClient, topic: str, offset: int, *, max_bytes: int = 1 << 
 
 
 def _aborted_from(client: RawClient, topic: str, offset: int) -> tuple[int, set[Aborted]]:
-    """Read one batch or more of committed records, up to about a kilobyte; leave out what begins behind them."""
+    """Read at least one batch with read_committed, up to about a kilobyte; drop transactions that start after it."""
     found = _fetch(client, topic, offset, max_bytes=1024, committed=True)
     [first, *_] = iter_batches(found.records)
     end = first[1].next_offset

@@ -1,8 +1,8 @@
-"""Every answer to an administrator, in every version, is the one that Apache Kafka gives to the same request.
+"""Every admin response, in every version, equals the one that Apache Kafka sends to the same request.
 
-What differs on purpose is not asked here: two new topics of one request whose names collide are not both created; an
-election of an unknown type is refused as a whole, and more partitions than one batch can hold with POLICY_VIOLATION;
-features that are not built cannot be raised.
+Intended differences are not tested: two new topics of one request whose names collide are both rejected; an
+election of an unknown type is rejected as a whole, and more partitions than one batch can hold with POLICY_VIOLATION;
+features that are not implemented cannot be upgraded.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class TestLogDirs:
 
 
 class TestDirectoryMoves:
-    """Both have one directory, so what can be asked of it is to stay."""
+    """Both have one directory, so replicas can only stay where they are."""
 
     @every_version(ApiKey.ALTER_REPLICA_LOG_DIRS)
     def test_every_version(self, both: Both, version: int) -> None:
@@ -365,7 +365,7 @@ class TestClientQuotas:
         return [answer["error_code"] for answer in both.same(ApiKey.ALTER_CLIENT_QUOTAS, version, **asked)["entries"]]
 
     def described(self, both: Both, version: int, *components: tuple[str, int, str | None], strict: bool) -> int:
-        """Return how many entities match, once Kafka's broker has taken over what its controller decided."""
+        """Return how many entities match, once Kafka's broker has applied its controller's decision."""
         wanted = [
             DescribeClientQuotasRequest.Component(entity_type=kind, match_type=how, match=match)
             for kind, how, match in components

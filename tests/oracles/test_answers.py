@@ -1,9 +1,9 @@
-"""Every answer about records, in every version, is the one that Apache Kafka gives to the same request.
+"""Every response about records, in every version, equals the one that Apache Kafka sends to the same request.
 
-What differs on purpose is not asked here, or left out of the comparison: error messages, which Kafka seldom sends;
-the log's start beside an error; the order in which a session's partitions are answered; batches that Kafka repairs or
-chokes on (bytes after the batch, null records, a codec that does not exist, LogAppendTime set by a client), which are
-refused; and the timestamp with which Kafka answers a repeated batch.
+Intended differences are not tested or not compared: error messages, which Kafka seldom sends; the log start
+offset beside an error; the order in which a session's partitions are returned; batches that Kafka repairs or fails
+on (bytes after the batch, null records, an unknown codec, LogAppendTime set by a client), which we reject; and the
+timestamp in Kafka's response to a duplicate batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOT_COMPARED = {"error_message", "message", "batch_index_error_message", "host",
 
 
 class Side:
-    """One of the two brokers, and what only it can know: ids of topics and of the current session."""
+    """One broker, and the values that only it has: topic ids and the current session id."""
 
     def __init__(self, bootstrap: str) -> None:
         self.client = RawClient(bootstrap)
@@ -44,7 +44,7 @@ class Side:
 
 
 class Both:
-    """The two brokers, asked the same."""
+    """The two brokers, with the same requests sent to both."""
 
     def __init__(self, ours: str, kafkas: str) -> None:
         self.sides = (Side(ours), Side(kafkas))
@@ -73,7 +73,7 @@ class Both:
         return name
 
     def _wait_for(self, side: Side, name: str, partitions: int) -> None:
-        """Wait until the broker serves a topic: Kafka answers before it does."""
+        """Wait until the broker serves a topic: Kafka responds before it does."""
         asked = [ListOffsetsRequest.Topic.Partition(partition_index=at, timestamp=-1) for at in range(partitions)]
         topics = [ListOffsetsRequest.Topic(name=name, partitions=asked)]
         while any(
@@ -83,7 +83,7 @@ class Both:
             pass
 
     def same(self, key: ApiKey, version: int, **fields: Any) -> Any:
-        """Ask both; return our answer, which has to be Kafka's too. Fields may be functions of the side."""
+        """Send a request to both; return our response, which must equal Kafka's. Fields may depend on the side."""
         ours, kafkas = (
             side.client.call(
                 key, version, **{name: value(side) if callable(value) else value for name, value in fields.items()}
@@ -139,9 +139,9 @@ class Both:
 
 
 def plain(value: Any, side: Side) -> Any:
-    """Return a response as plain values, without what may differ."""
+    """Return a response as plain values, without those that may differ."""
     if isinstance(value, Message) or hasattr(value, "__slots__"):
-        # Defaults of nested structs are of a class without slots of its own.
+        # Defaults of nested structs have a class without its own slots.
         names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
         fields = {name: plain(getattr(value, name), side) for name in names if name not in NOT_COMPARED}
         if fields.get("error_code"):
@@ -175,7 +175,7 @@ def batch(records: Any = ((None, b"value"),), **options: Any) -> bytearray:
 
 
 def patched(at: int, value: int, size: int, original: bytearray | None = None) -> bytearray:
-    """Return a batch with another number at one place of its header, under a CRC that fits."""
+    """Return a batch with a number in its header replaced, and the CRC recomputed."""
     changed = original or batch()
     changed[at : at + size] = value.to_bytes(size, "big")
     changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")

@@ -1,8 +1,8 @@
-"""Brokers that join, hang, stop and come back are told by our controller what Apache Kafka's tells them.
+"""Our controller sends brokers that register, hang, stop and restart the same responses as Apache Kafka's.
 
-What differs on purpose is not asked here. A heartbeat of a broker that never registered is BROKER_ID_NOT_REGISTERED,
-not an unknown error as in Kafka. A broker that has just stopped can register again at once; Kafka makes it wait for
-the end of its last session.
+Intended differences are not tested. A heartbeat of a broker that never registered returns BROKER_ID_NOT_REGISTERED,
+not an unknown error as in Kafka. A broker that has just stopped can register again immediately; Kafka rejects it until
+its last session ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothControllers
 
 @pytest.fixture
 def both(server: BothControllers) -> Iterator[BothControllers]:
-    """Both controllers; brokers of a test are fenced behind it, so that nobody waits for them."""
+    """Both controllers; the brokers of a test are fenced after it, so that no later test waits for them."""
     yield server
     server.leave_all()
 

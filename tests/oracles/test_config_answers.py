@@ -1,8 +1,8 @@
-"""Configurations are altered and described as by Apache Kafka: the same codes, words, values, sources and synonyms.
+"""Configurations are altered and described as by Apache Kafka: the same codes, messages, values, sources, synonyms.
 
-Both brokers are started with the same settings and asked the same. What differs on purpose is left out: where Kafka
-wraps its words in the name of an exception, answers with an exception of its own, or keeps to rules of what is not
-there yet; documentation; and what each broker was told of its place.
+Both brokers start with the same settings and receive the same requests. Intended differences are left out: messages
+that Kafka wraps in the name of an exception, responses that are exceptions, and rules of features that are not
+implemented; documentation; and settings of each broker's own addresses and directories.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETTINGS = {
     "node.id": 1,
 }
 
-# Addresses and directories; what Kafka has to be told; and what is read-only here.
+# Addresses and directories; settings that Kafka requires; and settings that are read-only here.
 NOT_COMPARED = {
     "advertised.listeners",
     "controller.listener.names",
@@ -57,7 +57,7 @@ Change = tuple[str, int, str | None]
 
 
 class Both:
-    """The two brokers, asked the same."""
+    """The two brokers, with the same requests sent to both."""
 
     def __init__(self, ours: str, kafkas: str) -> None:
         self.clients = (RawClient(ours), RawClient(kafkas))
@@ -66,14 +66,14 @@ class Both:
             client.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000, validate_only=False)
 
     def alter(self, kind: int, name: str, *changes: Change, validate_only: bool = False) -> tuple[int, str | None]:
-        """Alter a resource in both; return our answer, which has to be Kafka's too."""
+        """Alter a resource in both; return our response, which must equal Kafka's."""
         Resource = IncrementalAlterConfigsRequest.Resource  # noqa: N806
         configs = [Resource.Config(name=key, config_operation=how, value=value) for key, how, value in changes]
         resource = Resource(resource_type=kind, resource_name=name, configs=configs)
         return self._altered(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resource, validate_only)
 
     def replace(self, kind: int, name: str, **values: str) -> tuple[int, str | None]:
-        """Replace all settings of a resource in both."""
+        """Replace all configurations of a resource in both."""
         Resource = AlterConfigsRequest.Resource  # noqa: N806
         configs = [Resource.Config(name=key.replace("_", "."), value=value) for key, value in values.items()]
         resource = Resource(resource_type=kind, resource_name=name, configs=configs)
@@ -88,7 +88,7 @@ class Both:
         return answers[0]
 
     def describe(self, version: int, kind: int, name: str, keys: list[str] | None = None) -> dict[str, Any]:
-        """Return our configurations of a resource, which have to be Kafka's too, some moments after an alteration."""
+        """Return our configurations of a resource, which must equal Kafka's shortly after an alteration."""
         resource = DescribeConfigsRequest.Resource(resource_type=kind, resource_name=name, configuration_keys=keys)
         ours, kafkas = (_described(client, version, resource) for client in self.clients)
         deadline = time.monotonic() + 10
@@ -119,7 +119,7 @@ def _described(
 
 
 def _reason(message: str | None) -> str | None:
-    """Return what is wrong, without what Java's classes put around it."""
+    """Return the reason without the text that Java's classes add around it."""
     return message and re.sub(
         r"requirement failed: |Invalid value [\w.]+Exception: | for configuration Invalid dynamic configuration$",
         "",

@@ -25,13 +25,13 @@ SETS: dict[str, Mapping[str, ConfigDef]] = {
     "client metrics": CLIENT_METRICS_CONFIGS,
 }
 
-# What Kafka wants to be told, and what has a default here.
+# Settings that Kafka requires, and that have a default here.
 DEFAULTS_HERE = {"node.id": "=1", "process.roles": "=broker,controller", "controller.listener.names": "=CONTROLLER"}
 
-# What Kafka alters while it runs, and what takes a restart here.
+# Settings that Kafka alters dynamically, and that need a restart here.
 FIXED_HERE = {"listeners", "listener.security.protocol.map"}
 
-# Known to Kafka by name and type, but no settings of its file.
+# Kafka knows their names and types, but not as settings of its file.
 RATES = {
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
@@ -46,8 +46,8 @@ TEXTS = (
     *("read_committed", "upgrade", "rs256", "SSL", "required", "broker", "share,classic"),
 )
 
-# Checked elsewhere, or with other words: the quorum's voters, limits by host, the codec's number. And what Kafka does
-# not check at all: segments of no bytes.
+# Validated elsewhere, or with other messages: the quorum's voters, limits by host, the codec's number. And what Kafka
+# does not validate: segments of 0 bytes.
 OTHERWISE_CHECKED = {
     "controller.quorum.bootstrap.servers",
     "controller.quorum.voters",
@@ -58,7 +58,7 @@ OTHERWISE_CHECKED = {
 
 
 class Described(NamedTuple):
-    """A configuration as far as both sides describe it."""
+    """The part of a configuration that both sides describe."""
 
     type: str
     default: str

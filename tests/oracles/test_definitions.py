@@ -1,4 +1,4 @@
-"""Every declared message and stored record, field by field, against Apache Kafka's own definition of it."""
+"""Every declared message and stored record, field by field, against Apache Kafka's definition of it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_api_table_is_kafkas(definitions: dict[str, dict[str, Any]]) -> None
 
 
 def ours(struct: type, message: type[Message], valid: range | None = None) -> list[tuple[Any, ...]]:
-    """Return our fields in the form of `described`."""
+    """Return our fields as `described` returns them."""
     valid = versions_of(message) if valid is None else valid
     return [
         described(
@@ -71,7 +71,7 @@ def ours(struct: type, message: type[Message], valid: range | None = None) -> li
 
 
 def theirs(fields: list[dict[str, Any]], valid: range, commons: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Return the fields of a definition that exist in any of the `valid` versions, in the form of `described`."""
+    """Return the fields of a definition that exist in any of the `valid` versions, as `described` returns them."""
     result = []
     for field in fields:
         existing = versions(field.get("versions", field.get("taggedVersions")))  # type: ignore[arg-type]  # only this comes here
@@ -109,7 +109,7 @@ def described(
     ignorable: bool,
     inner: Any,
 ) -> tuple[Any, ...]:
-    """Return what a field means in the valid versions, whichever way it was written."""
+    """Return the meaning of a field in the valid versions, independent of its notation."""
     existing = both(valid, existing)
     return (
         name.replace("_", "").lower(),
@@ -119,7 +119,7 @@ def described(
         tag,
         both(existing, tagged),
         (type(default), default),
-        # Only a field that some version lacks can be left out.
+        # Only a field that some version lacks can be optional.
         ignorable and existing != valid,
         inner,
     )
@@ -151,6 +151,6 @@ def versions(text: str) -> range:
 
 
 def both(one: range, other: range) -> range:
-    """Return the versions in both ranges, an empty range being `range(0)`."""
+    """Return the versions in both ranges; `range(0)` if there are none."""
     common = range(max(one.start, other.start), min(one.stop, other.stop))
     return common or range(0)

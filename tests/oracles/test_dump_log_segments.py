@@ -23,7 +23,7 @@ OTHERS = ("stamped", "truncated", "killed", "aborted")
 
 
 def records_of(number: int, random: Random) -> list[Record]:
-    """Return two to six records whose timestamps go back and forth."""
+    """Return two to six records with non-monotonic timestamps."""
     return [
         Record(
             0,
@@ -55,7 +55,7 @@ def append(log: Log, codec: Compression, numbers: range, *, epoch: int = 0) -> N
 
 
 def abort(log: Log) -> None:
-    """Append transactions of three producers at a time, and abort two of three."""
+    """Append transactions of three producers at a time, and abort two of the three."""
     random = Random(1)
     for number in range(120):
         batch = build_batch(
@@ -82,7 +82,7 @@ def opened(directory: Path) -> LogManager:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a log with each codec, and what LogAppendTime, truncation and a kill leave behind."""
+    """Write a log with each codec, and logs after LogAppendTime, truncation and a kill."""
     directory = tmp_path_factory.mktemp("data")
     manager = opened(directory)
     for number, (name, codec) in enumerate(CODECS.items(), 1):

@@ -1,4 +1,4 @@
-"""The bytes of every message in every version, and the errors, against what Apache Kafka's own classes say."""
+"""The bytes of every message in every version, and the error codes, against Apache Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HEADERS = [
 
 @pytest.fixture(scope="module")
 def samples() -> list[tuple[Message, int]]:
-    """A few arbitrary messages of each kind and version."""
+    """Return a few arbitrary messages of each kind and version."""
     random = Random(20)
     return [
         (random_message(random, message, version), version)
@@ -49,7 +49,7 @@ def samples() -> list[tuple[Message, int]]:
 
 @pytest.fixture(scope="module")
 def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]]:
-    """The errors that Kafka knows, and its bytes of the headers and the samples."""
+    """Return Kafka's error codes, and its bytes of the headers and the samples."""
     definitions = kafka_definitions()
     lines = [json.dumps(asked) for asked in HEADERS] + [
         json.dumps(
@@ -114,7 +114,7 @@ def one_as_json(value: Any, field: Field, names: Mapping[str, str], version: int
 
 
 def names_of(definition: dict[str, Any]) -> dict[str, str]:
-    """Return Kafka's names of all fields in a definition, by their letters alone."""
+    """Return Kafka's names of all fields in a definition, keyed by their letters alone."""
     names = {}
     for holder in (definition, *definition.get("commonStructs", [])):
         for field in holder["fields"]:

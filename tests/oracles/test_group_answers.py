@@ -1,9 +1,9 @@
-"""Every answer about groups, in every version, is the one that Apache Kafka gives to the same request.
+"""Every group response, in every version, equals the one that Apache Kafka sends to the same request.
 
-Groups of each test have names of their own. What differs on purpose is not asked here: FindCoordinator waits for the
-topic that it has to create; a commit to a topic that was deleted and created again is not told to the new one; a
-protocol that a member names twice counts once, where Kafka never answers; and a first join that is refused makes no
-group, where Kafka's is listed for a while.
+Each test has its own group names. Intended differences are not tested: FindCoordinator waits for the topic that it
+has to create; a commit to a topic that was deleted and created again is not returned for the new one; a protocol that
+a member lists twice counts once, where Kafka never responds; and a rejected first join creates no group, where Kafka's
+is listed for a while.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def group() -> str:
 
 
 def alone(both: Both, group: str, **more: Any) -> None:
-    """Make a stable group of m1, in generation 1."""
+    """Create a stable group of m1, in generation 1."""
     member = ""
     if more.get("group_instance_id") is None:
         member = both.join("a", group, **more)["member_id"]
@@ -140,7 +140,7 @@ class TestJoin:
         for members, (who, state) in enumerate(zip("abc", states, strict=True), 1):
             both.join(who, group, version=3, waits=True)
             both.until(group, state, members)
-        # The first is alone in generation 1, then all three join the next.
+        # The first member is alone in generation 1; all three join the next one.
         assert both.receive("a")["generation_id"] == 1
         both.join("a", group, "m1", waits=True, protocols=[("range", b"new")])
         for who in "cba":
@@ -174,7 +174,7 @@ class TestRejoin:
         both.sync("a", group, "m1", 2, assignments={"m1": b"one", "m2": b"two"})
         both.receive("b")
         both.describe(group)
-        # A follower without news, then the leader.
+        # A follower without changes, then the leader.
         assert both.join("b", group, member)["generation_id"] == 2
         both.join("a", group, "m1", waits=True)
         both.until(group, "PreparingRebalance", 2)
@@ -184,7 +184,7 @@ class TestRejoin:
         both.join("b", group, member, waits=True)
         both.receive("b")
         both.receive("a")
-        # Before the sync, both are told the same again.
+        # Before the sync, both receive the same response again.
         both.join("b", group, member)
         both.join("a", group, "m1")
         both.describe(group)
@@ -197,7 +197,7 @@ class TestRejoin:
         assert both.sync("a", group, "m1", 1)["error_code"]
         assert both.heartbeat(group, "m1", 1)
         assert both.leave(group, ("m1", None))
-        # Another type of protocol than before.
+        # A different protocol type.
         both.join("a", group, version=3, protocol_type="connect", protocols=[("default", b"")])
         both.describe(group)
 
@@ -250,7 +250,7 @@ class TestSync:
         assert both.sync("a", group, "nobody", 1, version=version)["error_code"]
         assert both.sync("a", "no group", "m1", 1, version=version)["error_code"]
         assert both.sync("a", "", "m1", 1, version=version)["error_code"]
-        # Assignments to strangers are passed over, and who is assigned nothing gets just that.
+        # Assignments to unknown members are ignored; a member without an assignment receives an empty one.
         assert both.sync("a", group, "m1", 1, version=version, assignments={"nobody": b"?"})["assignment"] == b""
         both.sync("a", group, "m1", 1, version=version)
 
@@ -264,7 +264,7 @@ class TestSync:
         member = both.join("a", group)["member_id"]
         both.join("a", group, member)
         assert both.sync("a", group, "m1", 1, assignments={"m1": bytes(2 << 20)})["error_code"]
-        # It was told so, and joins again.
+        # The leader received the error and joins again.
         both.describe(group)
         assert both.heartbeat(group, "m1", 1)
         assert both.join("a", group, member)["generation_id"] == 2

@@ -1,6 +1,6 @@
-"""Barnabas goes on with data directories that Apache Kafka wrote, and tells of them what Kafka told.
+"""Barnabas opens data directories that Apache Kafka wrote, and returns the same responses about them as Kafka.
 
-They were left by an orderly stop, and by a kill, which leaves indexes of ten megabytes and files that are not synced.
+Kafka left them after a clean shutdown, and after a kill, with indexes of ten megabytes and unsynced files.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tests.oracles.kafka_directory import TOPICS, TRANSACTIONAL
 from tests.oracles.read_back import ReadBack, read_back
 from tests.oracles.telling import Told, ask
 
-# Nothing is to be cleaned before it was compared.
+# Nothing must be cleaned before the comparison.
 SETTINGS = {"node.id": 1, "log.initial.task.delay.ms": 3_600_000}
 
 
 class GoneOn(NamedTuple):
-    """What Kafka told of a directory, what Barnabas tells of it, and the directory after that."""
+    """Kafka's responses about a directory, Barnabas' responses about it, and the directory afterwards."""
 
     kafkas: dict[str, Told]
     ours: dict[str, Told]
@@ -35,7 +35,7 @@ class GoneOn(NamedTuple):
 def gone_on(
     request: pytest.FixtureRequest, directories: Directories, tmp_path_factory: pytest.TempPathFactory
 ) -> GoneOn:
-    """Have Barnabas start on a directory of Kafka's, tell everything, and stop."""
+    """Start Barnabas on a directory of Kafka's, send it every request, and stop it."""
     state = getattr(directories, request.param)
     indexes = {path: path.read_bytes() for path in state.directory.rglob("*.txnindex")}
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS)
@@ -86,7 +86,7 @@ def test_transaction_indexes_stay_as_kafka_wrote_them(gone_on: GoneOn) -> None:
 def test_kafkas_tool_reads_what_barnabas_left_behind(gone_on: GoneOn) -> None:
     files = [path for topic in TOPICS for path in dumpable(gone_on.directory / f"{topic}-0") if path.stat().st_size]
     dumped = dump(files)
-    # That offsets are missing is what compaction is; the tool tells it of any log.
+    # Compaction leaves gaps in offsets; the tool reports them in any log.
     gaps = ("Non-consecutive offsets in ", "is followed by")
     assert [line for line in dumped.complaints if not any(gap in line for gap in gaps)] == []
     assert set(dumped.files) == set(files)
@@ -97,7 +97,7 @@ def test_kafkas_consumer_reads_what_it_read_from_kafka(gone_on: GoneOn, director
     for ours, kafkas in zip(gone_on.read, directories.read, strict=True):
         written_later = gone_on.directory is directories.clean.directory
         until = gone_on.ours[topic].last_stable_offset if written_later else 1 << 62
-        # Who reads everything sees past the last stable offset.
+        # A read_uncommitted consumer reads past the last stable offset.
         assert ours[topic]
         assert [one for one in ours[topic] if one.offset < until] == [
             one for one in kafkas[topic] if one.offset < until

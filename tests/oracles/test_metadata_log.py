@@ -1,4 +1,4 @@
-"""Apache Kafka reads the metadata log that our controller writes: DumpLogSegments every record of it."""
+"""Apache Kafka reads the metadata log that our controller writes: DumpLogSegments prints every record of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.broker.topics import create
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a data directory after two runs, with snapshots."""
+    """Yield a data directory after two runs, with snapshots."""
     path = tmp_path_factory.mktemp("data")
     node = ControllerNode(str(path))
     for run in range(2):
@@ -39,7 +39,7 @@ def read(data: Path) -> Dump:
 
 
 def payloads(read: Dump, kind: str) -> list[dict[str, Any]]:
-    """Return the metadata records of the log's segments, as the tool understands them."""
+    """Return the metadata records of the log's segments, as the tool decodes them."""
     lines = [line for file in read.files if file.suffix == ".log" for line in read.records(file)]
     found = [json.loads(line.partition(" payload: ")[2]) for line in lines if " payload: " in line]
     return [record["data"] for record in found if record["type"] == kind]

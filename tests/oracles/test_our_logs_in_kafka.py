@@ -1,4 +1,4 @@
-"""Apache Kafka goes on with logs that our storage wrote: same records, same offsets, for its consumer too."""
+"""Apache Kafka opens logs that our storage wrote: same records, same offsets, for its consumer too."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_kafka_finds_records_by_time_where_we_do(log: Log, told: Told) -> None:
         search = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
         found = finish(search)
         if answer == (-1, -1) and found is not None:
-            # Kafka looks in one segment only: the first with such a time, though the record may be a deleted one.
+            # Kafka searches one segment only: the first with such a timestamp, though the record may be a deleted one.
             first = log.segments[0]
             assert first.base_offset < log.log_start_offset
             assert first.max_timestamp[0] >= timestamp

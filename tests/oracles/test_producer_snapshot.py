@@ -1,4 +1,4 @@
-"""Our producer snapshots follow the definition in Apache Kafka's storage jar, field by field."""
+"""Our producer snapshots match the definition in Apache Kafka's storage jar, field by field."""
 
 from struct import pack
 

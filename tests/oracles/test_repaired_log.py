@@ -1,4 +1,4 @@
-"""Apache Kafka's reader of log directories accepts what `barnabas log repair` leaves."""
+"""Apache Kafka's DumpLogSegments accepts a log after `barnabas log repair`."""
 
 from pathlib import Path
 
@@ -29,6 +29,6 @@ def test_kafka_reads_the_batch_that_stands_for_what_was_taken_out(tmp_path: Path
     assert [(field(line, "baseOffset"), field(line, "lastOffset")) for line in taken_out] == [
         (str(header.base_offset), str(header.last_offset))
     ]
-    # As in a compacted log, records are missing between others.
+    # As in a compacted log, offsets are missing between records.
     assert len(read.complaints) == 2
     assert read.complaints[0].startswith("Non-consecutive offsets")

@@ -1,4 +1,4 @@
-"""Apache Kafka itself answers the recorded sessions of clients as Barnabas does."""
+"""Apache Kafka responds to the recorded client sessions as Barnabas does."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.clients.sessions.transcript import FOLDER
 from tests.oracles.kafka_server import KafkaServer
 from tests.raw_client import RawClient
 
-# Sentences are everybody's own; where there is nothing to say, Kafka says so, or nothing.
+# Error messages differ; Kafka may send an empty or a null one where there is none.
 SAID = "error_message:"
 
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an Apache Kafka that has given an id to a producer: until its first block it refuses to."""
+    """Yield the address of an Apache Kafka that has allocated a producer id: before its first block it refuses to."""
     kafka = KafkaServer(tmp_path_factory.mktemp("sessions") / "kafka", SETTINGS)
     try:
         kafka.wait()
@@ -48,7 +48,7 @@ def test_apache_kafka_answers_a_recorded_session_alike(session: Path, bootstrap:
 
 
 def forget(bootstrap: str) -> None:
-    """Delete what a session has left, the groups once their members are gone; wait until the broker knows it."""
+    """Delete the topics and groups of a session (groups once empty); wait until the broker has applied it."""
     client = RawClient(bootstrap)
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -64,7 +64,7 @@ def forget(bootstrap: str) -> None:
 
 
 def wait_for_topic(bootstrap: str) -> None:
-    """Wait until the broker knows of the topic that the controller has created."""
+    """Wait until the broker has applied the topic that the controller created."""
     client, deadline = RawClient(bootstrap), time.monotonic() + TIMEOUT_S
     wanted = [MetadataRequest.Topic(name=TOPIC)]
     while client.call(ApiKey.METADATA, 12, topics=wanted).topics[0].error_code:
@@ -74,5 +74,5 @@ def wait_for_topic(bootstrap: str) -> None:
 
 
 def compared(lines: list[str]) -> list[str]:
-    """Leave out sentences, and which ids producers are given: sessions before have had some."""
+    """Return the lines without error messages and producer ids: earlier sessions have used some."""
     return [re.sub(r"producer_id: \d+", "producer_id: any", line) for line in lines if SAID not in line]

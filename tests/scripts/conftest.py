@@ -1,8 +1,8 @@
-"""Runs readable transcripts of the pure state machines: `*.txt` files beside the test that asks for `script`.
+"""Runs transcripts of the pure state machines: `*.txt` files beside the test that uses the `script` fixture.
 
 A transcript is a list of steps, each a command, optional input lines, a rule of dashes and the expected output:
 
-    # A comment belongs to the reader.
+    # A comment is for the reader.
     join group=g member=? session=10s
     ----
     ok: member m1, generation 1
@@ -11,11 +11,11 @@ The expected output ends at the first empty line (or the end of the file). A com
 bare `flag` (value "true"), or `key=(a, b)` for lists. The test gives `script.run` a function from `Step` to text:
 
     def test_groups(script):
-        machine = Machine()
-        script.run(lambda step: getattr(machine, step.command)(step))
+    machine = Machine()
+    script.run(lambda step: getattr(machine, step.command)(step))
 
-`REWRITE=1 pytest tests/scripts` writes what the machine said into the transcripts; the diff is then what is reviewed.
-The form is that of etcd/raft's tests.
+`REWRITE=1 pytest tests/scripts` writes the actual output into the transcripts; review the diff.
+The format is that of etcd/raft's tests.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Step:
 
 
 def parse(text: str) -> list[Step | str]:
-    """Split a transcript into steps and, kept as they are for rewriting, the comments and empty lines between."""
+    """Split a transcript into steps and, kept for rewriting, the comments and empty lines between them."""
     parts: list[Step | str] = []
     lines = text.splitlines()
     at = 0
@@ -95,7 +95,7 @@ class Script:
         self.path = path
 
     def run(self, handle: Callable[[Step], str]) -> None:
-        """Feed every step to `handle` and compare what it says with what the transcript expects."""
+        """Run every step through `handle` and compare its output with the transcript."""
         with open(self.path, encoding="utf-8") as file:
             parts = parse(file.read())
         rewrite = os.environ.get("REWRITE") == "1"

@@ -1,4 +1,4 @@
-"""Transcripts of classic groups: what one shard answers, appends and waits for, with time moved by hand.
+"""Transcripts of classic groups: one shard's responses, records and timers, with a manual clock.
 
     join as=A [member=M] [instance=I] [session=10000] [rebalance=60000] [type=consumer] [protocols=(range:x)]
          [old] [skip]
@@ -8,18 +8,18 @@
     commit offset=N [topic=t] [partition=0] [member=M] [instance=I] [generation=-1] [retention=ms] [unknown=old]
     delete-offsets [topic=t] partitions=(N, ...)
     delete-group
-    expire               what `offsets.retention.minutes` has made too old goes
+    expire               delete offsets older than `offsets.retention.minutes`
     forget-topic [topic=t]
-    wait ms=N            let time pass; timers fire in order
-    hold                 from now on appended records are not stored until `stored` or `failed error=E`
+    wait ms=N            advance the clock; timers fire in order
+    hold                 from now on appended records stay unstored until `stored` or `failed error=E`
     show                 the groups
-    reload               start anew from the stored records
+    reload               load the shard again from the stored records
     unload               lose the partition's leadership
     set name=value ...   settings of the coordinator
 
-Every command works on the group `g` unless it has group=. Member ids are shown as m1, m2 ... in order of their
-appearance. `old` joins as a version that is not first given its id, `skip` as one that can skip the assignment. Where
-a protocol's metadata is written @t, it is a consumer's subscription to the topic t.
+Every command uses the group `g` unless it has group=. Member ids are shown as m1, m2 ... in order of appearance. With
+`old` the request version does not require a member id first; with `skip` it supports SkipAssignment. Protocol metadata
+@t is a consumer subscription to the topic t.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SilentLog:
 
 
 class Machine:
-    """A shard, its clock, its log, and who waits for what."""
+    """A shard with its clock, its log, and the deferred responses."""
 
     def __init__(self) -> None:
         self.settings = GroupSettings()

@@ -1,10 +1,10 @@
-"""The high watermark of a partition, as its leader's transcripts tell it.
+"""Transcripts of a partition's high watermark on its leader.
 
-metadata replicas=(1,2,3) isr=(1,2) leader=1 epoch=0 [min=2]   what the controller committed; we are broker 1
-append [acks=-1] [records=1]                                   a client writes
-ack broker=2 end=3                                             a follower's fetch says how far it is
-write end=3                                                    how a write with acks=all that ends there came out
-latest                                                         what a consumer finds as the latest offset
+metadata replicas=(1,2,3) isr=(1,2) leader=1 epoch=0 [min=2]   the committed partition; this is broker 1
+append [acks=-1] [records=1]                                   a Produce request
+ack broker=2 end=3                                             a follower fetches from that offset
+write end=3                                                    the result of an acks=all write that ends there
+latest                                                         the latest offset that a consumer gets
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The leaders of a partition, as the controller's transcripts tell it.
+"""Transcripts of a partition's leader elections in the controller.
 
-cluster brokers=3 [min=2] [elr] [unclean]        brokers 1 to 3, and a partition that all of them have a replica of
-fence brokers=(1,2)                              they are not heard any more, and are fenced at once
-unfence broker=1                                 it is heard again
-stop broker=1                                    it asks for a controlled shutdown
-restart broker=1 [unclean]                       it registers again, after a stop that it could not prepare if unclean
-fail-directory broker=1                          its only data directory fails, and it goes on with another, empty one
-alter isr=(1,2) [by=1] [epoch=0] [recovered]     a leader wants another ISR, knowing the newest epochs unless told
-elect [unclean]                                  somebody asks for the preferred leader, or for any
-balance                                          preferred replicas get their leadership back
-configure name=value                             a configuration of the topic is altered
+cluster brokers=3 [min=2] [elr] [unclean]        create brokers 1 to 3, and a partition with a replica on each
+fence brokers=(1,2)                              their sessions expire, and they are fenced together
+unfence broker=1                                 it sends a heartbeat again
+stop broker=1                                    it requests a controlled shutdown
+restart broker=1 [unclean]                       it registers again, after a clean or an unclean shutdown
+fail-directory broker=1                          its only log directory fails; it continues with an empty one
+alter isr=(1,2) [by=1] [epoch=0] [recovered]     a leader sends AlterPartition, with the newest epochs by default
+elect [unclean]                                  an ElectLeaders request: preferred, or unclean
+balance                                          elect preferred leaders
+configure name=value                             alter a configuration of the topic
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Machine:
-    """A controller and what it decides on one partition."""
+    """A controller with one partition."""
 
     def __init__(self) -> None:
         self.topic = Cluster()

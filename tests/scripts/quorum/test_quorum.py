@@ -1,22 +1,22 @@
-"""Transcripts of a quorum: who votes, leads and follows, and what becomes of the logs.
+"""Transcripts of a quorum: elections, leaders, followers, and their logs.
 
-    start voters=(1, ...) [observers=(N, ...)] [new=(N, ...)]   nodes begin; those that are `new` wait for `restart`
-    log node=N epochs=(E, ...)   before `start`: a node has one record of each of these epochs
-    wait ms=MS                   time passes
-    lead node=N                  it stands for election at once
+    start voters=(1, ...) [observers=(N, ...)] [new=(N, ...)]   start the nodes; those in `new` wait for `restart`
+    log node=N epochs=(E, ...)   before `start`: the node's log has one record of each of these epochs
+    wait ms=MS                   advance the clock
+    lead node=N                  the node starts an election immediately
     propose node=N [n=COUNT]     the leader appends
-    cut from=(N, ...) to=(N, ...) [both]   requests and answers from these do not reach those
+    cut from=(N, ...) to=(N, ...) [both]   messages from these nodes to those are lost
     heal                         every link works
-    crash node=N                 it is gone, and whoever waits for it is told
-    restart node=N               it is back with what it had stored
-    disconnected node=N from=N   a node is told that another is gone
-    resign node=N                it is about to stop
-    snapshot node=N              it takes a snapshot, and drops its log below
-    describe node=N              what the leader knows of its quorum
+    crash node=N                 the node exits, and its peers' requests to it fail
+    restart node=N               the node restarts with its stored log and state
+    disconnected node=N from=N   the node's connection to another is closed
+    resign node=N                the node resigns before a shutdown
+    snapshot node=N              the node writes a snapshot, and deletes its log below it
+    describe node=N              the quorum as its leader describes it
     show                         every node: role, epoch, high watermark, and the log as OFFSET:EPOCH of each batch;
-                                 before a bar, EPOCH@OFFSET of the snapshot that the log begins behind
+                                 before a bar, EPOCH@OFFSET of the snapshot at the log start
 
-Messages take no time. Where chance decides how long to wait, the smaller id is done first.
+Messages take no time. Random timeouts are ordered by node id: the smaller id expires first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.simulation.raft_nodes import Nodes
 
 
 class Machine:
-    """The nodes, and how far the story is told."""
+    """The nodes, and the position in the output."""
 
     def __init__(self) -> None:
         self.nodes: Any = None

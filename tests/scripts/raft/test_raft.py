@@ -1,14 +1,14 @@
-"""Transcripts of one voter: what it asks for, and what it concludes when that is done.
+"""Transcripts of one voter: each Ready, and the state after it is done.
 
     start voters=(1, ...) [epoch=E] [end=OFFSET] [end-epoch=E] [committed=OFFSET] [static] [new-quorum]
-    campaign             ask to lead
-    propose n=COUNT      append so many records
-    ready                what is to be done; it stays to be done until `done`
-    done                 all of the last `ready` is durable
+    campaign             start an election
+    propose n=COUNT      append that many records
+    ready                show the Ready; it stays pending until `done`
+    done                 everything in the last `ready` is durable
     show                 role, epoch, high watermark and end of the log
 
-The node is voter 1. `static` voters cannot change (kraft.version 0); a `new-quorum` has its voters nowhere but in the
-first checkpoint.
+The node is voter 1. `static` voters cannot change (kraft.version 0); the voters of a `new-quorum` are only in the
+bootstrap checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.scripts.conftest import Script, Step
 
 
 class Machine:
-    """The node, and the Ready that is being worked on."""
+    """The node, and its pending Ready."""
 
     def __init__(self) -> None:
         self.node: Any = None
