@@ -36,11 +36,11 @@ class Ports(NamedTuple):
 
 
 Gate = Callable[[int, tuple[str, int]], int]
-"""Opens a proxy before an address of a node and returns its port."""
+"""Opens a proxy in front of a node's address and returns its port."""
 
 
 Command = Callable[[Path, int, Mapping[int, Ports]], Sequence[str]]
-"""The command line of a node with its data in the directory, once that is prepared; which is not measured."""
+"""Prepares the data directory, outside the measurement, and returns the node's command line."""
 
 
 def _settings(node: int, ports: Mapping[int, Ports]) -> Mapping[str, str]:
@@ -94,7 +94,7 @@ class Cluster:
         for server in self.nodes.values():
             wait_until(lambda at=server: len(metadata(at).brokers) == len(NODES), f"all brokers known to {server.port}")  # type: ignore[misc]  # a lambda with a default has no inferred type
         self.ready_s = time.perf_counter() - begun
-        """How long it took them, from nothing, until each of them knew of all three."""
+        """Seconds from the start of the processes until each node lists all three."""
 
     def start(self, node: int) -> None:
         """Start a node that is not running."""

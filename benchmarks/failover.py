@@ -50,7 +50,7 @@ PAUSE_DEADLINE_S = 180.0  # librdkafka waits socket.timeout.ms, 60 s, for a resp
 
 Undo = Callable[[], None]
 Event = Callable[[Cluster, str, int], Undo]
-"""What happens to a cluster, a topic and the leader of its partition; returns what puts it right again."""
+"""Applies an event to a cluster, a topic and the leader of its partition; returns the function that reverts it."""
 
 
 class Interruption(NamedTuple):

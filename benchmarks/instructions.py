@@ -19,7 +19,7 @@ BATCH_BYTES = 1024
 START_TIMEOUT_S = 300.0
 PARTITIONS = 6
 COUNTS = 1000, 6000
-"""Two runs, of so many requests; what start and end take is the same in both."""
+"""Two runs, with that many requests each; the instructions of start and stop cancel out."""
 
 
 def counted(checkout: Path, log: Path) -> Command:

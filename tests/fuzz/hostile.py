@@ -28,7 +28,7 @@ from tests.declared import random_message
 LISTENER = "PLAINTEXT"
 TOPICS = ("a", "orders-7")  # names that `random_message` often generates
 MOST_CPU_S = 0.1
-"""How long a frame may hold the event loop, in CPU time of its thread, which other processes do not take away."""
+"""Limit on how long a frame may hold the event loop, in CPU time of its thread, independent of other processes."""
 
 
 class MisbehavedError(AssertionError):

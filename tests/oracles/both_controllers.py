@@ -28,7 +28,7 @@ from tests.raw_client import RawClient
 from tests.unit.controller.cluster import Cluster, new_registration, new_topic
 
 EVERYTHING = 1 << 40
-"""An offset in the metadata that no log of a test reaches."""
+"""A metadata offset beyond every test's log."""
 
 HIGHEST = (1 << 15) - 1
 _PATIENCE_S = 30

@@ -32,13 +32,13 @@ class Told(NamedTuple):
     last_stable_offset: int
     batches: bytes
     aborted: dict[int, tuple[int, set[Aborted]]]
-    """By where was read from: up to where, and what was aborted amid that."""
+    """By fetch offset: the end of the read, and the aborted transactions in it."""
     offsets: dict[int, tuple[int, int]]
-    """By the timestamp that was asked for: the record's, and its offset."""
+    """By requested timestamp: timestamp and offset of the record."""
     epochs: dict[int, tuple[int, int]]
-    """By the leader epoch that was asked for: the largest not after it, and where that ends."""
+    """By requested leader epoch: the largest epoch not after it, and its end offset."""
     producers: dict[int, tuple[int, ...]]
-    """By the producer's id: epoch, last sequence and timestamp, coordinator's epoch, begin of its transaction."""
+    """By producer id: epoch, last sequence and timestamp, coordinator epoch, start offset of its transaction."""
 
 
 def wait_for_leaders(bootstrap: str, topics: Iterable[str], timeout_s: float = 60) -> None:

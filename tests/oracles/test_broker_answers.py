@@ -147,7 +147,7 @@ class TestHeartbeats:
 
 
 class TestPartitions:
-    """What becomes of partitions whose brokers go and come back, with eligible leader replicas."""
+    """Partitions whose brokers are fenced and return, with eligible leader replicas."""
 
     @pytest.fixture
     def ids(self, both: BothControllers) -> list[int]:

@@ -13,7 +13,7 @@ from tests.oracles.dump_log_segments import Dump, dump, dumpable, field
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> Log:
-    """Write a log that was compacted twice, with what each rule leaves in it."""
+    """Write a log and compact it twice, so that it has the result of every rule."""
     log = open_log(tmp_path_factory.mktemp("data"), COMPACTED._replace(segment_bytes=4000, index_interval_bytes=200))
     for number in range(60):
         codec = list(Compression)[number % 5]
@@ -36,7 +36,7 @@ def dumped(log: Log) -> Dump:
 
 
 def test_kafka_reads_all_of_it_without_a_complaint(log: Log, dumped: Dump) -> None:
-    # That offsets are missing is what compaction is; the tool tells it of any log.
+    # Compaction leaves gaps in offsets; the tool reports them in any log.
     gaps = ("Non-consecutive offsets in ", "is followed by")
     assert [line for line in dumped.complaints if not any(gap in line for gap in gaps)] == []
     assert sorted(dumped.files) == dumpable(Path(log.directory))

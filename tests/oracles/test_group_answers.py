@@ -230,7 +230,7 @@ class TestStaticMembers:
         both.receive("b2")
         both.receive("a")
         both.sync("b2", group, "m3", 2, group_instance_id="B", waits=True)
-        time.sleep(0.05)  # nothing tells who waits for an assignment
+        time.sleep(0.05)  # no response shows that the member waits for an assignment
         both.join("b3", group, group_instance_id="B", waits=True)
         assert both.receive("b2")["error_code"]
         both.describe(group)

@@ -17,7 +17,7 @@ from tests.typed import present
 from tests.unit.controller.cluster import Cluster, directory
 
 ACTIVE, FENCED, STOPPED = (False, False), (True, False), (True, True)
-"""What the answer says: is the broker fenced, should it shut down."""
+"""(is_fenced, should_shut_down) of a response."""
 
 FENCE = {"want_fence": True}
 STOP = {"want_shut_down": True}
