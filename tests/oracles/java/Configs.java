@@ -10,8 +10,8 @@ import org.apache.kafka.server.metrics.ClientMetricsConfigs;
 import org.apache.kafka.storage.internals.log.LogConfig;
 
 /**
- * Prints every configuration: set, name, type, default, how it can be altered, whether it is internal; the synonyms; and
- * what becomes of each of some texts (the arguments) as a value of each configuration.
+ * Prints every configuration: set, name, type, default, update mode, whether it is internal; the synonyms; and
+ * the result of parsing each of some texts (the arguments) as a value of each configuration.
  */
 public class Configs {
     public static void main(String[] texts) {

@@ -13,8 +13,8 @@ import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
 
 /**
- * What Apache Kafka's own classes say. First a line for each error: code, name, whether it can be retried, and an empty
- * line; then, for each line of JSON with a "name", a "version" and a "message", the message's bytes in hexadecimal.
+ * Prints the errors and encodings of Apache Kafka. First a line for each error: code, name, whether it is retriable;
+ * an empty line; then, for each line of JSON with a "name", a "version" and a "message", its bytes in hexadecimal.
  */
 public class Encode {
     private static final String[] PACKAGES = {

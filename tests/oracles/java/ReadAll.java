@@ -11,7 +11,7 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Reads topics of one partition from begin to end, at either isolation level: arguments are the broker and the topics.
+ * Reads topics of one partition from start to end, at either isolation level: arguments are the broker and the topics.
  * Prints a line for each record: isolation level, topic, offset, timestamp, key, value and each header's key and value,
  * bytes in hexadecimal.
  */
