@@ -1,7 +1,7 @@
 """`python -m tests.chaos [--minutes M] [--seed S]`: faults on three brokers (`make chaos MINUTES=...`).
 
-A run takes about a minute, and has the seed after the one before. One that fails says what was wrong and where its
-history is, and ends it all; the same seed deals the same faults in the same order again.
+A run takes about a minute; each run increments the seed. The first failure prints its problems and the path of its
+history, and ends the program; the same seed injects the same faults in the same order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RUN_S = 60.0
 
 
 def main() -> int:
-    """Run until the time is up or something fails; return the exit status."""
+    """Run until the time is up or a run fails; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0, metavar="M")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the first seed")

@@ -1,8 +1,8 @@
-"""Three brokers as processes, which reach each other only through a network that can be broken.
+"""Three brokers as processes, connected only through a network that can be broken.
 
 Each is broker and controller, and has three listeners: for clients, for the other brokers, for the other controllers.
-All of them are reached through gates; only who watches (`describe`) goes past them. Each has two data directories.
-Both may be wiped, but for the metadata log in one of them: a voter of a quorum that never changes may not lose that.
+All connections pass gates; only the observer (`describe`) bypasses them. Each node has two data directories. Both may
+be wiped, except the metadata log in one of them: a voter of a static quorum must not lose that.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SETTINGS = {
     "min.insync.replicas": 2,
     "offsets.topic.num.partitions": 3,
     "group.initial.rebalance.delay.ms": 0,
-    # So that several pauses longer than a session, and followers that fall behind, fit into a run.
+    # Short, so that several pauses longer than a session, and lagging followers, fit into a run.
     "broker.session.timeout.ms": SESSION_MS,
     "broker.heartbeat.interval.ms": 500,
     "replica.lag.time.max.ms": 2000,
-    # Or one broker would come to lead everything.
+    # Otherwise one broker would come to lead everything.
     "leader.imbalance.check.interval.seconds": 5,
 }
 DEADLINE_S = 60.0
@@ -41,19 +41,19 @@ LOOK_AGAIN_S = 0.05
 
 
 class Gates(Protocol):
-    """What stands before the brokers' listeners."""
+    """The gates before the brokers' listeners."""
 
     def gate(self, node: int, address: tuple[str, int]) -> int:
-        """Return the port of 127.0.0.1 by which an address of a node is reached."""
+        """Return the port of 127.0.0.1 through which an address of a node is reached."""
         ...
 
 
 class ClusterError(AssertionError):
-    """The cluster has not become what it has to within its time."""
+    """The cluster did not reach a required state in time."""
 
 
 def wait_until(condition: Callable[[], object], what: Callable[[], str] | str, timeout_s: float = DEADLINE_S) -> None:
-    """Return once the condition holds; ClusterError after the time-out."""
+    """Return once the condition holds; raise ClusterError after the timeout."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -62,7 +62,7 @@ def wait_until(condition: Callable[[], object], what: Callable[[], str] | str, t
 
 
 class PartitionState(NamedTuple):
-    """A partition as the active controller's node knows it."""
+    """A partition's state in the metadata of the active controller."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -70,18 +70,18 @@ class PartitionState(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A cluster at a moment."""
+    """The state of a cluster at one moment."""
 
     controller: int
     partitions: dict[str, PartitionState]
 
     def is_out_of_sync(self, node: int) -> bool:
-        """Say whether a broker is in no ISR."""
+        """Return whether a broker is in no ISR."""
         return all(node not in state.in_sync for state in self.partitions.values())
 
     @property
     def is_whole(self) -> bool:
-        """Say whether every partition has a leader, and all its replicas in sync."""
+        """Return whether every partition has a leader and all its replicas in the ISR."""
         return all(
             state.leader in state.replicas and sorted(state.in_sync) == sorted(state.replicas)
             for state in self.partitions.values()
@@ -109,7 +109,7 @@ class Node:
         directory.mkdir(parents=True)
 
     def configure(self, settings: Mapping[str, object], voters: str, gates: Mapping[str, int]) -> None:
-        """Take the settings that all nodes share, and where this one's listeners are reached."""
+        """Set the settings that all nodes share, and the advertised addresses of this one."""
         own = {
             "node.id": self.id,
             "controller.quorum.voters": voters,
@@ -130,23 +130,23 @@ class Node:
 
     def start(self) -> None:
         with open(self.log, "ab") as log, open(self._printed, "wb") as printed:
-            # Its input ends when this process does, however that comes about, and so does the broker.
+            # Its standard input ends when this process ends, however that happens, and then the broker ends too.
             self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=printed, stderr=log)
 
     @property
     def is_ready(self) -> bool:
-        """Say whether the broker has said so since it was started."""
+        """Return whether the broker has logged that it is ready since its start."""
         return self.process is not None and self._printed.read_text().startswith(READY)
 
     def kill(self) -> None:
-        """End the process with SIGKILL, if it runs, in the middle of whatever it does."""
+        """Kill a running process with SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.communicate()
         self.process, self.is_paused = None, False
 
     def stop(self, timeout_s: float = DEADLINE_S) -> int:
-        """Ask the broker to stop, and return its exit status."""
+        """Start a clean shutdown of the broker, and return its exit status."""
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
         try:
@@ -167,14 +167,14 @@ class Node:
         self.is_paused = False
 
     def wipe(self) -> None:
-        """Empty the disk of a broker that does not run."""
+        """Empty the disk of a stopped broker."""
         shutil.rmtree(self.records)
         for path in self.metadata.iterdir():
             if path.name not in OF_THE_VOTER:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def complaints(self) -> list[str]:
-        """Return what no fault may make a broker write, and how it ended if it did so by itself."""
+        """Return the log lines that no fault may cause, and the exit status if the broker ended by itself."""
         text = self.log.read_text()
         found = [word for word in ("Traceback", "ERROR asyncio") if word in text]
         ended = None if self.process is None else self.process.poll()
@@ -205,7 +205,7 @@ class Cluster:
             node.kill()
 
     def describe(self) -> Description | None:
-        """Return what the active controller's node knows, or None if nobody says who that is."""
+        """Return the state in the active controller's metadata, or None if no node returns the active controller."""
         for node in self.nodes.values():
             if node.process is None or node.is_paused:
                 continue
@@ -219,7 +219,7 @@ class Cluster:
         return None
 
     def wait_for(self, condition: Callable[[Description], bool], what: str, timeout_s: float = DEADLINE_S) -> None:
-        """Return once the cluster is as it has to be; ClusterError after the time-out."""
+        """Return once the condition holds for the cluster; raise ClusterError after the timeout."""
         last: Description | None = None
 
         def holds() -> bool:
@@ -230,7 +230,7 @@ class Cluster:
         wait_until(holds, lambda: f"{what}; {last}", timeout_s)
 
     def wait_until_whole(self, timeout_s: float = DEADLINE_S) -> None:
-        """Return once every broker serves, and every partition has its leader and all replicas in sync."""
+        """Return once every broker serves, and every partition has a leader and all replicas in the ISR."""
 
         def is_whole(found: Description) -> bool:
             return found.is_whole and all(node.is_ready for node in self.nodes.values())

@@ -1,23 +1,23 @@
-"""What is done to a cluster, one after the other: an endless plan from a seed, and how each fault is dealt.
+"""The faults of a cluster, one after the other: an endless plan from a seed, and the injection of each kind.
 
-Every fault but the last leaves a majority of the controllers and one replica in sync alone: it strikes one broker at a
-time, or one link, and the next waits until all replicas are in sync and all partitions are written to again. It lasts
-until the rest of the cluster has gone on without what it took away, and is then healed.
+Every fault except the last kind leaves a majority of the controllers and one replica in sync intact: it strikes one
+broker or one link at a time, and the next waits until all replicas are in sync and all partitions are written to again.
+A fault lasts until the rest of the cluster has made progress without the struck part, and is then healed.
 
-    kill         SIGKILL; the broker comes back once it is missed, or at once
-    wipe         likewise, and its disk comes back empty
+    kill         SIGKILL; the broker restarts once it is fenced, or at once
+    wipe         likewise, and it restarts with an empty disk
     pause        SIGSTOP until the broker is fenced, which takes longer than its session
-    isolate      a broker neither hears the others nor is heard by them; clients reach it
-    mute, deaf   a broker is not heard by the others, or does not hear them
-    part         one broker does not hear one other
+    isolate      no data passes between a broker and the others; clients reach it
+    mute, deaf   data does not pass from a broker to the others, or from the others to it
+    part         data does not pass from one broker to one other
     cut off      clients do not reach a broker
-    slow         everything between the brokers takes longer
+    slow         all links between brokers are delayed
     reset        a broker's connections break, and may be opened again
-    roll         every broker in turn is stopped in good order and started again
-    outage       SIGKILL of all brokers at once, which come back in any order; the machines they run on go on
+    roll         rolling restart with clean shutdowns
+    outage       SIGKILL of all brokers at once, restarted in any order; their machines stay up
 
-Where a fault concerns one broker, the plan names it by its role: who leads a partition, the active controller, or an
-id. So a seed always gives the same plan, though elections depend on time.
+If a fault strikes one broker, the plan names its role: the leader of a partition, the active controller, or an id. So a
+seed always gives the same plan, although elections depend on time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, Descript
 from tests.chaos.network import CLIENTS, Link, Network
 from tests.chaos.workloads import PARTITIONS, Progress, name_of
 
-# How much has to be acknowledged while a fault lasts, and again after it.
+# Number of records that must be acknowledged during a fault, and again after it.
 GOING_ON = 500
 SLOW_S = 0.05
 WITHOUT_BROKER_S = 3.0
@@ -43,12 +43,12 @@ class Fault(NamedTuple):
     role: str
     """The broker: `leader`, `controller`, or `any`."""
     number: int
-    """Which partition's leader, or which id."""
+    """The partition (for `leader`), or the broker id."""
     way: int
-    """One of the ways in which the kind can be dealt, 0 or 1."""
+    """One of the two variants of the kind, 0 or 1."""
 
     def victim(self, found: Description) -> int:
-        """Return the broker that it concerns now."""
+        """Return the broker that the fault strikes now."""
         if self.role == "leader":
             return found.partitions[name_of(self.number % PARTITIONS)].leader
         return found.controller if self.role == "controller" else IDS[self.number % len(IDS)]
@@ -65,7 +65,7 @@ class Fault(NamedTuple):
 
 
 class Dealer:
-    """Deals faults to a cluster under load."""
+    """Injects faults into a cluster under load."""
 
     def __init__(self, cluster: Cluster, network: Network, progress: Progress) -> None:
         self._cluster = cluster
@@ -73,7 +73,7 @@ class Dealer:
         self._progress = progress
 
     def deal(self, fault: Fault, victim: int) -> None:
-        """Do it, wait until the others have gone on, undo it, and wait until the cluster is whole again."""
+        """Inject the fault, wait until the others make progress, heal it, and wait until the cluster is whole again."""
         KINDS[fault.kind](self, fault, victim)
         self._cluster.wait_until_whole()
         self._go_on(f"after {fault.kind}")
@@ -84,7 +84,7 @@ class Dealer:
             raise ClusterError(f"less than {GOING_ON} records acknowledged {when}, within {DEADLINE_S:g} s")
 
     def _go_on_everywhere(self, when: str) -> None:
-        """Wait for every partition, so that a gap is one of the fault that it began in."""
+        """Wait for every partition, so that a gap belongs to the fault in which it began."""
         acknowledged = self._progress.acknowledged_of
         before = acknowledged.copy()
 
@@ -137,7 +137,7 @@ class Dealer:
         change = Link.cut if fault.way else Link.stall
         self._network.change({CLIENTS}, {victim}, change)
         self._network.change({victim}, {CLIENTS}, change)
-        try:  # nobody can go on if this broker leads everything, and well it may
+        try:  # none can make progress if this broker leads everything, and it may
             self._acknowledge(GOING_ON, WITHOUT_BROKER_S)
         finally:
             self._network.heal()
@@ -190,12 +190,12 @@ KINDS: dict[str, Callable[[Dealer, Fault, int], None]] = {
     "outage": Dealer._outage,
 }
 OF_ALL = frozenset({"slow", "roll", "outage"})
-# Twice as often: what happens most.
+# Twice as often: the most frequent faults.
 DECK = (*KINDS, "kill", "pause", "isolate")
 
 
 def plan(seed: int) -> Iterator[Fault]:
-    """Yield faults without end; before a kind comes again more often than it should, all others have come."""
+    """Yield faults without end; every kind comes once before any is repeated beyond its share."""
     random = Random(seed)
     while True:
         for kind in random.sample(DECK, len(DECK)):

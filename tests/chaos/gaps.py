@@ -1,24 +1,24 @@
-"""How long a partition may be acknowledged nothing during a fault: a bound for each kind, and why.
+"""The longest time without an acknowledgement for a partition during a fault: a bound for each kind, and why.
 
-`FAILOVER_S` covers every fault after which clients reach another leader through the connections that they have. The
-worst is a leader that is the active controller too and hangs:
+`FAILOVER_S` covers every fault after which clients reach another leader through their open connections. The worst case
+is a leader that is also the active controller and hangs:
 
-    controller.quorum.fetch.timeout.ms    2 s    until the other voters miss it
+    controller.quorum.fetch.timeout.ms    2 s    until the other voters detect it
     elections                             2 s    two rounds of controller.quorum.election.timeout.ms
-    broker.session.timeout.ms             2 s    which a new active controller gives every broker
+    broker.session.timeout.ms             2 s    which a new active controller grants every broker
     replica.lag.time.max.ms               2 s    until a leader may commit without a replica (in part at the same time)
     retry.backoff.max.ms                  1 s    of the clients
 
-That is 9 s, and 15 s on a machine that does other things besides.
+That is 9 s, and 15 s on a machine with other load.
 
 `SHRINK_S` is for partitions whose leader is not struck: it leaves the replica out of the ISR, for which it may need a
-new active controller, but no broker is fenced and no client retries. That is 6 s of the above, and 10 s likewise.
+new active controller, but no broker is fenced and no client retries. That is 6 s of the above, and 10 s with load.
 
-A client learns that a leader has changed from an error, a closed connection, or its request time-out. Where the leader
-falls silent, or cannot commit and does not know that it was replaced, only the time-out is left. It is the same with
-any broker: the clients decide it (`request.timeout.ms`, 30 s by default in both).
+A client detects a leader change by an error, a closed connection, or its request timeout. If the leader falls silent,
+or cannot commit and does not know that it was replaced, only the timeout is left. This is the same with any broker: it
+is the clients' setting (`request.timeout.ms`, 30 s by default in both).
 
-After an outage of all brokers librdkafka tries again after up to `reconnect.backoff.max.ms`, 10 s by default.
+After an outage of all brokers librdkafka reconnects after up to `reconnect.backoff.max.ms`, 10 s by default.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ RECONNECT_S = 10.0
 
 
 class Bounds(NamedTuple):
-    """How long partitions may be acknowledged nothing."""
+    """The longest time without an acknowledgement for a partition."""
 
     struck_s: float
-    """Those whose leader is struck (`Fault.struck`)."""
+    """For partitions whose leader is struck (`Fault.struck`)."""
     others_s: float
 
 
 _REPLACED = Bounds(FAILOVER_S, SHRINK_S)
-# The leader is silent, or goes on as one that cannot commit.
+# The leader is silent, or continues without being able to commit.
 _SILENT = Bounds(FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S)
 
 BOUNDS = {
@@ -54,7 +54,7 @@ BOUNDS = {
     "mute": _SILENT,
     "deaf": _SILENT,
     "part": _SILENT,
-    # It stays in the ISR, and may become the leader of others, which it is preferred for.
+    # The broker stays in the ISR, and may become the leader of other partitions as their preferred replica.
     "cut off": Bounds(WITHOUT_BROKER_S + FAILOVER_S + REQUEST_TIMEOUT_S, WITHOUT_BROKER_S + FAILOVER_S),
     "reset": _REPLACED,
     "slow": Bounds(FAILOVER_S, FAILOVER_S),
@@ -83,7 +83,7 @@ class Gap(NamedTuple):
 def gaps_of(
     told: str, fault: Fault, struck: Set[int], leaders: Mapping[str, int], gaps_s: Mapping[str, float]
 ) -> list[Gap]:
-    """Return the gap of each partition in a fault, given the leaders at its begin."""
+    """Return the gap of each partition in a fault, given the leaders at its start."""
     bounds = BOUNDS[fault.kind]
     return [
         Gap(told, partition, gaps_s[partition], bounds.struck_s if leader in struck else bounds.others_s)

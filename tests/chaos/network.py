@@ -1,14 +1,14 @@
 """The network between brokers, and from clients to them: a TCP proxy in which each directed link can be broken.
 
-A gate stands before each listener and is what the broker advertises. Who connects is known by the client id in its
-first request: brokers send `broker-ID`, everything else is a client. So one gate serves the links from everybody, and
-each connection has two: one for what is asked, one for what is answered.
+A gate precedes each listener; the broker advertises the gate's address. The client id of a connection's first request
+identifies its sender: brokers send `broker-ID`, any other sender is a client. So one gate serves the links from all
+senders, and each connection uses two links: one for requests, one for responses.
 
-    delayed    what is sent comes later, in its order
-    stalled    what is sent comes when the link is healed
-    cut        what is sent is gone, and so is the connection once the link is healed
+    delayed    data arrives later, in order
+    stalled    data arrives when the link is healed
+    cut        data is lost, and the connection ends when the link is healed
 
-Nobody is told of a link that is stalled or cut: connections stay open, and new ones seem to open.
+A stalled or cut link is not visible to its ends: connections stay open, and new ones seem to open.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from contextlib import suppress
 from typing import TypeVar
 
 CLIENTS = 0
-"""Stands for everybody who is no broker."""
+"""All senders that are no brokers."""
 
 BROKER = re.compile(rb"(?:(?:(?:broker|controller|raft-client)-)?(\d+)(?:-fetcher-\d+)?)\Z")
-"""Client ids of brokers: ours, and those of Apache Kafka's Raft client, fetchers and channel to the controller."""
+"""Client ids of brokers: ours, and those of Apache Kafka's Raft client, fetchers and controller channel."""
 CHUNK_BYTES = 1 << 16
 
 T = TypeVar("T")
 
 
 def sender(frame: bytes) -> int:
-    """Return the id of the broker that sent a request, given without its size, or `CLIENTS`."""
+    """Return the id of the broker that sent a request (without its size field), or `CLIENTS`."""
     length = int.from_bytes(frame[8:10], "big", signed=True)
     found = BROKER.match(frame[10 : 10 + max(0, length)])
     return int(found[1]) if found else CLIENTS
 
 
 class Link:
-    """The way from one node to another."""
+    """The direction from one node to another."""
 
     def __init__(self) -> None:
         self.delay_s = 0.0
@@ -66,7 +66,7 @@ class Link:
             connection.abort()
 
     async def carry(self, data: bytes, to: asyncio.StreamWriter) -> None:
-        """Bring the data to the other end, or lose it."""
+        """Deliver the data to the other end, or drop it."""
         if self.delay_s:
             await asyncio.sleep(self.delay_s)
         await self._open.wait()
@@ -123,7 +123,7 @@ class Network:
         """Open a gate before an address of a node and return its port."""
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            # Not by a coroutine of the server's: one that is cancelled before it begins would leave the socket open.
+            # Not a coroutine of the server: cancelled before it starts, it would leave the socket open.
             self._accepted.add(writer)
             self._connections.add(self._loop.create_task(self._serve(node, address, reader, writer)))
 
@@ -136,7 +136,7 @@ class Network:
         return self._run(open_gate)
 
     def change(self, sources: set[int], targets: set[int], change: Callable[[Link], object]) -> None:
-        """Do something to every link that leads from one of these nodes to one of those."""
+        """Change every link from one of the sources to one of the targets."""
 
         async def change_all() -> None:
             for source in sources:
@@ -146,7 +146,7 @@ class Network:
         self._run(change_all)
 
     def heal(self) -> None:
-        """Let everything pass again."""
+        """Heal all links."""
 
         async def heal_all() -> None:
             for link in self._links.values():
@@ -165,7 +165,7 @@ class Network:
             for listening in server.sockets:
                 self._loop.remove_reader(listening.fileno())
         for _ in range(5):
-            await asyncio.sleep(0)  # what was accepted gets its transport, which a closed server would refuse it
+            await asyncio.sleep(0)  # accepted sockets get their transport, which a closed server would refuse
         for server in self._servers:
             server.close()
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
@@ -223,7 +223,7 @@ class Network:
 
 
 async def pump(link: Link, source: asyncio.StreamReader, target: asyncio.StreamWriter, data: bytes = b"") -> None:
-    """Carry everything over a link until the source ends."""
+    """Copy data over a link until the source ends."""
     with suppress(OSError):
         if data:
             await link.carry(data, target)

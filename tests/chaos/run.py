@@ -1,8 +1,8 @@
-"""One run: a cluster under load, faults for a while, then peace, and everything has to be there.
+"""One run: a cluster under load, faults for some time, then all heals and the history is checked.
 
-What clients did and were told is kept as a history; `check` is the checker's verdict on it. Where that is not
-"passed", where the cluster does not go on in time, where an error reaches an application or a broker complains, the
-run has failed, and its directory with the history and the brokers' logs is kept.
+The operations of clients and their results are recorded as a history; `check` is the checker's verdict on it. A run
+fails if the verdict is not "passed", if the cluster does not make progress in time, if an application gets an error, or
+if a broker logs a problem; its directory with the history and the brokers' logs is kept.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ GROUP, JAVA_GROUP = "readers", "java-readers"
 
 
 class Outcome(NamedTuple):
-    """What a run came to."""
+    """The outcome of a run."""
 
     seed: int
     faults: Counter[str]
     verdict: Verdict
     problems: list[str]
-    """What was wrong beside the history."""
+    """Problems besides those in the history."""
     gaps: list[Gap]
     """One for each fault and partition."""
     directory: Path
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 class _Clients:
-    """All that work during a run."""
+    """All clients of a run."""
 
     def __init__(self, bootstrap: str, progress: Progress, java_directory: Path | None) -> None:
         self._progress = progress
@@ -95,7 +95,7 @@ class _Clients:
             client.close()
 
     def wait_until_at_work(self) -> None:
-        """Return once every producer and partition was acknowledged something, and every group given something."""
+        """Return once every producer and partition has an acknowledgement, and every group has received a record."""
         at_work = self._progress.wait_for(
             lambda: (
                 {value.partition("-")[0].partition(".")[0] for value in self._progress.acknowledged}
@@ -109,7 +109,7 @@ class _Clients:
             raise ClusterError("not every client came to work")
 
     def finish(self) -> Iterator[str]:
-        """Let everything come to its end, and yield what does not."""
+        """Finish all clients, and yield the problems of those that do not."""
         for producer in self.producers:
             if not producer.finish(DEADLINE_S):
                 yield f"not every outcome was known {DEADLINE_S:g} s after the last fault"
@@ -120,7 +120,7 @@ class _Clients:
 
 
 def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
-    """Deal the faults of a seed for so long; `java` says whether Java clients work too."""
+    """Inject the faults of a seed for `seconds`; with `java`, Java clients work too."""
     directory.mkdir(parents=True)
     recorder = events.Recorder(directory / "history.jsonl")
     progress = Progress(recorder)
@@ -158,7 +158,7 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
 
 @contextmanager
 def noting(problems: list[str]) -> Iterator[None]:
-    """Note what the cluster did not do, and go on to what the history says of it."""
+    """Record a ClusterError and continue with the check of the history."""
     try:
         yield
     except ClusterError as error:
@@ -166,7 +166,7 @@ def noting(problems: list[str]) -> Iterator[None]:
 
 
 def create_topic(bootstrap: str) -> None:
-    """Create the topic, again and again until a cluster that has just started knows all its brokers."""
+    """Create the topic, with retries until a new cluster knows all its brokers."""
     admin = AdminClient({"bootstrap.servers": bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
     wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == len(IDS), "three brokers in the metadata")
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(IDS))])[TOPIC].result(DEADLINE_S)
@@ -181,7 +181,7 @@ def deal(
     dealt: Counter[str],
     gaps: list[Gap],
 ) -> None:
-    """Deal one fault after the other until the time is up, and note its gaps; the last is healed too."""
+    """Inject one fault after the other until the time is up, and record its gaps; the last one is healed too."""
     started = time.monotonic()
     for fault in planned:
         elapsed = time.monotonic() - started

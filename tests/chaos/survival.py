@@ -1,6 +1,7 @@
-"""A producer that never stops while its broker is killed, what became of each record, and what is left to be read.
+"""A producer that continues while its broker is killed, the outcome of each record, and a reader of the remaining
+records.
 
-Records are numbered over all topics; a record's number gives its key, and is the beginning of its value.
+Record numbers span all topics; a record's number determines its key, and its value starts with it.
 """
 
 import itertools
@@ -14,11 +15,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 
 from tests.typed import present
 
-# librdkafka writes to standard error without end while a broker is gone.
+# librdkafka logs to standard error continuously while a broker is down.
 SILENT = {"log_level": 0}
 KEYS = 7
 OF_ITS_OWN = 3 * KEYS
-# A rest now and then, or the time that compaction takes between two kills would fill the disk.
+# Pause at intervals; otherwise the disk fills while the cleaner runs between two kills.
 BURST = 20
 REST_S = 0.01
 _PADDING = "x" * 500
@@ -32,16 +33,16 @@ class Partition(NamedTuple):
 
 
 Numbers = dict[Partition, dict[int, int]]
-"""The numbers of records, by partition and offset."""
+"""Record numbers by partition and offset."""
 
 
 def key_of(number: int) -> bytes:
-    """Return the key of a record: one of few, so that it is soon replaced, but now and then its own, and that stays."""
+    """Return the key of a record: usually one of few, so that it is soon replaced; sometimes a unique one."""
     return b"own %d" % number if number % OF_ITS_OWN == 0 else b"%d" % (number % KEYS)
 
 
 class Workload:
-    """A producer that sends to every partition in turn until it is told to stop."""
+    """A producer that sends to every partition in turn until it is stopped."""
 
     def __init__(self, bootstrap: str, partitions: Sequence[Partition]) -> None:
         self.sent: dict[Partition, list[int]] = defaultdict(list)
@@ -74,7 +75,7 @@ class Workload:
         self._thread.join()
 
     def wait_for_acknowledged(self, more: int, timeout_s: float = 60) -> None:
-        """Return once so many more records are acknowledged than now."""
+        """Return once `more` further records are acknowledged."""
         with self._changed:
             aim = self._count() + more
             enough = self._changed.wait_for(lambda: self._count() >= aim, timeout_s)
@@ -122,14 +123,14 @@ class Workload:
 
 
 class Stored(NamedTuple):
-    """What a consumer has read, in its order, and where each log began afterwards."""
+    """The records that a consumer read, in order, and the log start of each partition afterwards."""
 
     numbers: Numbers
     log_starts: dict[Partition, int]
 
 
 def read_all(bootstrap: str, partitions: Iterable[Partition]) -> Stored:
-    """Read every partition from its begin to its end, where nothing is written any more."""
+    """Read every partition from its start to its end; no producer is active."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "checker", "enable.auto.commit": False}
     consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
     numbers: Numbers = {partition: {} for partition in partitions}

@@ -1,6 +1,6 @@
-"""Clients whose requests are good and whose manners are not: they come and go, send slowly, or do not read.
+"""Clients with valid requests and abusive behaviour: they connect and disconnect, send slowly, or do not read.
 
-What should never be sent at all is in `tests/clients/test_bad_input.py`.
+For invalid requests see `tests/clients/test_bad_input.py`.
 """
 
 import os
@@ -38,7 +38,7 @@ def connected(broker: BrokerProcess, count: int, *, receive_bytes: int | None = 
 
 
 def send_what_is_taken(client: socket.socket, data: bytes) -> None:
-    """Send as much as goes without waiting; the broker may have hung up, too."""
+    """Send as much as possible without blocking; the broker may have closed the connection, too."""
     client.setblocking(False)
     with suppress(BlockingIOError, ConnectionError):
         client.send(data)
@@ -51,7 +51,7 @@ def produce_request(size_bytes: int) -> ProduceRequest:
 
 
 class Bystander:
-    """A client that behaves, and wants small and large requests to be served."""
+    """A well-behaved client that needs small and large requests to be served."""
 
     def __init__(self, bootstrap: str) -> None:
         self._client = RawClient(bootstrap)
@@ -65,7 +65,7 @@ class Bystander:
         assert created.error_code == ErrorCode.NONE
 
     def wait_for_coordinator(self, group: str) -> None:
-        """Have the group coordinated: what there has to be for it is created on demand."""
+        """Create the group's coordinator: the offsets topic is created on demand."""
         self._client.call(ApiKey.FIND_COORDINATOR, 0, key=group)
         while self._heartbeat(group) != ErrorCode.UNKNOWN_MEMBER_ID:
             self._client.call(ApiKey.FIND_COORDINATOR, 0, key=group)
@@ -76,7 +76,7 @@ class Bystander:
         return code
 
     def check(self) -> None:
-        """Be served."""
+        """Require that all its requests are served."""
         for size_bytes in (10, BATCH_BYTES):
             request = produce_request(size_bytes)
             answer = self._client.call(
@@ -136,7 +136,7 @@ def test_connections_that_are_opened_and_dropped_leave_nothing_behind(
 def test_requests_that_come_slowly_take_no_more_memory_than_is_set_and_others_are_answered(
     broker: BrokerProcess, neighbour: Neighbour, bystander: Bystander
 ) -> None:
-    """Each of many claims a request of 50 MB, sends some of it, and from then on a byte at a time."""
+    """Each of many clients announces a request of 50 MB, sends a part of it, then one byte at a time."""
     begun = (50 << 20).to_bytes(4, "big") + bytes(60_000)
     with connected(broker, 800) as clients:
         for client in clients:

@@ -1,4 +1,4 @@
-"""Data directories that a broker must not start on: it says which file is why and what to do, and touches nothing."""
+"""Data directories that a broker must refuse: it names the file and the remedy, and changes nothing."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, retention_ms=-1)
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that a broker has left in order, with a log of several segments."""
+    """A directory of a broker after a clean shutdown, with a log of several segments."""
     place = tmp_path_factory.mktemp("original")
     done = serve(place / "data", "--topic", "letters", stop=True)
     assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def serve(
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Return every file with its content, but for the lock, in which every start leaves its process."""
+    """Return every file with its content, except the lock, in which every start writes its pid."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
@@ -273,7 +273,7 @@ def test_foreign_files_are_ignored_and_named_once(data: Path) -> None:
 
 @pytest.fixture
 def nobody() -> tuple[str, ...]:
-    """A command within which permissions count, also for root."""
+    """A command prefix under which file permissions apply, also for root."""
     if os.geteuid():
         return ()
     require("unshare")

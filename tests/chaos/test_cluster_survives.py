@@ -1,8 +1,8 @@
-"""Three brokers under faults from a seed: nothing that was acknowledged is lost, doubled or out of order.
+"""Three brokers under faults from a seed: no acknowledged record is lost, duplicated or out of order.
 
-`BARNABAS_TEST_CHAOS_RUNS` says how many seeds are tried, `BARNABAS_TEST_CHAOS_SECONDS` for how long each; the
-defaults fit into everyday runs. Each commit is tried with other seeds, so that in time every fault comes early.
-`make chaos MINUTES=... SEED=...` tries more.
+`BARNABAS_TEST_CHAOS_RUNS` is the number of seeds, `BARNABAS_TEST_CHAOS_SECONDS` the duration of each; the defaults fit
+into everyday runs. Each commit is tested with other seeds, so that over time every fault comes early. `make chaos
+MINUTES=... SEED=...` runs more.
 """
 
 import os
@@ -53,7 +53,7 @@ def test_every_kind_of_fault_has_bounds() -> None:
 @pytest.mark.parametrize(
     ("kind", "bounds"),
     [
-        # number 0: what is cut is the link of broker 2 to broker 1
+        # number 0: the link of broker 2 to broker 1 is cut
         ("kill", [SHRINK_S, FAILOVER_S, SHRINK_S]),
         ("pause", [SHRINK_S, FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S]),
         ("part", [FAILOVER_S + REQUEST_TIMEOUT_S, FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S]),
@@ -68,7 +68,7 @@ def test_a_partition_whose_leader_is_struck_may_wait_longer(kind: str, bounds: l
 
 
 class Clock:
-    """A progress, and its time."""
+    """A `Progress` with a settable time."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

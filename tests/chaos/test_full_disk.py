@@ -1,4 +1,4 @@
-"""A disk that is full: nothing acknowledged is lost, the log says where, and the broker goes on when there is space."""
+"""A full disk: no acknowledged record is lost, the log names the path, and the broker resumes once there is space."""
 
 import re
 import subprocess
@@ -24,7 +24,7 @@ TOPIC = "data"
 
 
 class SmallDisk:
-    """A file system of its own for whoever runs within `command`, in a mount namespace that ends with the test."""
+    """A file system of its own for processes started by `command`, in a mount namespace that ends with the test."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -64,7 +64,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 class Producer:
-    """Appends numbered values, and remembers at which offsets they were acknowledged."""
+    """Appends numbered values, and keeps the offsets of the acknowledged ones."""
 
     def __init__(self, bootstrap: str) -> None:
         self._client = RawClient(bootstrap)

@@ -1,4 +1,4 @@
-"""Groups whose broker is killed: the coordinator comes back with what it had answered, and nothing else."""
+"""Groups after a kill of their broker: the coordinator restores exactly the state that it acknowledged."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""kill -9 in the middle of an idempotent librdkafka producer's run, again and again, on one data directory.
+"""kill -9 during an idempotent librdkafka producer's run, repeated on one data directory.
 
-Some kills come in the middle of a pass of compaction, some when a pass has just ended, and some as soon as enough has
-been acknowledged. A start that is refused fails all tests. ``BARNABAS_TEST_KILLS`` says how often; the default fits
-into everyday runs. The producer and the reader are in `survival.py`.
+Some kills come during a cleaner pass, some right after one, and some as soon as enough records are acknowledged. A
+refused start fails all tests. ``BARNABAS_TEST_KILLS`` is the number of kills; the default fits into everyday runs. The
+producer and the reader are in `survival.py`.
 """
 
 import itertools
@@ -35,7 +35,7 @@ TOPICS = [
     NewTopic("latest", 1, 1, config={**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}),
     NewTopic("recent", 1, 1, config={**SMALL, "retention.bytes": str(RETENTION_BYTES)}),
 ]
-# Compaction that is always at work, and so slow that a kill meets it.
+# The cleaner always runs, and so slowly that a kill meets it.
 SETTINGS = {
     "log.cleaner.backoff.ms": 0,
     "log.cleaner.io.max.bytes.per.second": 200_000,
@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 class Killed(NamedTuple):
-    """What many kills have left: a directory, whose broker has then stopped in good order, and what was read before."""
+    """The result of many kills: a directory whose broker has shut down cleanly, and the records read before that."""
 
     data_dir: Path
     workload: Workload
@@ -54,7 +54,7 @@ class Killed(NamedTuple):
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
-    """Kill and restart a broker KILLS times under a workload; let that finish, read all, and stop the broker."""
+    """Kill and restart a broker KILLS times under a workload; finish the workload, read all, and stop the broker."""
     amid_passes = 0
     with BrokerProcess(tmp_path_factory.mktemp("kill9"), SETTINGS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
@@ -81,7 +81,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
 
 
 def unfinished(data_dir: Path) -> bool:
-    """Whether compaction has begun a file that has not yet taken the place of others."""
+    """Return whether the cleaner has started a file that has not yet replaced others."""
     return any(data_dir.glob("latest-0/*.cleaned"))
 
 

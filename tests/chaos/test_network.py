@@ -1,4 +1,4 @@
-"""The network passes everything on, and breaks exactly the links that it is told to, the way that it is told to."""
+"""The network passes everything on, and breaks exactly the selected links in the selected way."""
 
 import socket
 import struct
@@ -19,7 +19,7 @@ def hello(client_id: str, correlation_id: int = 7) -> bytes:
 
 
 class Echo:
-    """A server that sends back what it gets."""
+    """A server that sends back what it receives."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -57,7 +57,7 @@ class Caller:
         self._socket.sendall(self._hello)
 
     def receives(self, timeout_s: float = 10) -> bool:
-        """Say whether a whole answer comes in time; ConnectionError if the connection ends instead."""
+        """Return whether a whole response arrives in time; raise ConnectionError if the connection ends instead."""
         self._socket.settimeout(timeout_s)
         try:
             data = self._socket.recv(len(self._hello), socket.MSG_WAITALL)

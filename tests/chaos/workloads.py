@@ -1,7 +1,7 @@
-"""Clients that work while a cluster is tried, and tell a history: librdkafka's, and Apache Kafka's own in Java.
+"""Clients that run during faults and record a history: librdkafka's, and Apache Kafka's Java clients.
 
-Producers are idempotent with acks=all, and otherwise at their defaults. Consumers are members of a group each, which
-commit as they do by default, and read committed records.
+Producers are idempotent with acks=all, and otherwise at their defaults. Each consumer is a member of a group, commits
+by default settings, and reads committed records.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from tests.typed import present
 
 TOPIC = "proof"
 PARTITIONS = 6
-# librdkafka writes to standard error without end while a broker is gone.
+# librdkafka logs to standard error continuously while a broker is down.
 SILENT = {"log_level": 0}
 BURST = 6
 REST_S = 0.02
-# What never left the producer can never arrive; of anything else that fails, nobody knows.
+# Records that never left the producer are not stored; the outcome of any other failure is unknown.
 NEVER_SENT = {KafkaError._PURGE_QUEUE, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError._UNKNOWN_PARTITION}
-# The messages of `KafkaProducer.send` for what it does not take any more.
+# Error messages of `KafkaProducer.send` for records that it no longer accepts.
 CLOSED = {"Cannot perform operation after producer has been closed", "Producer closed while send in progress"}
 
 Tell = Callable[[Event], None]
@@ -52,7 +52,7 @@ def name_of(partition: int) -> str:
 
 
 class Progress:
-    """Counts what was acknowledged and given to groups, and wakes those who wait for more."""
+    """Counts acknowledged records and records that groups received, and wakes waiters."""
 
     def __init__(self, tell: Tell, now_s: Callable[[], float] = time.monotonic) -> None:
         self._tell = tell
@@ -95,22 +95,22 @@ class Progress:
         return max(self._gaps_s.get(partition, 0.0), now_s - self._last_s.get(partition, now_s))
 
     def failed(self, who: str, error: object) -> None:
-        """Take note of an error that reached an application."""
+        """Record an error that an application received."""
         with self._changed:
             self.errors[f"{who}: {error}"] += 1
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait for what can only come true by an event, and say whether it did."""
+        """Wait until the condition holds, evaluating it after each event; return whether it does."""
         with self._changed:
             return self._changed.wait_for(condition, timeout_s)
 
     def unseen(self, group: str) -> set[str]:
-        """Return what was acknowledged and not given to a group; for `wait_for`."""
+        """Return the acknowledged records that a group has not received; for `wait_for`."""
         return self.acknowledged - self.seen[group]
 
 
 class LibrdkafkaProducer:
-    """Sends to every partition in turn until it is told to stop."""
+    """Sends to every partition in turn until it is stopped."""
 
     def __init__(self, bootstrap: str, name: str, tell: Progress) -> None:
         self._name = name
@@ -127,7 +127,7 @@ class LibrdkafkaProducer:
         self._thread.start()
 
     def finish(self, timeout_s: float) -> bool:
-        """Stop sending, and say whether the outcome of all that was sent is known in time."""
+        """Stop sending, and return whether the outcome of every record is known in time."""
         self._stopping.set()
         self._thread.join()
         return self._producer.flush(timeout_s) == 0
@@ -207,7 +207,7 @@ class LibrdkafkaMember:
 
 
 def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
-    """Yield what was read of each partition, in its order; errors are left out, they pass by themselves."""
+    """Yield the records of each partition, in order; errors are skipped, they are transient."""
     found: dict[str, Records] = {}
     for message in messages:
         if message.error() is None:
@@ -218,7 +218,7 @@ def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
 
 
 class JavaProgram:
-    """One of Apache Kafka's programs for system tests, which print what happens as lines of JSON."""
+    """One of Apache Kafka's system-test programs, which print events as lines of JSON."""
 
     def __init__(self, name: str, tell: Progress, class_name: str, *arguments: str) -> None:
         self._name = name
@@ -235,7 +235,7 @@ class JavaProgram:
         self._thread.start()
 
     def finish(self, timeout_s: float) -> bool:
-        """Ask it to stop, and say whether it has in time."""
+        """Stop it with SIGTERM, and return whether it ends in time."""
         assert self._process is not None
         self._finishing = True
         self._process.terminate()
@@ -262,11 +262,11 @@ class JavaProgram:
 
 
 class JavaProducer(JavaProgram):
-    """Apache Kafka's producer; it tells of a record when it knows the outcome, and chooses the partition."""
+    """Apache Kafka's producer; it prints a record once its outcome is known, and chooses the partition."""
 
     PREFIX = "7"
     SETTINGS = "retries=2147483647\n"
-    """The producer's default, of which the program thinks otherwise."""
+    """The producer's default; the program has another."""
 
     def __init__(self, bootstrap: str, name: str, tell: Progress, directory: Path) -> None:
         settings = directory / f"{name}.properties"
@@ -283,7 +283,7 @@ class JavaProducer(JavaProgram):
                 self._tell(Acknowledged(self._name, name_of(partition), value, offset))
             case {"name": "producer_send_error", "value": value, "message": message}:
                 self._tell(Send(self._name, "", value))
-                # At SIGTERM one of its threads closes the producer while the other may send one record more.
+                # At SIGTERM one of its threads closes the producer while the other may send one more record.
                 if self._finishing and message in CLOSED:
                     self._tell(Failed(self._name, value))
                 else:
@@ -309,7 +309,7 @@ class JavaMember(JavaProgram):
 
 
 def read_back(bootstrap: str, tell: Tell, timeout_s: float) -> None:
-    """Read every partition from its begin to its end, where nothing is written any more, as far as time allows."""
+    """Read every partition from its start to its end, within the timeout; no producer is active."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "read-back", "enable.auto.commit": False}
     consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
     records: dict[int, Records] = {partition: [] for partition in range(PARTITIONS)}

@@ -1,7 +1,7 @@
-"""The clients that Barnabas is tested with, each behind the same four commands.
+"""The clients of the tests, each behind the same four commands.
 
-Most are small programs around a library, which speak the exchange of ``programs/exchange.py``; kcat and
-Apache Kafka's console tools are programs already, and get here the arguments and lines that they want.
+Most are small programs around a library that implement the interface of ``programs/exchange.py``; kcat and Apache
+Kafka's console tools are complete programs, and get their own arguments and input lines here.
 """
 
 import json
@@ -24,7 +24,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 
 
 class Record(NamedTuple):
-    """What a client sends, and what one sees."""
+    """A record as a client sends or receives it."""
 
     key: str | None
     value: str | None
@@ -36,9 +36,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class Client:
-    """A client behind the exchange.
+    """A client behind the common interface.
 
-    ``program`` returns the start of its command line, after fetching and building what that needs.
+    ``program`` fetches and builds the client, and returns the start of its command line.
     """
 
     name: str
@@ -59,15 +59,15 @@ class Client:
         return (*self.program(), "consume", bootstrap, topic, str(count))
 
     def member(self, bootstrap: str, topic: str, group: str, assignor: str, instance: str = "") -> Sequence[str]:
-        """Return a command that consumes as a member of the group until SIGTERM, a static one if it has an instance."""
+        """Return a command that consumes as a group member until SIGTERM; with ``instance``, as a static member."""
         return (*self.program(), "member", bootstrap, topic, group, assignor, *filter(None, [instance]))
 
     def admin(self, bootstrap: str, topic: str) -> Sequence[str]:
-        """Return a command that tries the client's admin operations and prints what it saw."""
+        """Return a command that runs the client's admin operations and prints their results."""
         return (*self.program(), "admin", bootstrap, topic)
 
     def parse(self, line: str) -> Record | None:
-        """Return the record of a line that the client printed, or None."""
+        """Return the record in a printed line, or None."""
         return Record(**json.loads(line))
 
     def __str__(self) -> str:
@@ -184,7 +184,7 @@ def python_program(name: str) -> Callable[[], Sequence[str]]:
 
 
 def go_program(name: str) -> Callable[[], Sequence[str]]:
-    """Return a program of the Go module, building all of them together the first time."""
+    """Return a program of the Go module; the first call builds all of them."""
 
     def program() -> Sequence[str]:
         require("go")
@@ -197,7 +197,7 @@ def go_program(name: str) -> Callable[[], Sequence[str]]:
 
 
 def node_program() -> Sequence[str]:
-    """Return the program around kafkajs, installing that the first time."""
+    """Return the program around kafkajs; the first call installs it."""
     require("node", "npm")
     sources = [HERE / "node" / "package.json", HERE / "node" / "kafkajs_client.js"]
 
@@ -210,7 +210,7 @@ def node_program() -> Sequence[str]:
 
 
 def kcat_program() -> Sequence[str]:
-    """Return kcat, which Linux distributions bring as a package."""
+    """Return kcat, a package of Linux distributions."""
     require("kcat")
     return ("kcat",)
 

@@ -1,4 +1,4 @@
-"""One broker for all clients, and topics of their own for each test."""
+"""One broker for all clients, and separate topics for each test."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ def admin(broker: BrokerProcess) -> AdminClient:
 
 @pytest.fixture
 def topic(request: pytest.FixtureRequest) -> str:
-    """A topic's name, of this test alone; it does not exist yet."""
+    """The name of a topic of this test; the topic does not exist yet."""
     return re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name).strip("-")
 
 
@@ -43,5 +43,5 @@ def create_topic(admin: AdminClient, topic: str) -> Callable[..., str]:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
-    """Where the processes that a test starts write what they have to say."""
+    """The file for the output of the processes that a test starts."""
     return tmp_path

@@ -1,4 +1,4 @@
-"""Records to send through a client, and what came out of it."""
+"""Records to send through a client, and the records that it returns."""
 
 import subprocess
 import time
@@ -10,14 +10,14 @@ HEADERS = [["trace", "a1"], ["sent-by", "Sortini"]]
 
 
 def sample(prefix: str) -> list[Record]:
-    """Records with and without key and value; the long one makes compression worth a client's while."""
+    """Return records with and without key and value; the long one makes compression worthwhile."""
     keys_and_values = (
         (f"{prefix}-key", "a value"),
         (None, "no key, and läßt nothing out ☃"),
         (f"{prefix}-tombstone", None),
         (f"{prefix}-long", "The Castle stands on a hill. " * 200),
     )
-    # Whole seconds, a minute ago: no client loses a part of it, and no retention takes it.
+    # Whole seconds, a minute ago: no client rounds it, and no retention deletes it.
     timestamp = int(time.time() - 60) * 1000
     return [Record(key, value, HEADERS, timestamp + at * 1000) for at, (key, value) in enumerate(keys_and_values)]
 

@@ -1,4 +1,4 @@
-"""Members of a consumer group as processes, watched from the outside by the records that they print."""
+"""Members of a consumer group as processes, observed through the records that they print."""
 
 import subprocess
 import threading
@@ -27,12 +27,12 @@ class Member:
         return {record.value for record in self.records}
 
     def kill(self) -> None:
-        """End the process at once: it leaves no group and commits nothing."""
+        """Kill the process: it neither leaves its group nor commits."""
         self._process.kill()
         self._end()
 
     def stop(self, timeout_s: float = 60) -> None:
-        """Ask the process to commit, leave and end."""
+        """Send SIGTERM: the process commits, leaves the group and ends."""
         self._process.terminate()
         try:
             self._process.wait(timeout_s)
@@ -77,7 +77,7 @@ class Group:
         return member
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until the condition holds, looking again whenever a member prints; return whether it does."""
+        """Wait until the condition holds, evaluating it whenever a member prints; return whether it does."""
         deadline = time.monotonic() + timeout_s
         with self._changed:
             return self._changed.wait_for(condition, max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Rounds of records for a group to share out, so that who owns which partition shows in who sees what."""
+"""Rounds of records for a group: the member that prints a record owns its partition."""
 
 import itertools
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from confluent_kafka import Producer
 from tests.clients.members import Group, Member
 
 PARTITIONS = 4
-# A step of a group takes a session time-out and a rebalance; a JVM on a busy machine takes its time to start.
+# Each step of a group takes a session timeout and a rebalance; a JVM starts slowly on a busy machine.
 STEP_TIMEOUT_S = 90
 
 
 class Rounds:
-    """Produces rounds of one record a partition."""
+    """Produces rounds of one record per partition."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
@@ -36,7 +36,7 @@ class Rounds:
 
 
 def produce_until(group: Group, rounds: Rounds, shown: Callable[[set[str | None]], bool]) -> None:
-    """Produce rounds, each after the last was seen or given up, until one is seen as ``shown`` says."""
+    """Produce rounds, each after the last was seen or timed out, until ``shown`` holds for one."""
     for _ in range(int(STEP_TIMEOUT_S / 0.5)):
         values = rounds.produce()
         if group.wait_for(lambda values=values: shown(values), 0.5):  # type: ignore[misc]  # a lambda with a default has no inferred type
@@ -49,7 +49,7 @@ def produce_until(group: Group, rounds: Rounds, shown: Callable[[set[str | None]
 
 
 def shared_by(*members: Member) -> Callable[[set[str | None]], bool]:
-    """Tell whether a round was seen by the members together, each of them a part of it."""
+    """Return a condition: the members have received a round together, each a part of it."""
 
     def shown(values: set[str | None]) -> bool:
         parts = [member.values() & values for member in members]

@@ -1,4 +1,4 @@
-"""What a broker has stored, read from its segment files with nothing of the broker's own code."""
+"""The data that a broker has stored, read from its segment files without any code of the broker."""
 
 import struct
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class Batch(NamedTuple):
-    """The fields of a record batch's header that tests look at."""
+    """The fields of a record batch's header that tests use."""
 
     base_offset: int
     record_count: int

@@ -1,4 +1,4 @@
-"""What administrators ask of a broker, by kafka-python and librdkafka: directories, producers, elections, features."""
+"""Admin requests of kafka-python and librdkafka: directories, producers, elections, features."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What clients should never send, on real sockets to a real broker: it answers or hangs up, stays small and goes on.
+"""Invalid input on real sockets to a real broker: it responds or disconnects, stays small and continues to serve.
 
-Clients whose requests are good and whose manners are not are in `tests/chaos/test_bad_clients.py`.
+For abusive clients with valid requests see `tests/chaos/test_bad_clients.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CRC_AT, CRC_FROM, ATTRIBUTES_AT, MAGIC_AT, LAST_DELTA_AT, COUNT_AT = 17, 21, 21,
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker of these tests alone, in whose log no traceback may be at the end."""
+    """A broker for these tests alone; at the end, its log must have no traceback."""
     settings = {"queued.max.request.bytes": QUEUED_BYTES, "auto.create.topics.enable": "false"}
     with BrokerProcess(tmp_path_factory.mktemp("abused"), settings) as running:
         warm_up(running)
@@ -43,13 +43,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def abused(broker: BrokerProcess) -> Iterator[BrokerProcess]:
-    """The broker, with a neighbour who must be served, and a limit to how large it may grow."""
+    """The broker, with another client that must be served, and a limit of its memory."""
     with abuse.abused(broker, QUEUED_BYTES):
         yield broker
 
 
 def warm_up(broker: BrokerProcess) -> None:
-    """Create the topics, and let the broker import what these tests ask of it."""
+    """Create the topics, and make the broker import the modules that these tests use."""
     client = RawClient(broker.bootstrap)
     for name, configs in (("plain", {}), ("packed", {"compression.type": "gzip"})):
         settings = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()]
@@ -64,7 +64,7 @@ def warm_up(broker: BrokerProcess) -> None:
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Wait until the broker hangs up."""
+    """Wait until the broker closes the connection."""
     with suppress(ConnectionResetError, BrokenPipeError):
         while client.recv(1 << 16):
             pass
@@ -72,7 +72,7 @@ def is_closed(client: socket.socket) -> bool:
 
 
 def hang_ups(broker: BrokerProcess, *requests: bytes) -> int:
-    """Send each on a connection of its own, until the broker hangs up; return the lines that it logged of them."""
+    """Send each on its own connection, until the broker closes it; return the log lines about them."""
     before = len(broker.log.read_text().splitlines())
     for request in requests:
         with connect(broker) as client:
@@ -87,13 +87,13 @@ def batch(*values: bytes, **options: Any) -> bytearray:
 
 
 def sealed(data: bytearray) -> bytearray:
-    """Make the CRC right for what the batch has become."""
+    """Update the CRC for the batch's current bytes."""
     struct.pack_into(">I", data, CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
     return data
 
 
 def produce(broker: BrokerProcess, records: bytes, topic: str = "plain") -> ErrorCode:
-    """Send one batch and return what it is answered."""
+    """Send one batch and return the error code."""
     client = RawClient(broker.bootstrap)
     partition = ProduceRequest.Topic.Partition(index=0, records=records)
     topics = [ProduceRequest.Topic(name=topic, partition_data=[partition])]
@@ -201,7 +201,7 @@ def test_a_bad_batch_is_refused_with_kafkas_code(abused: BrokerProcess, what: st
 
 
 def zstd_of_zeros(size: int) -> bytes:
-    """Return a zstd frame that unpacks to that many bytes, made of blocks of one repeated byte (RFC 8878)."""
+    """Return a zstd frame that decompresses to `size` bytes, of blocks of one repeated byte (RFC 8878)."""
     block = 128 << 10
     whole, rest = divmod(size, block)
     sizes = [block] * whole + ([rest] if rest else [])
@@ -213,7 +213,7 @@ def zstd_of_zeros(size: int) -> bytes:
 
 
 def packed(content: bytes, codec: int, count: int = 1) -> bytes:
-    """Return a batch whose records are `content`, whatever that is."""
+    """Return a batch with `content` as its compressed records section, valid or not."""
     data = batch()[: COUNT_AT + 4]
     data[ATTRIBUTES_AT + 1] = codec
     struct.pack_into(">i", data, LAST_DELTA_AT, count - 1)

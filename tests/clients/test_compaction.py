@@ -1,4 +1,4 @@
-"""A compacted topic, on a real broker: what clients read is the last of each key, after a kill too."""
+"""A compacted topic on a real broker: clients read the last record of each key, also after a kill."""
 
 import time
 from pathlib import Path
@@ -13,7 +13,7 @@ TOPIC = {"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.
 
 
 def table(bootstrap: str) -> tuple[dict[bytes | None, bytes | None], int]:
-    """Read the topic from its start; return its table and how many records there were."""
+    """Read the topic from its start; return its table and the number of records."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

@@ -1,6 +1,6 @@
-"""Settings told and altered by Kafka's own kafka-configs, by kafka-python and by librdkafka, and what they do at once.
+"""Configs described and altered by Kafka's own kafka-configs, by kafka-python and by librdkafka, and their effects.
 
-A broker of its own, since what is altered for all topics would be felt by other tests.
+The tests have their own broker, since cluster-wide defaults would affect other tests.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class KafkaConfigs:
         return run(*kafka_tool("kafka.admin.ConfigCommand", "--bootstrap-server", self._bootstrap, *arguments))
 
     def described(self, *arguments: str) -> dict[str, tuple[str, str]]:
-        """Return value and synonyms of each setting that `--describe` prints."""
+        """Return value and synonyms of each config that `--describe` prints."""
         found = re.findall(
             r"^  (\S+?)=(.*) sensitive=\w+ synonyms=\{(.*)\}$", self("--describe", *arguments), re.MULTILINE
         )
@@ -178,7 +178,7 @@ class TestLibrdkafka:
         assert produced(b"x" * 2000) is None
 
     def producing(self, broker: BrokerProcess, topic: str) -> Callable[[bytes], int | None]:
-        """Return a function that produces a value, and returns the code of the error if there was one."""
+        """Return a function that produces a value, and returns the error code if there was one."""
         producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "retries": 0, "log_level": 0})
 
         def produced(value: bytes) -> int | None:

@@ -1,4 +1,4 @@
-"""A partition that moves between the directories of its broker, told by kafka-python, while librdkafka writes to it."""
+"""A partition that moves between the log directories of its broker, by kafka-python, while librdkafka writes to it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def jbod(tmp_path: Path, directories: list[Path]) -> Iterator[BrokerProcess]:
 
 
 class Writer:
-    """Numbers every record, and knows how many were acknowledged."""
+    """Writes numbered records, and counts the acknowledged ones."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self.sent = 0
@@ -87,7 +87,7 @@ def read_all(broker: BrokerProcess, count: int) -> list[int]:
 
 
 class Admin:
-    """Where the partition lies, and how it is sent elsewhere."""
+    """Describes and moves the partition's log."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._client = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
@@ -99,7 +99,7 @@ class Admin:
         self._client.close()
 
     def places(self) -> dict[str, bool]:
-        """Return the directories that the partition lies in, each with whether it is a copy."""
+        """Return the directories of the partition's logs, each with whether it is a future replica."""
         [answer] = self._client.describe_log_dirs({TOPIC: [0]})
         return {
             directory["log_dir"]: partition["is_future_key"]
@@ -109,11 +109,11 @@ class Admin:
         }
 
     def home(self) -> set[str]:
-        """Return the directory that counts."""
+        """Return the directory of the current log."""
         return {path for path, is_copy in self.places().items() if not is_copy}
 
     def move(self) -> str:
-        """Send the partition to the directory where it is not, or not wholly, and return which."""
+        """Move the partition to the directory that does not have its current log, and return that directory."""
         [answer] = self._client.describe_log_dirs({TOPIC: [0]})
         [to] = {directory["log_dir"] for directory in answer["log_dirs"]} - self.home()
         replica = TopicPartitionReplica(TOPIC, 0, 1)

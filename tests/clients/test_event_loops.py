@@ -1,4 +1,4 @@
-"""The broker on asyncio's own event loop, which it falls back to where there is no uvloop."""
+"""The broker on asyncio's own event loop, the fallback without uvloop."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def asyncio_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerP
     running.check_log()
 
 
-# Topics are made by the first request for them here; kafka-go alone does not wait for that.
+# Topics are auto-created by the first request here; only kafka-go does not wait for that.
 @pytest.mark.parametrize("client", [client for client in CLIENTS if client.name != "kafka-go"], ids=str)
 def test_client_reads_back_what_it_produced(client: Client, asyncio_broker: BrokerProcess, topic: str) -> None:
     sent = sample(topic)

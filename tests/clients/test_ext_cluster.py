@@ -1,4 +1,4 @@
-"""`ext-cluster`, by which other projects' tests start their brokers."""
+"""`ext-cluster`, with which other projects' tests start their brokers."""
 
 import subprocess
 import time
@@ -34,7 +34,7 @@ def test_the_first_line_is_where_brokers_with_these_properties_listen(
             settings = asked.result(30)
         finally:
             cluster.kill()
-        # Killed as hard as can be: the pipe ends only when no broker is left that could write to it.
+        # EOF on the pipe means that every broker has exited.
         assert cluster.stdout.read() == ""
     assert (settings["num.partitions"].value, settings["group.max.size"].value) == ("7", "3")
     assert [f"{found[node].host}:{found[node].port}" for node in range(brokers)] == bootstrap.split(",")

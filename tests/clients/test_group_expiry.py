@@ -1,4 +1,4 @@
-"""Offsets and groups go by themselves, once what keeps them is over."""
+"""Expiration of offsets and groups."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Groups of two members, with every assignor of every client, which lose one of them to kill -9."""
+"""Groups of two members, with every assignor of every client; one member is killed with kill -9."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.clients.rounds import PARTITIONS, STEP_TIMEOUT_S, Rounds, produce_unt
 def start_group(
     broker: BrokerProcess, create_topic: Callable[..., str], logs: Path
 ) -> Iterator[Callable[[str], tuple[Group, Rounds]]]:
-    """Make a group with an assignor, without members yet, on a topic of its own, with rounds for it."""
+    """Create a group with an assignor, without members yet, on its own topic, with rounds for it."""
     groups: list[Group] = []
 
     def start(assignor: str) -> tuple[Group, Rounds]:
@@ -46,7 +46,7 @@ def test_group_of_two_rebalances_when_a_member_is_killed(
         (described,) = admin.describe_consumer_groups([group.name]).values()
         return described.result(30).state == ConsumerGroupState.STABLE and len(described.result().members) == 2
 
-    # A member that gets no processor for as long as a session is expelled, and joins again: a later round shows it.
+    # A member that gets no CPU for a session timeout is expelled, and joins again: a later round shows it.
     produce_until(group, rounds, both_and_stable)
 
     victim.kill()

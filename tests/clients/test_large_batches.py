@@ -1,4 +1,4 @@
-"""Batches of every size arrive whole and in order, pipelined on one connection; above every limit too (rule 27)."""
+"""Batches of every size arrive whole and in order, pipelined on one connection, also above every limit (rule 27)."""
 
 import random
 

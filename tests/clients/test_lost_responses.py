@@ -1,7 +1,7 @@
-"""Rule 9: what a producer sends again because the answer was lost is stored once, in order.
+"""Rule 9: a batch that a producer sends again because the response was lost is stored once, in order.
 
-A proxy stands between producer and broker. It passes requests on, and now and then drops what comes back and closes
-both connections: the broker has written, and the producer does not know.
+A proxy between producer and broker passes requests on, sometimes drops a response and closes both connections: the
+broker has written the batch, and the producer does not know.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RECORDS = 3000
 
 
 class LossyProxy:
-    """Listens on a port of its own for `target`; `losses` responses are dropped, each with its connection."""
+    """Listens on its own port for `target`; `losses` responses are dropped, each with its connection."""
 
     def __init__(self, losses: int) -> None:
         self.target = ""
@@ -71,7 +71,7 @@ class LossyProxy:
         try:
             while data := source.recv(1 << 20):
                 responses += 1
-                # The first answers belong to the handshake.
+                # The first responses belong to the handshake.
                 if loses and self._left and responses > 3 and self._random.random() < 0.3:
                     self._left -= 1
                     self.lost += 1
@@ -98,7 +98,7 @@ def proxy() -> Iterator[LossyProxy]:
 
 @pytest.fixture
 def proxied(proxy: LossyProxy, tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker that clients are sent to through the proxy."""
+    """A broker whose advertised address is the proxy's."""
     with BrokerProcess(tmp_path, {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}) as running:
         proxy.target = f"127.0.0.1:{listening_port(running)}"
         yield running
@@ -106,7 +106,7 @@ def proxied(proxy: LossyProxy, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def listening_port(broker: BrokerProcess) -> int:
-    """Return the port that the broker itself listens on, as its log says."""
+    """Return the port that the broker itself listens on, from its log."""
     return int(broker.log.read_text().split("PLAINTEXT://127.0.0.1:")[1].split(",")[0])
 
 
@@ -168,7 +168,7 @@ def test_rule_9_a_repetition_of_the_last_five_batches_gets_their_offsets_and_any
     client = RawClient(broker.bootstrap)
     try:
         client.call(ApiKey.METADATA, 4, topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=True)
-        # A producer of which nothing is known may start anywhere.
+        # An unknown producer may start at any sequence.
         assert [send(client, 100 + 2 * number) for number in range(7)] == [(0, 2 * number) for number in range(7)]
     finally:
         client.close()

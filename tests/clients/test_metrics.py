@@ -1,4 +1,4 @@
-"""Metrics of a broker process under a real client: what it sent, what it read, and how far its group lags."""
+"""Metrics of a broker process under a real client: produced, fetched, and the lag of its group."""
 
 import re
 import urllib.request
@@ -24,7 +24,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 def series(log: Path) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Return every sample, from the address that the broker's log names."""
+    """Return every sample, from the address in the broker's log."""
     found = re.search(r"http://[\d.:]+/metrics", log.read_text())
     assert found is not None
     with urllib.request.urlopen(found[0], timeout=30) as page:

@@ -1,6 +1,6 @@
-"""Rule 26: a topic can be used when CreateTopics answers, every partition at once and without a retry.
+"""Rule 26: a topic is usable when the CreateTopics response arrives, every partition at once and without a retry.
 
-``BARNABAS_TEST_NEW_TOPICS`` says for how many topics this is tried; the default fits into everyday runs.
+``BARNABAS_TEST_NEW_TOPICS`` is the number of topics; the default fits into everyday runs.
 """
 
 import os

@@ -1,8 +1,9 @@
-"""Rule 25: pipelined requests are answered in their order, fetch sessions are strict, metadata never goes back.
+"""Rule 25: pipelined requests are answered in order, fetch sessions are strict, metadata epochs never decrease.
 
-Six connections each write a handful of requests at once, among them fetches of sessions, of which the broker has place
-for two; and read the answers afterwards. ``BARNABAS_TEST_PIPELINES`` says how often; the default fits into everyday
-runs. That an evicted session gets a full fetch is `tests/properties/test_fetch_sessions.py`, in virtual time.
+Six connections each write a handful of requests at once, among them fetches of sessions, of which the broker's cache
+holds two, and then read the responses. ``BARNABAS_TEST_PIPELINES`` is the number of rounds; the default fits into
+everyday runs. `tests/properties/test_fetch_sessions.py` shows, in virtual time, that an evicted session gets a full
+fetch.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ NOW_MS = time.time_ns() // 1_000_000  # older records would be deleted while the
 
 
 class Pipeline:
-    """One connection: what it sent, what it has to be answered, and what it has read."""
+    """One connection: its sent requests, their expected responses, and the records it has read."""
 
     def __init__(self, bootstrap: str, random: Random, produced: dict[tuple[int, int], bytes]) -> None:
         self.client = RawClient(bootstrap)
@@ -52,7 +53,7 @@ class Pipeline:
         self._expected: list[tuple[int, ApiKey, int, Callable[[Any], None]]] = []
 
     def send_some(self) -> None:
-        """Write up to a dozen requests; a fetch that begins a session comes last, since it has to be waited for."""
+        """Write up to a dozen requests; a fetch that starts a session comes last, since its response is needed."""
         kinds = [self.produce, self.list_latest, self.metadata, self.stranger]
         if self.session_id:
             kinds += [self.go_on, self.go_on, self.skip_an_epoch]
@@ -96,7 +97,7 @@ class Pipeline:
 
         def check(response: Any) -> None:
             [[answer]] = [topic.partitions for topic in response.topics]
-            assert answer.offset >= self.ends[index]  # what was written before on this connection is there
+            assert answer.offset >= self.ends[index]  # records written earlier on this connection are stored
 
         topics = [Topic(name=TOPIC, partitions=[Topic.Partition(partition_index=index, timestamp=-1)])]
         self._send(ApiKey.LIST_OFFSETS, 7, check, replica_id=-1, topics=topics)
@@ -109,7 +110,7 @@ class Pipeline:
         self._send(ApiKey.API_VERSIONS, 3, check, client_software_name="raw", client_software_version="1")
 
     def begin(self) -> None:
-        """Ask for everything, in a new session if there is room for one."""
+        """Fetch all partitions, in a new session if the cache has room."""
 
         def check(response: Any) -> None:
             assert response.error_code == ErrorCode.NONE
@@ -193,13 +194,13 @@ def test_rule_25_pipelined_requests_are_answered_in_order_and_sessions_are_stric
             for pipeline in pipelines:
                 pipeline.send_some()
             if number % 10 == 0:
-                create(admin, f"other-{number}")  # so that the metadata moves on
+                create(admin, f"other-{number}")  # so that the metadata changes
             for pipeline in pipelines:
                 pipeline.receive_all()
             having = sum(pipeline.session_id != 0 for pipeline in pipelines)
             assert having <= SESSIONS
             with_session += having
-        assert with_session > ROUNDS  # or the sessions have not been tried
+        assert with_session > ROUNDS  # otherwise sessions were not exercised
         for pipeline in pipelines:
             before = -1
             while before < (before := len(pipeline.read)):

@@ -1,4 +1,4 @@
-"""Quotas through Apache Kafka's own `kafka-configs`: set, told, and there again after a crash."""
+"""Quotas through Apache Kafka's own `kafka-configs`: set, described, and present after a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def kafka_configs(broker: BrokerProcess, *arguments: str) -> str:
-    """Run the tool; return what it prints."""
+    """Run the tool; return its output."""
     command = kafka_tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, *arguments)
     return run(*command, timeout_s=60).strip()
 

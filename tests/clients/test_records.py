@@ -46,7 +46,7 @@ def test_client_reads_back_what_it_produced(
 
 @pytest.fixture(scope="module")
 def mixed(broker: BrokerProcess) -> tuple[str, list[Record]]:
-    """A topic with a batch of each codec, and what it holds."""
+    """A topic with a batch of each codec, and its records."""
     topic = "batches-of-every-codec"
     sent: list[Record] = []
     for codec in CODECS:

@@ -1,4 +1,4 @@
-"""Sessions of real clients, as they were recorded: a fresh broker answers each request as it did then."""
+"""Recorded sessions of real clients: a fresh broker returns the recorded response to each request."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_requests_of_clients_are_read_and_written_back_byte_for_byte(session: Pa
         header, message = decoded_request(frame)
         if message is not None:
             written = encode_request_header(header) + message.encode(header.api_version)
-            # librdkafka goes on after the end of some requests.
+            # librdkafka appends bytes to some requests.
             assert frame == written or (message.TRAILING_BYTES and frame.startswith(written))
 
 

@@ -1,4 +1,4 @@
-"""Everything that the clients of this session made the broker write, read by Apache Kafka's own tool."""
+"""All data that the clients of this session wrote, read by Apache Kafka's own tool."""
 
 from tests.broker_process import BrokerProcess
 from tests.oracles.dump_log_segments import dump, dumpable

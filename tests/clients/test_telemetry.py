@@ -1,4 +1,4 @@
-"""Clients push their own metrics where a subscription asks for them (KIP-714), and nobody complains where none does."""
+"""Clients push their own metrics if a subscription matches (KIP-714), and log no error if none does."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def subscribe(broker: BrokerProcess, **settings: str) -> None:
 
 
 def pushes(broker: BrokerProcess) -> dict[str, list[tuple[int, int]]]:
-    """Return what each client pushed, as the broker's log says: the bytes, packed and unpacked."""
+    """Return the pushes of each client in the broker's log: compressed and uncompressed bytes."""
     found: dict[str, list[tuple[int, int]]] = {}
     for client, packed, unpacked in PUSHED.findall(broker.log.read_text()):
         found.setdefault(client, []).append((int(packed), int(unpacked)))
@@ -70,7 +70,7 @@ def test_the_java_client_pushes_what_it_is_asked_for(broker: BrokerProcess) -> N
     subscribe(broker, metrics="org.apache.kafka.producer.")
     java_producer(broker, 60)
     found = pushes(broker)["java"]
-    assert all(0 < packed < unpacked for packed, unpacked in found)  # it packs them with what it has been offered
+    assert all(0 < packed < unpacked for packed, unpacked in found)  # it compresses with an offered codec
     assert "Refused" not in broker.log.read_text()
 
 

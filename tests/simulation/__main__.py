@@ -1,4 +1,4 @@
-"""`make sim`: run seeds, and print what each came to; one that fails can be replayed by the line that is printed."""
+"""`make sim`: run seeds and print the outcome of each; a failure prints the command that replays it."""
 
 import argparse
 import sys

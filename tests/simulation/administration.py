@@ -1,4 +1,4 @@
-"""Administrators: topics that come, change and go, settings, and records that are deleted."""
+"""Administrators: create, change and delete topics, set configs, and delete records."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.typed import present
 _TOPIC_RESOURCE = 2
 _UPGRADE, _SAFE_DOWNGRADE = 1, 2
 _GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-# What a disk that fails does to a topic that is being made there.
+# Errors of a topic creation on a failing disk.
 _HARD = PATIENCE - {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 async def create_topic(client: Client, name: str, partitions: int, replicas: int, config: dict[str, str]) -> Topic:
-    """Create a topic, however often it takes; return it once it is known to be there."""
+    """Create a topic, with retries; return it once Metadata lists it."""
     compacted = "compact" in config.get("cleanup.policy", "")
     configs = [CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in config.items()]
     wanted = CreateTopicsRequest.Topic(
@@ -66,7 +66,7 @@ async def create_topic(client: Client, name: str, partitions: int, replicas: int
 
 
 async def keep_eligible_replicas(client: Client, keep: bool) -> None:
-    """Let the cluster remember who had everything when too few were in sync (KIP-966), or not."""
+    """Enable or disable eligible leader replicas (KIP-966)."""
     update = UpdateFeaturesRequest.Update(
         feature=ELR_VERSION, max_version_level=int(keep), upgrade_type=_UPGRADE if keep else _SAFE_DOWNGRADE
     )
@@ -89,7 +89,7 @@ async def keep_eligible_replicas(client: Client, keep: bool) -> None:
 
 
 async def set_config(client: Client, topic: str, name: str, value: str) -> None:
-    """Set a topic's setting, however often it takes."""
+    """Set a topic config, with retries."""
     config = IncrementalAlterConfigsRequest.Resource.Config(name=name, config_operation=0, value=value)
     resource = IncrementalAlterConfigsRequest.Resource(
         resource_type=_TOPIC_RESOURCE, resource_name=topic, configs=[config]
@@ -109,7 +109,7 @@ async def set_config(client: Client, topic: str, name: str, value: str) -> None:
 
 
 async def describe(client: Client, name: str) -> Any:
-    """Return what Metadata says of a topic, None if there is none; or raise `Lost`."""
+    """Return the topic's Metadata response, or None if the topic does not exist; raise `Lost` without a response."""
     answer = await client.call(
         client.fresh_broker(),
         ApiKey.METADATA,
@@ -126,7 +126,7 @@ async def describe(client: Client, name: str) -> Any:
 
 
 class TopicAdministrator:
-    """Makes a topic, uses it, changes it, deletes it, and makes another of its name."""
+    """Create a topic, use it, change it, delete it, and create another one of the same name."""
 
     def __init__(self, client: Client, replicas: int) -> None:
         self.client = client
@@ -135,7 +135,7 @@ class TopicAdministrator:
         self._former: set[bytes] = set()
         self._starts = 0
         self._perhaps_set: list[str] = []
-        """Values of a setting of which no answer came: they may come to be set at any time."""
+        """Config values without a response: they may take effect at any time."""
 
     async def run(self) -> None:
         while not self.client.world.stopping:
@@ -167,7 +167,7 @@ class TopicAdministrator:
         await client.pause()
 
     async def serve_at_once(self) -> None:
-        """Make a topic, when everything works, that can be used as soon as that is answered (rule 26)."""
+        """Create a topic while everything works; it must be usable as soon as the response arrives (rule 26)."""
         self.client.loop = asyncio.get_running_loop()  # type: ignore[assignment]  # a simulated one, as all here
         self.client.drop_links()
         topic = await create_topic(self.client, f"{self._name}-at-once", 3, self._replicas, {})
@@ -180,7 +180,7 @@ class TopicAdministrator:
             )
 
     async def _use_former(self, topic_id: bytes) -> None:
-        """Write to a topic that was deleted, and read it, by its id, which nobody has any more."""
+        """Produce to and fetch from a deleted topic by its id, which no topic has any more."""
         client, batch = self.client, build_batch([(None, b"former")], timestamp_ms=0)
         written = ProduceRequest.Topic.Partition(index=0, records=memoryview(batch))
         read = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=10_000)
@@ -206,7 +206,7 @@ class TopicAdministrator:
             client.forget()
 
     async def _surely(self, work: Any, *args: Any) -> None:
-        """Do it again until no answer is lost."""
+        """Repeat `work` until no response is lost."""
         while True:
             try:
                 await work(*args)
@@ -217,7 +217,7 @@ class TopicAdministrator:
                 return
 
     async def _write(self, topic: Topic, index: int) -> bytes | None:
-        """Write at once to a topic whose creation was answered (rule 26); None if that did not come out."""
+        """Produce to a topic right after its creation (rule 26); return None if the outcome is unknown."""
         client = self.client
         value = topic.topic_id.hex().encode()
         batch = build_batch([(b"k", value)], timestamp_ms=client.world.hosts[0].now_ms())
@@ -290,7 +290,7 @@ class TopicAdministrator:
             validate_only=False,
         )
         code = ErrorCode(answer.results[0].error_code)
-        again = code is ErrorCode.INVALID_PARTITIONS  # the first answer was lost
+        again = code is ErrorCode.INVALID_PARTITIONS  # the first response was lost
         few = self.client.world.clustered and code is ErrorCode.INVALID_REPLICATION_FACTOR
         self.client.world.check(
             Invariant.ADMIN_ANSWERS,
@@ -302,7 +302,7 @@ class TopicAdministrator:
         await self._look(topic)
 
     async def _set(self, topic: Topic) -> None:
-        """Set a topic's setting, and read it back."""
+        """Set a topic config and read it back."""
         client, value = self.client, str(self.client.random.randint(10**9, 10**12))
         config = IncrementalAlterConfigsRequest.Resource.Config(name="retention.ms", config_operation=0, value=value)
         resource = IncrementalAlterConfigsRequest.Resource(
@@ -360,8 +360,7 @@ class TopicAdministrator:
             if code is ErrorCode.NONE:
                 break
             if code in _GONE:
-                # A former attempt has deleted it, or the controller was replaced before it was created, and has yet to
-                # learn that.
+                # An earlier attempt deleted it, or a new controller has not yet replayed its creation.
                 with suppress(Lost):
                     found = await describe(client, topic.name)
                     if found is None or found.topic_id != topic.topic_id:
@@ -382,7 +381,7 @@ class TopicAdministrator:
 
 
 class RecordsAdministrator:
-    """Deletes the first records of partitions."""
+    """Delete the first records of partitions."""
 
     def __init__(self, client: Client, history: History, topic: Topic) -> None:
         self.client = client
@@ -398,7 +397,7 @@ class RecordsAdministrator:
         client, random = self.client, self.client.random
         known = self.history.partition(self.topic.name, index)
         end = max(known.records, default=0) + 1
-        # As a rule of what is old; now and then of nearly everything.
+        # Usually some old records; sometimes nearly all.
         most = end if client.world.clustered else min(end, known.durable_end)
         offset = random.randint(known.start_floor, max(known.start_floor, most))
         if random.random() < 0.8:
@@ -419,8 +418,8 @@ class RecordsAdministrator:
             newest = client.world.newest
             state = newest.partition(self.topic.name, index) if newest is not None else None
             if state is None or not state.eligible_leader_replicas:
-                # DeleteRecords waits for live replicas alone, in Apache Kafka too: another that leads later has the
-                # records still.
+                # DeleteRecords waits for live replicas only, as in Apache Kafka: a later leader may still have the
+                # records.
                 known.start_floor = max(known.start_floor, one.low_watermark)
             client.world.check(
                 Invariant.DELETED_RECORDS_STAY_DELETED,

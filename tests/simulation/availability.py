@@ -1,7 +1,8 @@
-"""What has to go on although something is broken: a follower that lags leaves the ISR, and acks=all goes on without it.
+"""Availability during a fault: a lagging follower leaves the ISR, and acks=all continues without it.
 
-It is tried when everything else works: the leader and one follower of a partition of three replicas do not reach each
-other, but both reach the active controller, which therefore does not fence the follower; only the leader can remove it.
+The check runs while everything else works: the leader and one follower of a partition of three replicas lose their
+connection, but both reach the active controller, which therefore does not fence the follower. Only the leader can
+remove it from the ISR.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _SLACK_S = 5.0
 
 
 async def lagging_follower_leaves(world: World, producer: Producer) -> None:
-    """Cut a follower off from the leader of a partition that `producer` writes to with acks=all, until it has left."""
+    """Partition a follower from the leader of a partition to which `producer` writes with acks=all, until it leaves the
+    ISR.
+    """
     found = _choose(world, producer)
     if found is None:
         return
@@ -51,7 +54,7 @@ async def lagging_follower_leaves(world: World, producer: Producer) -> None:
 
 
 def _choose(world: World, producer: Producer) -> tuple[int, Host, Host] | None:
-    """Return a partition, its leader, and a follower, neither of them the active controller; None if there is none."""
+    """Return a partition, its leader and a follower, neither of them the active controller; None if there is none."""
     hosts = {host.node_id: host for host in world.hosts if host.broker is not None and not host.broker.controller.leads}
     for index in range(producer.topic.partitions):
         state = _state(world, producer.topic.name, index)

@@ -1,7 +1,7 @@
-"""Mistakes that a broker could make, planted to see whether the simulator finds them: a test of the tests.
+"""Planted bugs of one broker: they test whether the simulator finds them.
 
-Each is a patch of the product for the length of a run; nothing of them is in the product. `BUGS` records by which
-invariant and which seed each is found; `python -m tests.simulation.find_bugs` looks for the seeds.
+Each bug patches the product for one run; the product contains none of them. `BUGS` records the invariant and the seed
+that find each bug; `python -m tests.simulation.find_bugs` searches for seeds.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def syncs_nothing(plant: Planter) -> None:
 
 
 def forgets_sequences(plant: Planter) -> None:
-    """The sequences of producers are not checked."""
+    """Producer sequences are not checked."""
     plant.setattr(ProducerState, "check", lambda self, header: None)
 
 
 def remembers_only_the_last_batch(plant: Planter) -> None:
-    """One batch of each producer is remembered, not five."""
+    """Only one batch per producer is remembered, not five."""
     check = ProducerState.check
 
     def checked(self: ProducerState, header: Any) -> Any:
@@ -67,7 +67,7 @@ def remembers_only_the_last_batch(plant: Planter) -> None:
 
 
 def takes_any_epoch_of_a_session(plant: Planter) -> None:
-    """A fetch session takes every epoch."""
+    """A fetch session accepts every epoch."""
     opened = FetchSessions.open
 
     def open_session(self: FetchSessions, request: Any, *args: Any) -> Any:
@@ -85,7 +85,7 @@ def takes_commits_of_any_generation(plant: Planter) -> None:
 
 
 def keeps_no_log_start_through_a_crash(plant: Planter) -> None:
-    """The log start that DeleteRecords moved is not stored."""
+    """The log start offset that DeleteRecords moved is not stored."""
     offsets = CheckpointFiles._offsets
 
     def but_starts(self: CheckpointFiles, directory: LogDirectory, name: str) -> Any:
@@ -125,10 +125,10 @@ def gives_producer_ids_twice(plant: Planter) -> None:
 
 
 def takes_over_the_log_of_a_namesake(plant: Planter) -> None:
-    """The log of a deleted topic stays, and becomes that of the next topic of its name."""
+    """The log of a deleted topic stays, and becomes the log of the next topic of that name."""
 
     def stays(self: LogManager, topic: str, partition: int) -> None:
-        """It is neither renamed nor forgotten."""
+        """Neither rename nor forget the log."""
 
     created = LogManager.create
 
@@ -151,7 +151,7 @@ def takes_over_the_log_of_a_namesake(plant: Planter) -> None:
 
 
 def answers_repetitions_with_the_log_end(plant: Planter) -> None:
-    """A repeated batch is not appended, and answered with the log end, not with its offset (rule 9)."""
+    """A duplicate batch is answered with the log end offset, not with its own offset (rule 9)."""
     append = Log.append_as_leader
 
     def appended(self: Log, *args: Any) -> AppendInfo:
@@ -162,18 +162,18 @@ def answers_repetitions_with_the_log_end(plant: Planter) -> None:
 
 
 def forgets_producers_at_a_restart(plant: Planter) -> None:
-    """Producer state is not recovered at a start (rule 10)."""
+    """Producer state is not recovered at start-up (rule 10)."""
     plant.setattr(loader, "recover_producers", lambda *_, **__: ProducerState())
 
 
 def looks_up_the_next_time(plant: Planter) -> None:
-    """ListOffsets finds the first record that is later than the timestamp, not the first that is not before it."""
+    """ListOffsets finds the first record later than the timestamp, not the first at or after it."""
     find = Log.offset_for_timestamp
     plant.setattr(Log, "offset_for_timestamp", lambda self, timestamp: find(self, timestamp + 1))
 
 
 def drops_the_first_record_of_a_batch(plant: Planter) -> None:
-    """Compaction drops the first record of each batch, whether a later one has its key or not."""
+    """The cleaner drops the first record of each batch, whether or not a later one has its key."""
     what_stays = OffsetMap.what_stays
 
     def but_the_first(self: OffsetMap, base_offset: int, last_offset: int) -> bytearray | None:
@@ -186,7 +186,7 @@ def drops_the_first_record_of_a_batch(plant: Planter) -> None:
 
 
 def dates_compacted_records_anew(plant: Planter) -> None:
-    """Compaction changes the timestamps of the records that stay in a batch."""
+    """The cleaner changes the timestamps of the records that stay in a batch."""
     rebuild = BatchCleaner._rebuilt
 
     def rebuilt(self: BatchCleaner, header: Any, *args: Any, **options: Any) -> Any:
@@ -196,7 +196,7 @@ def dates_compacted_records_anew(plant: Planter) -> None:
 
 
 def leaves_settings_out_of_snapshots(plant: Planter) -> None:
-    """A metadata snapshot lacks the settings of topics."""
+    """A metadata snapshot lacks the topic configs."""
 
     def records(image: MetadataImage) -> Iterator[Message]:
         return (record for record in image_records(image) if not isinstance(record, ConfigRecord))
@@ -218,4 +218,4 @@ BUGS = (
     Bug(drops_the_first_record_of_a_batch, Invariant.COMPACTED_KEEPS_LAST, 4, 0),
     Bug(dates_compacted_records_anew, Invariant.COMPACTED_KEEPS_OFFSETS, 3, 0),
 )
-"""Every bug of a broker alone."""
+"""Every bug of a single broker."""

@@ -1,7 +1,7 @@
-"""A client of the simulated brokers: the protocol on connections of its own, its leaders and coordinators looked up.
+"""A client of the simulated brokers, with its own connections and its own cache of leaders and coordinators.
 
-Responses have to come in the order of their requests, whole; whatever else comes is a finding. Who calls learns of
-what was lost, or took too long, by `Lost`: it may have happened or not.
+Responses must arrive whole and in the order of their requests; anything else is a finding. A lost or late response
+raises `Lost`: the request may or may not have taken effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Address = tuple[str, int]
 
 
 class Lost(Exception):  # noqa: N818 - a state of affairs
-    """No answer came, and none will."""
+    """No response arrived, and none will."""
 
 
 class Link(asyncio.Protocol):
@@ -56,7 +56,7 @@ class Link(asyncio.Protocol):
         self._transport.abort()
 
     def send(self, loop: Loop, key: ApiKey, version: int, fields: dict[str, Any]) -> asyncio.Future[Any]:
-        """Send a request; its answer comes, or `Lost`."""
+        """Send a request; its future completes with the response, or with `Lost`."""
         if self.lost:
             raise Lost("the connection is lost")
         self._correlation_id += 1
@@ -106,10 +106,10 @@ class Link(asyncio.Protocol):
 
 
 class Client:
-    """A process that talks to a cluster."""
+    """A client process."""
 
     def __init__(self, world: World, loop: Loop, name: str, bootstrap: list[str]) -> None:
-        """`bootstrap` names the hosts to begin with."""
+        """`bootstrap` names the first hosts to connect to."""
         self.world = world
         self.loop = loop
         self.name = name
@@ -125,17 +125,17 @@ class Client:
         return self.random.choice(self._bootstrap)
 
     def fresh_broker(self) -> Address:
-        """Return one that knows what this client was told, if that is the one that the seed chooses; else `Lost`."""
+        """Return the seed's choice of broker if it has all metadata that this client received; else raise `Lost`."""
         return self.fresh(self.any_broker())
 
     def fresh(self, address: Address) -> Address:
-        """Return the address of one that knows what this client was told; else `Lost`."""
+        """Return the address of a broker with all metadata that this client received; else raise `Lost`."""
         if not self.world.knows(address, self._told):
             raise Lost(f"{address} is behind")
         return address
 
     async def link(self, address: Address) -> Link:
-        """Return a connection; `Lost` if there is none to be had."""
+        """Return a connection; raise `Lost` if the connection fails."""
         link = self._links.get(address)
         if link is None or link.lost:
             self._links.pop(address, None)
@@ -149,14 +149,14 @@ class Client:
         return link
 
     async def call(self, address: Address, key: ApiKey, version: int, /, **fields: Any) -> Any:
-        """Send a request and return its response; `Lost` if none comes, after which the connection is another."""
+        """Send a request and return its response; if none arrives, drop the connection and raise `Lost`."""
         link = await self.link(address)
         answer = await self.answer(link, link.send(self.loop, key, version, fields))
         self._told = self.world.newest_offset
         return answer
 
     async def answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:
-        """Wait for a response; `Lost` if none comes."""
+        """Wait for a response; raise `Lost` if none arrives."""
         try:
             async with asyncio.timeout(self.timeout_s):
                 return await answer
@@ -165,13 +165,13 @@ class Client:
             raise Lost("no answer in time") from None
 
     async def pause(self, usual_s: float = 0.05) -> None:
-        """Wait for a while, about `usual_s`; longer in a cluster, where more happens meanwhile."""
+        """Wait for about `usual_s`; longer in a cluster, where more events happen meanwhile."""
         await asyncio.sleep(self.random.expovariate(1 / usual_s) * (_LONGER if self.world.clustered else 1))
 
-    # Where to go
+    # Leaders and coordinators
 
     async def leader(self, topic: str, partition: int) -> Address:
-        """Return the address of a partition's leader; `Lost` if nobody knows."""
+        """Return the address of a partition's leader; raise `Lost` if no broker knows it."""
         found = self._leaders.get((topic, partition))
         if found is None:
             wanted = MetadataRequest.Topic(name=topic)
@@ -193,11 +193,11 @@ class Client:
         return found
 
     def known_leader(self, topic: str, partition: int) -> Address | None:
-        """Return the address of the leader that was looked up last."""
+        """Return the address of the leader from the last lookup."""
         return self._leaders.get((topic, partition))
 
     async def coordinator(self, group: str) -> Address:
-        """Return the address of a group's coordinator; `Lost` if nobody knows."""
+        """Return the address of a group's coordinator; raise `Lost` if no broker knows it."""
         found = self._coordinators.get(group)
         if found is None:
             answer = await self.call(
@@ -210,11 +210,11 @@ class Client:
         return found
 
     def forget(self) -> None:
-        """Look up leaders and coordinators anew."""
+        """Clear the cached leaders and coordinators."""
         self._leaders.clear()
         self._coordinators.clear()
 
     def drop_links(self) -> None:
-        """Begin with new connections."""
+        """Replace all connections."""
         self._links.clear()
         self.forget()

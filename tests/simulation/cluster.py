@@ -1,8 +1,8 @@
 """The simulated machines, and the production brokers that run on them.
 
-A `Host` is a machine with a disk and a clock; while it is up, a process runs on it: the production `Broker` with its
-server, on a loop of its own. What `broker/__main__.py` does for a real one is done here. How the brokers of a cluster
-know each other is `cluster_settings`'s alone.
+A `Host` is a machine with a disk and a clock; while it is up, it runs one process: the production `Broker` with its
+server, on its own loop. `Host` does what `broker/__main__.py` does for a real broker. Only `cluster_settings` knows how
+the brokers of a cluster find each other.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BEGIN_MS = 1_800_000_000_000
 
 
 class World:
-    """One simulated run: its seed, time, network and machines, and what was found."""
+    """One simulated run: its seed, time, network and machines, and its findings."""
 
     def __init__(self, seed: int, schedule: Schedule, network: Network) -> None:
         self.seed = seed
@@ -49,21 +49,21 @@ class World:
         self.found: Exception | None = None
         self.hosts: list[Host] = []
         self.counts: dict[str, int] = {}
-        """How often what happened."""
+        """Event counters."""
         self.checked: Counter[Invariant] = Counter()
-        """How often each invariant was checked by `check`."""
+        """Number of calls of `check` by invariant."""
         self.always = False
-        """Whether records count only once they are synced."""
+        """Whether only synced records count (fsync=always)."""
         self.targets: dict[tuple[str, int], list[frozenset[int]]] = {}
-        """The replicas to which a partition was moved last, and those of requests that may still take effect."""
+        """The target replicas of each partition's last reassignment, and of requests that may still take effect."""
         self.power_cuts = 0
         self.clean_stops = 0
         self.newest: MetadataImage | None = None
         """The newest metadata that any broker has applied."""
         self.metadata_ends: dict[str, int] = {}
-        """Where the metadata log of each voter ends, by its host's name, or did when it died."""
+        """The metadata log end of each voter, by host name; for a dead voter, its last one."""
         self.stopping = False
-        """Whether clients are to come to their end, and no more faults to begin."""
+        """Whether clients are to finish and no more faults start."""
         self.committed: dict[tuple[str, int], int] = {}
         """The largest high watermark that a partition ever had, by topic and index."""
         self._latest_ms = 0
@@ -71,12 +71,12 @@ class World:
 
     @property
     def clustered(self) -> bool:
-        """Say whether there are several brokers, so that what one loses another has."""
+        """Return whether there are several brokers, so that one can replicate what another loses."""
         return len(self.hosts) > 1
 
     @property
     def latest_ms(self) -> int:
-        """Return the largest time that the wall clock of a host ever said."""
+        """Return the largest wall-clock time of any host so far."""
         self._latest_ms = max(self._latest_ms, *(host.now_ms() for host in self.hosts))
         return self._latest_ms
 
@@ -88,12 +88,12 @@ class World:
         return next(host for host in self.hosts if host.name == address[0])
 
     def knows(self, address: tuple[str, int], offset: int) -> bool:
-        """Say whether a broker has applied the metadata up to `offset`; one that is alone knows all there is."""
+        """Return whether a broker has applied the metadata up to `offset`; always True for a single broker."""
         controller = getattr(self.host_at(address).broker, "controller", None)
         return not self.clustered or (controller is not None and controller.applied_offset >= offset)
 
     def leader_epoch(self, address: tuple[str, int], topic: str, index: int) -> int:
-        """Return the newest leader epoch of a partition if a broker leads in it and knows so, -1 if not."""
+        """Return the newest leader epoch of a partition if this broker leads it and knows that, else -1."""
         host, state = self.host_at(address), None if self.newest is None else self.newest.partition(topic, index)
         replica = host.broker.replicas.find_named(topic, index) if host.broker is not None else None
         if state is None or replica is None or state.leader != host.node_id:
@@ -102,14 +102,14 @@ class World:
 
     @staticmethod
     def random_of(seed: int, name: str) -> Random:
-        """Return the randomness of one part, which no other's takes away."""
+        """Return a random generator for one part; its use does not affect other parts."""
         return Random(f"{seed} {name}")
 
     def random(self, name: str) -> Random:
         return self.random_of(self.seed, name)
 
     def producer_id(self, producer_id: int, producer: str) -> None:
-        """Take note of an id that a producer was given, as nobody else ever is."""
+        """Record the producer id of a new producer; it must be unique."""
         known = self._producer_ids.setdefault(producer_id, producer)
         self.check(
             Invariant.PRODUCER_IDS_ARE_UNIQUE,
@@ -121,12 +121,12 @@ class World:
         self.counts[what] = self.counts.get(what, 0) + number
 
     def report(self, found: Exception) -> None:
-        """End the run because of what was found, after this event."""
+        """End the run with this finding, after the current event."""
         if self.found is None:
             self.found = found
 
     def check(self, invariant: Invariant, condition: object, problem: str) -> None:
-        """Raise, and report, `Violation` of `invariant` unless `condition` holds."""
+        """Report and raise `Violation` of `invariant` unless `condition` holds."""
         self.checked[invariant] += 1
         if not condition:
             violation = Violation(invariant, problem)
@@ -135,7 +135,7 @@ class World:
 
 
 def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, object]) -> Settings:
-    """Return what the `node`-th of a cluster of `hosts` is started with; `chosen` is the same for all."""
+    """Return the settings of the `node`-th host of a cluster; `chosen` are the same for all."""
     name, brokers = hosts[node], [host for host in hosts if not host.startswith("q")]
     properties: dict[str, object] = {
         "node.id": node + 1,
@@ -163,31 +163,31 @@ def cluster_settings(hosts: Sequence[str], node: int, chosen: Mapping[str, objec
 
 
 class Host:
-    """A machine that runs a broker, or is about to."""
+    """A machine that runs a broker."""
 
     def __init__(self, world: World, name: str, settings: Settings, cluster: list[Host]) -> None:
         self.world = world
         self.name = name
         self.settings = settings
         self.cluster = cluster
-        """All hosts of the cluster that this one is of, in the order of their node ids."""
+        """All hosts of this host's cluster, in the order of their node ids."""
         self.is_voter = not settings.voters or any(voter.node_id == settings.node_id for voter in settings.voters)
         self.disk = SimulatedDisk(world.random(f"{name} disk"), world.schedule.trace, world.network)
         self.clock_offset_ms = 0
         clock = world.random(f"{name} clock")
         self.clock = (clock.choice((0.0, 1000.0, 1e6)), clock.choice((1.0, 1.0, 1.0001, 0.95, 1.05)))
-        """The monotonic clock: what it says at the beginning of time, and how much faster than time it runs."""
+        """The monotonic clock: its value at time 0, and its rate."""
         self.loop: Loop | None = None
         self.broker: Broker | None = None
         self.start_group: StartGroup | None = None
         self.state: Literal["off", "starting", "up", "paused", "stopping", "failed"] = "off"
         self.starts = 0
         self.faulty = False
-        """Whether its disk was made to fail since its process began, so that it may fail too."""
+        """Whether a disk fault was injected since the process started, so that the process may fail too."""
         self.died_epoch = -1
-        """The broker epoch in which its process died last."""
+        """The broker epoch of the last process that died."""
         self.lost = False
-        """Whether it has lost what it had not synced, or all that it had, and was not in sync with all since."""
+        """Whether it lost unsynced data, or everything, and has not been in sync with all partitions since."""
         self.before_power_cut: Callable[[Host], None] = lambda host: None
         world.hosts.append(self)
         world.network.resolve(name)
@@ -202,10 +202,10 @@ class Host:
     def now_ms(self) -> int:
         return _BEGIN_MS + int(self.world.schedule.now * self.clock[1] * 1000) + self.clock_offset_ms
 
-    # What happens to it
+    # Starts, crashes and stops
 
     def start(self) -> None:
-        """Begin a process."""
+        """Start a process."""
         world = self.world
         if self.disk.sync_failed and not world.clustered:
             self._reboot()
@@ -241,7 +241,7 @@ class Host:
             self.state = "up"
 
     def crash(self, *, power: bool = False, clean: bool = False) -> None:
-        """End the process at once; with `power`, the machine too, and what is not synced is lost."""
+        """End the process at once; with `power`, end the machine too and lose unsynced data."""
         if self.loop is None or self.state in ("off", "failed"):
             return
         if power:
@@ -262,9 +262,9 @@ class Host:
                     self._drop_former_logs(directory.path)
 
     def _reboot(self) -> None:
-        """Restart the machine before the broker, as docs/OPERATIONS.md asks after a failed sync.
+        """Reboot the machine before the broker starts, as docs/OPERATIONS.md requires after a failed sync.
 
-        A lone broker that reads the page cache would acknowledge what is not on the platter.
+        A lone broker that reads the page cache would acknowledge records that are not on the platter.
         """
         self.before_power_cut(self)
         self.lost = True
@@ -275,18 +275,18 @@ class Host:
         return list(self.settings.log_dirs)
 
     def wipe(self, directories: Sequence[str] = ()) -> None:
-        """Let data directories, all by default, be empty while no process runs.
+        """Empty data directories (by default all) while no process runs.
 
-        A voter keeps what it voted, and who it is.
+        A voter keeps its vote and its identity.
         """
         self.lost = True
         for directory in directories or self.directories:
             self.disk.wipe(directory, _VOTERS_OWN if self.is_voter and directory == DATA_DIR else ())
 
     def _drop_former_logs(self, failed: str) -> None:
-        """Delete from a failed directory the logs of partitions that have been made anew in another one.
+        """Delete from a failed directory the logs of partitions that were created again in another directory.
 
-        A start with both is refused (docs/SKIPPED.md), and an administrator deletes the older one.
+        A broker does not start with both (docs/SKIPPED.md); an administrator deletes the older one.
         """
         self.disk.drop(failed, (other for other in self.directories if other != failed))
 
@@ -301,7 +301,7 @@ class Host:
             self.loop.resume()
 
     def stop(self) -> None:
-        """Begin a stop in order, as SIGTERM does."""
+        """Start a clean shutdown, as SIGTERM does."""
         if self.loop is not None and self.broker is not None and self.state == "up":
             self.state = "stopping"
             self.loop.create_task(self._stop(self.loop, self.broker))
@@ -316,7 +316,7 @@ class Host:
         self.crash(clean=clean)
 
     def _failed(self, context: dict[str, Any]) -> None:
-        """End the process as its program does, where its disk may be why; anything else is a finding."""
+        """End the process as its program does if a disk fault may be the cause; anything else is a finding."""
         error = context.get("exception")
         if self.faulty and isinstance(error, InvariantError):
             self.crash()
@@ -328,7 +328,7 @@ class Host:
 
 
 class Tracebacks(logging.Handler):
-    """Finds what the brokers put up with and nobody expected: a traceback in the log, or fetches that bring nothing."""
+    """Find unexpected problems in the brokers' logs: tracebacks, and fetchers without progress."""
 
     def __init__(self, world: World) -> None:
         super().__init__()

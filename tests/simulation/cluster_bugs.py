@@ -1,4 +1,4 @@
-"""Mistakes that a broker could make with others: as `bugs.py`, for clusters."""
+"""Planted bugs of a broker in a cluster; as `bugs.py`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def counts_only_who_is_surely_in_sync(plant: Planter) -> None:
 
 
 def counts_proposed_replicas_for_min_isr(plant: Planter) -> None:
-    """Replicas that the controller has not yet taken into the ISR count for `min.insync.replicas` (rule 3)."""
+    """Replicas that the controller has not yet added to the ISR count for `min.insync.replicas` (rule 3)."""
     advance = Partition.advance_high_watermark
 
     def advance_with_the_proposed(self: Partition) -> bool:
@@ -88,7 +88,7 @@ def says_where_it_ends_before_it_knows(plant: Planter) -> None:
 
 
 def takes_any_broker_epoch_into_sync(plant: Planter) -> None:
-    """A restarted broker joins the ISR by what its former incarnation fetched (rule 8)."""
+    """A restarted broker joins the ISR by the fetches of its former incarnation (rule 8)."""
     plant.setattr(alter_partition, "_is_eligible", lambda image, replica, epoch: image.is_active(replica))
     plant.setattr(isr, "is_eligible", lambda follower, brokers: follower.log_end_offset >= 0)
 
@@ -104,7 +104,7 @@ def takes_into_sync_who_is_behind(plant: Planter) -> None:
 
 
 def remembers_the_farthest_that_a_follower_was(plant: Planter) -> None:
-    """A follower that comes back with less counts with its former log end."""
+    """A follower that returns with a shorter log counts with its former log end."""
     fetched = ReplicaState.fetched
 
     def fetched_before(self: ReplicaState, log_end_offset: int, *args: int) -> None:
@@ -129,7 +129,7 @@ def never_parts_from_another_log(plant: Planter) -> None:
 
 
 def takes_who_is_in_sync_for_as_far_as_itself(plant: Planter) -> None:
-    """A new leader takes its log end for that of the whole ISR (rule 4)."""
+    """A new leader assumes that the whole ISR has its log end (rule 4)."""
     lead = Partition.lead
 
     def lead_at_once(self: Partition, image: Any, elapsed_ms: int) -> None:
@@ -206,9 +206,9 @@ def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
 
 
 def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
-    """A log whose topic id was lost with the power becomes a replica of the topic of its name, whichever that is.
+    """A log that lost its topic id in a power cut becomes a replica of any topic of that name.
 
-    The id is synced with the first flush of records alone, or it would rarely be lost.
+    The id is synced only with the first flush of records; otherwise it would rarely be lost.
     """
     load, save_topic_id = ReplicaManager.load, LogFiles.save_topic_id
 
@@ -231,7 +231,7 @@ def answers_who_creates_topics_at_once(plant: Planter) -> None:
     """CreateTopics waits for no broker (rule 26)."""
 
     async def wait_for_nobody(*_: Any) -> None:
-        """Whoever does not know of it yet learns of it later."""
+        """Return at once; the other brokers learn of the topic later."""
 
     plant.setattr(topic_creation, "until_served", wait_for_nobody)
 
@@ -254,7 +254,7 @@ def answers_groups_before_it_is_committed(plant: Planter) -> None:
 
 
 def votes_before_that_is_synced(plant: Planter) -> None:
-    """A vote is answered before the new name of its file is synced, so that a power cut brings the former one back."""
+    """A vote is sent before the rename of its file is synced, so that a power cut restores the former file."""
     write = MetadataLog.write_quorum_state
 
     def write_without_sync(self: MetadataLog, *args: Any) -> None:
@@ -269,7 +269,7 @@ def votes_before_that_is_synced(plant: Planter) -> None:
 
 
 def forgets_votes_at_a_restart(plant: Planter) -> None:
-    """A restarted voter does not know whom it voted for in its epoch."""
+    """A restarted voter forgets its vote in the current epoch."""
     read = MetadataLog.read_quorum_state
 
     def read_without_vote(self: MetadataLog) -> QuorumState:
@@ -293,7 +293,7 @@ def commits_metadata_before_it_is_synced(plant: Planter) -> None:
 
 
 def elects_preferred_replicas_that_are_not_in_sync(plant: Planter) -> None:
-    """The preferred replica is elected as soon as it lives, in sync or not."""
+    """The preferred replica is elected as soon as it is alive, in sync or not."""
     elect = _Target._elect
 
     def elect_preferred(self: _Target) -> tuple[int, bool]:
@@ -317,12 +317,12 @@ def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
 
 
 def keeps_laggards_in_sync(plant: Planter) -> None:
-    """A follower that lags never leaves the ISR."""
+    """A lagging follower never leaves the ISR."""
     plant.setattr(isr_manager, "without_laggards", lambda *_: None)
 
 
 def keeps_producers_of_truncated_records(plant: Planter) -> None:
-    """A truncation keeps the producer state of what it drops."""
+    """A truncation keeps the producer state of the records that it drops."""
     truncate = Log.truncate_to
 
     def truncate_records(self: Log, offset: int) -> bool:
@@ -350,7 +350,7 @@ def takes_the_high_watermark_of_another_log(plant: Planter) -> None:
 
 
 def takes_all_directories_offline_with_one(plant: Planter) -> None:
-    """All data directories go offline where one fails."""
+    """All data directories go offline when one fails."""
     due_flushes = LogManager.due_flushes
 
     def due(self: LogManager, now_ms: int) -> Any:

@@ -1,10 +1,10 @@
-"""What was ever below the high watermark of a partition, on any replica: no replica may have anything else there.
+"""Everything ever below the high watermark of a partition, on any replica: no replica may differ there.
 
     Committed     of a log that is not compacted: its batches, by base offset
-    Compacted     of a compacted log: its records. A record may go once a later one of its key is committed; the last of
-                  a key stays, with the offset that it had, unless it is a tombstone whose time is over (KIP-534)
+    Compacted     of a compacted log: its records. A record may be removed once a later one of its key is committed; the
+                  last one of a key stays at its offset, unless it is an expired tombstone (KIP-534)
 
-Each replica compacts by itself, so their bytes differ; what remains on each has to be what was there.
+Each replica compacts by itself, so the bytes differ; the remaining records must be unchanged.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 Check = Callable[[Invariant, object, str], None]
 
 _LONG_MS = 60 * 60 * 1000
-"""The clocks of two hosts never differ by more than this."""
+"""Upper bound of the difference between two hosts' clocks."""
 
 
 class Batch(NamedTuple):
-    """A batch: its first and next offset, and a sum of its bytes."""
+    """A batch: its first and next offset, and a checksum of its bytes."""
 
     base_offset: int
     next_offset: int
@@ -42,11 +42,11 @@ class Committed:
     def __init__(self) -> None:
         self.end = 0
         self.losses = 0
-        """How many power cuts took some of it."""
+        """Number of power cuts that lost some of them."""
         self._batches: list[Batch] = []
 
     def advance(self, log: Log, begin: int, end: int, check: Check, name: str) -> None:
-        """Compare what `log` has from `begin` to `end` with what is known; keep what is new."""
+        """Compare the batches of `log` from `begin` to `end` with the known ones; keep the new ones."""
         for batch in batches_of(log, begin, end):
             if batch.base_offset >= self.end:
                 self._batches.append(batch)
@@ -60,10 +60,10 @@ class Committed:
                 )
 
     def compacted(self, log: Log, check: Check, name: str) -> None:
-        """Do nothing: nothing is compacted here."""
+        """Do nothing: the log is not compacted."""
 
     def lose(self, end: int) -> None:
-        """Forget what is not below `end`."""
+        """Forget everything at and above `end`."""
         self.losses += end < self.end
         self._batches = [batch for batch in self._batches if batch.next_offset <= end]
         self.end = self._batches[-1].next_offset if self._batches else 0
@@ -95,7 +95,7 @@ class Compacted(Committed):
         self._check_missing(found, read, log, check, name)
 
     def compacted(self, log: Log, check: Check, name: str) -> None:
-        """Compare the whole of `log` below its high watermark, after a pass or a start."""
+        """Compare all of `log` below its high watermark, after a cleaner pass or a start."""
         found, read = self._compare(log, log.log_start_offset, min(log.high_watermark, self.end), check, name)
         self._check_missing(found, read, log, check, name)
 
@@ -106,9 +106,9 @@ class Compacted(Committed):
         self.end = min(self.end, end)
 
     def _compare(self, log: Log, begin: int, end: int, check: Check, name: str) -> tuple[dict[int, _Kept], range]:
-        """Return the records of the batches from `begin` to `end`, and the offsets of these batches.
+        """Return the records of the batches from `begin` to `end`, and the base offsets of these batches.
 
-        A high watermark may lie within a batch, which is not read then, but the next time.
+        A batch that contains the high watermark is read the next time.
         """
         found: dict[int, _Kept] = {}
         first = last = begin
@@ -141,7 +141,7 @@ class Compacted(Committed):
 
 
 def batches_of(log: Log, begin: int, end: int) -> list[Batch]:
-    """Return the batches of a log from an offset to another."""
+    """Return the batches of a log between two offsets."""
     return [Batch(header.base_offset, header.next_offset, crc32(data)) for header, data in _headed(log, begin, end)]
 
 

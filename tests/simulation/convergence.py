@@ -1,8 +1,8 @@
-"""What is the same everywhere once everything works and nobody writes any more.
+"""State that is equal everywhere once all faults have healed and no client writes any more.
 
-All nodes have the same metadata; every partition has a leader, and all its replicas in sync; all of these end at the
-same offset, with everything committed, and have the same bytes. Where they begin may differ: a leader that dies while
-records are deleted may have deleted more than its successor, which then never hears of it.
+All nodes have the same metadata; every partition has a leader and all its replicas in the ISR; all replicas end at the
+same offset, with everything committed, and have the same bytes. Log starts may differ: a leader that dies during
+DeleteRecords may have deleted more than its successor, which never receives that request.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def difference(world: World) -> str:
-    """Return what is not the same yet; nothing if all is."""
+    """Return a description of the first difference; empty if there is none."""
     offsets = {host.name: host.broker.controller.applied_offset for host in world.hosts if host.broker is not None}
     if len(set(offsets.values())) > 1 or world.newest is None:
         return f"the metadata ends at {offsets}"
@@ -46,7 +46,7 @@ def _difference(world: World, topic: TopicImage, state: PartitionImage) -> str:
     start = max(log.log_start_offset for log in logs.values())
     [first, *others] = logs
     if "compact" in logs[first].config.cleanup_policy:
-        return ""  # each is compacted by itself, and held against what was committed
+        return ""  # each replica is compacted by itself, and compared with the committed records
     expected = batches_of(logs[first], start, end)
     for other in others:
         if batches_of(logs[other], start, end) != expected:

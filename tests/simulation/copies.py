@@ -1,7 +1,7 @@
-"""How far replicas came in each leader epoch, also in processes that have died since.
+"""The log end of each replica by leader epoch, including processes that have died since.
 
 A leader counts a replica that has fetched up to an offset. The replica may lose unsynced records in a power cut before
-the high watermark rises, for example while the leader waits for an ISR change. The leader cannot know that.
+the high watermark advances, for example while the leader waits for an ISR change. The leader cannot know that.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ Replica = tuple[str, bytes, int]
 
 
 class Copies:
-    """The largest log end of each replica by leader epoch, less what the replica truncated."""
+    """The largest log end of each replica by leader epoch, minus truncated records."""
 
     def __init__(self) -> None:
         self._ends: dict[Replica, dict[int, int]] = {}
 
     def seen(self, replica: Replica, leader_epoch: int, log_end: int, *, truncated: bool) -> None:
-        """Take note of a log end; `truncated`: this process had more before."""
+        """Record a log end; `truncated`: this process had a larger one before."""
         ends = self._ends.setdefault(replica, {})
         ends[leader_epoch] = log_end if truncated else max(log_end, ends.get(leader_epoch, 0))
 
     def end(self, replica: Replica, leader_epoch: int) -> int:
-        """Return how far a replica came in a leader epoch; 0 if it never followed in that."""
+        """Return the log end that a replica reached in a leader epoch; 0 if it never followed in that epoch."""
         return self._ends.get(replica, {}).get(leader_epoch, 0)

@@ -1,9 +1,9 @@
-"""A machine's disk: what is synced lasts, what is not may be lost, torn or out of order, and any call may fail.
+"""A machine's disk: synced data lasts, unsynced data may be lost, torn or reordered, and any call may fail.
 
-It is the disk in memory of the power cuts' tests (`tests.crash`): a process that dies leaves every byte that it wrote,
-a `power_cut` what `Platter` makes of the bytes since the last syncs, be it between two changes of one callback.
-Besides, calls fail as they are told to, reads may have to wait for the device, syncs take long, a directory fails while
-another works, and bytes may leave through a socket's descriptor as the kernel's sendfile lets them.
+It is based on the in-memory disk of the power-cut tests (`tests.crash`): a dying process leaves every byte that it
+wrote; a `power_cut` leaves what `Platter` makes of the bytes since the last syncs, even between two operations of one
+callback. In addition, calls fail on demand, reads may have to wait for the device, syncs may be slow, one directory may
+fail while another works, and bytes may leave through a socket's descriptor as with the kernel's sendfile.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SimulatedDisk(MemoryDisk):
         super().__init__()
         self.network = network
         self.waiting_share = 0.02
-        """How many of the reads have to wait for the device."""
+        """The share of reads that have to wait for the device."""
         self._random = random
         self._hash = trace.note
         self._platter = Platter(self)
@@ -56,18 +56,18 @@ class SimulatedDisk(MemoryDisk):
         self.full = False
         self.failures = 0
         self.sync_failed = False
-        """Whether a sync has failed since the power was cut last: the page cache may have what the platter has not."""
+        """Whether a sync has failed since the last power cut: the page cache may have data that the platter lacks."""
         self._told_after: tuple[int, asyncio.Future[None]] | None = None
         self._interrupted: tuple[int, Callable[[], None]] | None = None
         self.process: Loop | None = None
-        """The loop of the process that uses it."""
+        """The loop of the process that uses the disk."""
         self.slow_sync_s = 0.0
-        """How long a sync takes, as a rule."""
+        """The usual duration of a sync."""
         self.broken = ""
         """The directory in which every call fails."""
         self._waited_s = 0.0
         self.observed = False
-        """Whether it is only being looked at, which never fails."""
+        """Whether the checker is reading: such reads never fail."""
         self.trace = _Follower(self)  # type: ignore[assignment]
 
     def waits(self) -> bool:
@@ -80,11 +80,11 @@ class SimulatedDisk(MemoryDisk):
     # Faults
 
     def fail(self, kind: str, code: int, *, after: int = 0) -> None:
-        """Let the call of `kind` after the next `after` fail with `code`, once."""
+        """Make the call of `kind` after the next `after` calls fail with `code`, once."""
         self._failing[kind] = (after, code)
 
     def mend(self) -> None:
-        """Let everything succeed, and at once."""
+        """End all faults: every call succeeds, without delay."""
         self._failing.clear()
         self.full = False
         self.broken = ""
@@ -92,15 +92,17 @@ class SimulatedDisk(MemoryDisk):
         self._interrupted = None
 
     def tell_after(self, count: int, told: asyncio.Future[None]) -> None:
-        """Let it be known as soon as so many more writes, syncs and changes of directories have come."""
+        """Complete `told` after `count` more writes, syncs and directory changes."""
         self._told_after = count, told
 
     def interrupt(self, count: int, interruption: Callable[[], None]) -> None:
-        """Call `interruption` before the change after the next `count`; what ends the process ends the call there."""
+        """Call `interruption` before the change after the next `count`; if it ends the process, the disk call ends
+        there.
+        """
         self._interrupted = count, interruption
 
     def take_waits_s(self) -> float:
-        """Return how long syncs have taken since this was called last."""
+        """Return the total sync duration since the last call."""
         waited_s, self._waited_s = self._waited_s, 0.0
         return waited_s
 
@@ -142,27 +144,29 @@ class SimulatedDisk(MemoryDisk):
         return 0 if self.full else super().free_bytes(path)
 
     def power_cut(self) -> None:
-        """Be as a power cut leaves it."""
+        """Reset to a state that a power cut can leave."""
         self.root = self._platter.cut(self._random).root
         self._platter = Platter(self)
         self.sync_failed = False
 
     def rot(self, path: str, at: int) -> None:
-        """Let a byte of a file at rest be another."""
+        """Change one byte of a file at rest."""
         node = self._find(path)
         if isinstance(node, FileNode) and node.data:
             self.write(node, bytes([node.data[at % len(node.data)] ^ 0x55]), at % len(node.data))
             self.did(Synced(node))
 
     def wipe(self, path: str, kept: Collection[str]) -> None:
-        """Have nothing in a directory but the names that are `kept`; nobody runs that could have it open."""
+        """Remove everything from a directory except the names in `kept`; no running process has it open."""
         names = self._directory(path).entries if self.is_dir(path) else {}
         for name in names.keys() - kept:
             del names[name]
         self._platter = Platter(self)
 
     def drop(self, path: str, others: Iterable[str]) -> None:
-        """Delete from a directory the directories that one of the `others` has too; nobody runs that has them open."""
+        """Delete from a directory the subdirectories that one of the `others` also has; no running process has them
+        open.
+        """
         there = {name for other in others if self.is_dir(other) for name in self._directory(other).entries}
         names = self._directory(path).entries if self.is_dir(path) else {}
         twice = {name for name in names.keys() & there if self.is_dir(f"{path}/{name}")}
@@ -170,7 +174,7 @@ class SimulatedDisk(MemoryDisk):
             self.wipe(path, names.keys() - twice)
 
     def took(self, effect: Effect) -> None:
-        """Keep account of what is durable, and of what happened."""
+        """Record the effect for durability and for the trace."""
         if self._told_after is not None:
             left, told = self._told_after
             self._told_after = (left - 1, told) if left > 1 else None
@@ -184,7 +188,7 @@ class SimulatedDisk(MemoryDisk):
 
 
 class _Follower:
-    """What a `MemoryDisk` takes for its trace."""
+    """The trace that a `MemoryDisk` writes to."""
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self.append = disk.took

@@ -1,4 +1,4 @@
-"""What goes wrong: one thing after the other, each of the seed's choice, each to be over some time later."""
+"""Faults: one after the other, chosen by the seed; each ends some time later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LARGEST_JUMP_MS = 20 * 60 * 1000
 
 
 class Faults:
-    """Breaks hosts, disks, clocks and links."""
+    """Break hosts, disks, clocks and links."""
 
     def __init__(self, world: World, clients: Sequence[str], usual_pause_s: float) -> None:
         self._world = world
@@ -58,7 +58,7 @@ class Faults:
         self._struck: set[str] = set()
 
     async def run(self) -> None:
-        """Strike until clients are to come to their end; of a cluster, two hosts at a time."""
+        """Inject faults until clients are to finish; in a cluster, on up to two hosts at a time."""
         await asyncio.gather(*(self._strike() for _ in range(1 + self._world.clustered)))
 
     async def _strike(self) -> None:
@@ -80,18 +80,17 @@ class Faults:
             self._struck.remove(host.name)
 
     def _may_crash(self, host: Host, *, lose: bool = False, spared: Host | None = None) -> bool:
-        """Say whether a process may die, and `lose` what it has not synced, and nothing be lost that was promised.
+        """Return whether a process may die, and `lose` its unsynced data, without breaking any promise to a client.
 
-        Nobody can tell what a process had that died. So where one has lost something, and is not in sync again, of
-        each partition somebody who is has to live on, and be reached; where nobody has, all may die. Who stops in
-        order, is paused or cut off is taken for dead by the others, if that takes long, and so counts as dead here; but
-        not who is `spared`.
+        The state of a dead process is unknown. If a broker has lost data and is not in sync again, each partition needs
+        a replica in sync that stays alive and reachable; if no broker has, all may die. A broker that shuts down, is
+        paused or cut off counts as dead, because the others may fence it; a `spared` one does not.
         """
         image, cluster = self._world.newest, [other for other in host.cluster if other.settings.is_broker]
         if not self._world.clustered or host not in cluster:
             return True
         if image is None or (lose and not tracks_eligible(image)):
-            return False  # the last one that was in sync leads again, whatever it has lost
+            return False  # the last replica that was in sync leads again, whatever it has lost
         epochs = {broker.broker_id: broker.epoch for broker in image.brokers.values()}
         died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)}
         struck = self._struck - {spared.name if spared is not None else ""}
@@ -103,17 +102,17 @@ class Faults:
                 other.lost = False
         if not lose and not any(other.lost for other in cluster):
             return True
-        # What is in a metadata log and not committed may fence one that is counted on here, once it is committed.
+        # Uncommitted records of a metadata log may, once committed, fence a broker that this check counts on.
         uncommitted = lose and any(end > image.offset + 1 for end in self._world.metadata_ends.values())
         return all(len(self._stay(name, state) - died) > uncommitted for name, state in states)
 
     def _stay(self, topic: str, state: PartitionImage) -> set[int]:
-        """Return the replicas that have all that was promised, and are not being replaced by others."""
+        """Return the replicas that have everything promised and are not being reassigned away."""
         stay = {*state.isr, *state.eligible_leader_replicas}
         return stay.intersection(*self._world.targets.get((topic, state.partition), ()))
 
     async def heal(self) -> None:
-        """Let everything work again, and wait for the brokers."""
+        """End all faults, and wait for the brokers."""
         self._world.network.heal()
         for host in self._world.hosts:
             host.disk.mend()
@@ -147,7 +146,7 @@ class Faults:
             self._world.count("wiped disks")
 
     async def _cut_power_amid_writes(self, host: Host) -> None:
-        """Cut the power right after one of the next few writes and syncs, as those of a vote are."""
+        """Cut the power right after one of the next few writes and syncs, for example of a vote."""
         starts, written = host.starts, asyncio.get_running_loop().create_future()
         host.disk.tell_after(self._random.choice((1, 2, 4, 8, 30)), written)
         await asyncio.wait([written], timeout=1.0)
@@ -155,7 +154,7 @@ class Faults:
             await self._cut_power(host)
 
     async def _cut_between_operations(self, host: Host) -> None:
-        """Cut the power between two disk operations of one callback, or of one thread's call."""
+        """Cut the power between two disk operations of one callback, or of one call in a thread."""
         await self._crash_between_operations(host, power=self._may_crash(host, lose=True))
 
     async def _kill_between_operations(self, host: Host) -> None:
@@ -176,15 +175,15 @@ class Faults:
         host.disk.interrupt(0, lambda: None)
 
     async def _slow_syncs(self, host: Host) -> None:
-        """Let each sync take long, as a disk does that is about to fail."""
+        """Make each sync slow, as on a disk that is about to fail."""
         host.disk.slow_sync_s = self._random.choice((0.02, 0.5, 2.0))
         await self._while_s(1.0)
         host.disk.slow_sync_s = 0.0
 
     async def _fail_directory(self, host: Host) -> None:
-        """Let everything fail in one of several data directories, and have an empty one there for the next start.
+        """Fail every call in one of several data directories, and replace it by an empty one for the next start.
 
-        The broker goes on with the others (KIP-112).
+        The broker continues with the others (KIP-112).
         """
         if host.state != "up" or not self._may_crash(host, lose=True):
             return
@@ -209,7 +208,7 @@ class Faults:
             await asyncio.sleep(0.1)
 
     def _other_directories_serve(self, host: Host, broker: Broker, failed: str) -> None:
-        """Check that the replicas in the other directories are online, and lead where the controller has them lead."""
+        """Check that the replicas in the other directories are online, and lead where the metadata says so."""
         for partition in broker.replicas.partitions:
             if broker.logs.directory_of(partition.log).path == failed:
                 continue
@@ -223,7 +222,7 @@ class Faults:
             )
 
     async def _come_back_apart(self, host: Host) -> None:
-        """Crash, and come back without reaching one of the others for a while."""
+        """Crash, and restart without a connection to one of the other hosts for a while."""
         await self._random.choice((self._kill, self._cut_power, self._cut_power, self._wipe))(host)
         await self._while_s(0.1)
         network, other = self._world.network, self._random.choice([one for one in host.cluster if one is not host])
@@ -236,7 +235,7 @@ class Faults:
             link.up = True
 
     async def _leave_alone(self, host: Host) -> None:
-        """Kill the other brokers, one after the other, for a while."""
+        """Kill the other brokers one after the other for a while."""
         gone = []
         for other in host.cluster:
             if other.settings.is_broker and other.name not in self._struck and self._may_crash(other, spared=host):
@@ -260,11 +259,11 @@ class Faults:
         host.resume()
 
     async def _jump(self, host: Host) -> None:
-        _ = self._world.latest_ms  # what it says now counts on
+        _ = self._world.latest_ms  # its time at this moment counts from now on
         host.clock_offset_ms = self._random.randint(-_LARGEST_JUMP_MS, _LARGEST_JUMP_MS)
 
     async def _fail_disk(self, host: Host) -> None:
-        """Let one call fail; what failed once is given up, and works again for the next process."""
+        """Fail one call; the process gives up after one failure, and the disk works again for the next process."""
         kind = self._random.choice(("pwrite", "sync", "sync_dir", "pread", "rename", "create", "truncate"))
         host.faulty = True
         host.disk.fail(kind, errno.EIO, after=self._random.choice((0, 0, 3, 20)))
@@ -280,7 +279,7 @@ class Faults:
         host.disk.full = False
 
     async def _partition(self, host: Host) -> None:
-        """Cut one or both directions between a host and some of those that talk with it."""
+        """Cut one or both directions between a host and some of its connected hosts."""
         network, random = self._world.network, self._random
         others = [*self._clients, *(other.name for other in host.cluster if other is not host)]
         links = []
@@ -294,7 +293,7 @@ class Faults:
             link.up = True
 
     async def _isolate(self, host: Host) -> None:
-        """Cut a host off from the others of its cluster, or one of them, in one direction or both; not from clients."""
+        """Cut a host off from one or all others of its cluster, in one or both directions; not from clients."""
         network, others = self._world.network, [other.name for other in host.cluster if other is not host]
         if self._random.random() < 0.5:
             others = [self._random.choice(others)]
@@ -313,7 +312,7 @@ class Faults:
                 network.reset(transport)
 
     async def _slow_down(self, host: Host) -> None:
-        """Let a broker read slowly, so that it falls behind."""
+        """Make a broker read slowly, so that it lags behind."""
         self._world.network.slow[host.name] = (self._random.choice((500, 4000)), 0.02)
         await self._while_s(1.0)
         self._world.network.slow.pop(host.name, None)

@@ -1,4 +1,4 @@
-"""`make sim-bugs`: try seeds with each planted bug, and print which find it, and what the others break."""
+"""`make sim-bugs`: try seeds with each planted bug; print the seeds that find it, and the other findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL = (*bugs.BUGS, *cluster_bugs.BUGS)
 
 
 def outcome_of(bug: Bug, seed: int) -> BaseException | None:
-    """Return what a run with a bug ends with; `NeverCalledError` if the run does not reach what is patched."""
+    """Return the outcome of a run with a bug; `NeverCalledError` if the run does not call a patched function."""
     with planted(bug.plant) as planter:
         error = _run(seed, bug in cluster_bugs.BUGS).error
     planter.require_calls()
@@ -24,14 +24,14 @@ def outcome_of(bug: Bug, seed: int) -> BaseException | None:
 
 
 def control_of(bug: Bug, seed: int) -> BaseException | None:
-    """Return what the same run without the bug ends with; many bugs share a seed, which runs once."""
+    """Return the outcome of the same run without the bug, cached: many bugs share a seed."""
     with unplanted(bug.plant) as planter:
         return control(seed, bug in cluster_bugs.BUGS, tuple(planter.tuned)).error
 
 
 @cache
 def control(seed: int, clustered: bool, tuned: tuple[str, ...] = ()) -> Outcome:
-    """Return the outcome of a seed without any bug; `tuned` is what was changed of the workload."""
+    """Return the outcome of a seed without any bug; `tuned` are the changes to the workload."""
     return _run(seed, clustered)
 
 
@@ -40,7 +40,7 @@ def _run(seed: int, clustered: bool) -> Outcome:
 
 
 def main() -> int:
-    """Look for every bug; the status is 1 if one was not found."""
+    """Search for every bug; the exit status is 1 if one was not found."""
     parser = argparse.ArgumentParser(prog="make sim-bugs", description=main.__doc__)
     parser.add_argument("bug", nargs="*", help="only these")
     parser.add_argument("--seeds", type=int, default=100, help="how many")

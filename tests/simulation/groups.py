@@ -1,4 +1,4 @@
-"""Consumer groups: committers of offsets, and members that come, go, and are assigned what a leader of theirs says."""
+"""Consumer groups: offset committers, and members that join, leave, and get assignments from their group leader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REJOIN = frozenset(
 
 
 def is_waited_out(world: World, code: ErrorCode) -> bool:
-    """Say whether a client waits out what a coordinator answers; one whose disk has failed cannot load its groups."""
+    """Return whether a client retries after this error; a coordinator with a failed disk cannot load its groups."""
     unreadable = code is ErrorCode.UNKNOWN_SERVER_ERROR and any(host.faulty for host in world.hosts)
     return code in PATIENCE or unreadable
 
@@ -41,7 +41,7 @@ def commit_topics(topic: Topic, index: int, offset: int) -> list[Any]:
 
 
 class Committer:
-    """Commits ever larger offsets for a group without members, and reads them back."""
+    """Commit increasing offsets for a group without members, and read them back."""
 
     def __init__(self, client: Client, history: History, topic: Topic) -> None:
         self.client = client
@@ -97,7 +97,7 @@ class Committer:
         return True
 
     async def delete(self) -> None:
-        """Delete the group, with all that it has committed."""
+        """Delete the group with all its committed offsets."""
         known = [self.history.commit(self.group, self.topic.name, index) for index in range(self.topic.partitions)]
         cuts_before = self.client.world.power_cuts
         try:
@@ -134,7 +134,7 @@ class Committer:
         try:
             address = await self.client.coordinator(self.group)
             if self.client.world.clustered and self.client.world.leader_epoch(address, CONSUMER_OFFSETS, offsets) < 0:
-                floor = deleted = -1  # a coordinator that does not know yet that another took over tells what it knows
+                floor = deleted = -1  # a coordinator that does not know its successor yet returns what it has
             answer = await self.client.call(address, ApiKey.OFFSET_FETCH, 8, groups=groups)
         except Lost:
             self.client.forget()
@@ -155,7 +155,7 @@ class Committer:
 
 
 class Member:
-    """A member of a group, again and again."""
+    """A member of a group that joins again and again."""
 
     def __init__(self, client: Client, history: History, topic: Topic, group: str) -> None:
         self.client = client
@@ -181,7 +181,7 @@ class Member:
         return await self.client.call(address, key, version, group_id=self.group, **fields)
 
     def _goes_on(self, code: int, what: str) -> bool:
-        """Say whether an answer is NONE; what else it may be is followed."""
+        """Return whether the error code is NONE; handle any other."""
         error = ErrorCode(code)
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
@@ -193,7 +193,7 @@ class Member:
         return error is ErrorCode.NONE
 
     async def _life(self) -> None:
-        """Join, be assigned something, and heartbeat and commit until it has to join again."""
+        """Join, receive an assignment, then heartbeat and commit until the member has to rejoin."""
         known = self.history
         joined = await self._join()
         if joined is None or self.history is not known:
@@ -215,15 +215,15 @@ class Member:
         )
         if not self._goes_on(synced.error_code, "SyncGroup"):
             return
-        if self.history is known:  # else the group began anew, having lost what it was
-            known.led(generation, joined.leader)  # a generation is one as soon as it is stored, with its assignment
+        if self.history is known:  # otherwise the group was created anew, having lost its state
+            known.led(generation, joined.leader)  # a generation exists once it is stored with its assignment
             known.assigned(generation, self._member_id, bytes(synced.assignment))
         self.client.world.count("assignments")
         while not self.client.world.stopping:
             await self.client.pause(0.2)
             if self.client.random.random() < 0.4:
                 if self.client.random.random() < 0.2:
-                    await self._commit(generation - 1)  # as one would that has not heard of this generation
+                    await self._commit(generation - 1)  # as a member of an earlier generation would
                 if not await self._commit(generation):
                     return
             else:

@@ -1,14 +1,14 @@
-"""What clients were told, and so what has to be true from then on.
+"""The responses that clients received, and what must hold from then on.
 
-A record whose offset somebody was told, by an acknowledgement or by reading it, stays there, unchanged, until its
-topic is deleted or DeleteRecords passes it; an idempotent producer's is there once. How firm that is:
+A record that was acknowledged with an offset, or read at one, stays there unchanged until its topic is deleted or
+DeleteRecords passes it; an idempotent producer's record is stored once. Durability on a single broker:
 
-    acknowledged or read     the process dies     the power goes, fsync=always     the power goes, fsync=flush
+    acknowledged or read     the process dies     power cut, fsync=always          power cut, fsync=flush
     acks=all, or read        stays                stays                            stays if it was synced
     acks=1                   stays                stays if it was synced           stays if it was synced
 
-In a cluster acks=all promises as much while fewer replicas lose what they have not synced than are in sync, and acks=1
-promises nothing. Offsets of groups and topics are told of in the same way.
+In a cluster, acks=all guarantees the same as long as fewer replicas lose unsynced data than are in sync; acks=1
+guarantees nothing. The same holds for committed offsets and topics.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Content(NamedTuple):
 
     @property
     def identity(self) -> bytes:
-        """Return what tells the record from all others: producer/life/number."""
+        """Return the unique identity of the record: producer/life/number."""
         return next((value or b"" for name, value in self.headers if name == ID_HEADER), b"?")
 
     def __str__(self) -> str:
@@ -39,16 +39,16 @@ class Content(NamedTuple):
 
 
 class History:
-    """Everything that clients were told."""
+    """The responses that clients received."""
 
     def __init__(self, world: World, *, always: bool) -> None:
-        """`always` says that records count only once they are synced."""
+        """With `always`, records count only once they are synced (fsync=always)."""
         self.world = world
         self.always = always
         self.attempted: dict[Content, bool] = {}
-        """Every record that was ever sent, and whether it may be there only once."""
+        """Every record that was ever sent, and whether it may occur only once (idempotent)."""
         self.oldest_ms = 2**63
-        """The smallest timestamp of a record that was sent: also what was never acknowledged may be too old, and go."""
+        """The smallest timestamp of a record that was sent: unacknowledged records, too, may expire by retention."""
         self.partitions: dict[tuple[str, int], PartitionHistory] = {}
         self.commits: dict[tuple[str, str, int], CommitHistory] = {}
         self.groups: dict[str, GroupHistory] = {}
@@ -72,7 +72,7 @@ class History:
         return found
 
     def power_cut(self, topics: set[str]) -> None:
-        """Forget what may be lost now, of topics of a cluster of one broker, and of its groups."""
+        """Forget what a power cut may lose: topics and groups of a cluster of one broker."""
         for (topic, _), partition in self.partitions.items():
             if topic in topics:
                 partition.lose(always=self.always)
@@ -93,30 +93,30 @@ class PartitionHistory:
         self.epochs: dict[int, int] = {}
         """The leader epochs of the records that were read."""
         self.tombstones: set[bytes | None] = set()
-        """The keys of which a record without a value was ever sent."""
+        """The keys of every tombstone that was ever sent."""
         self.soft: set[int] = set()
-        """The offsets of those that only one replica has promised."""
+        """The offsets of records that only the leader acknowledged (acks=1)."""
         self.repeated: set[Content] = set()
-        """Those that were there before, and deleted."""
+        """Records that were stored before and deleted."""
         self.generation = 0
-        """How often some of what was read may have been lost."""
+        """Number of times that some of the read records may have been lost."""
         self.durable_end = 0
         """The offset below which everything has been synced."""
         self.log_end = 0
         """The largest log end offset so far."""
         self.start_floor = 0
         self.retention_ms: int | None = None
-        """The age beyond which records may go."""
+        """The age beyond which records may be deleted."""
         self._deleted_to = 0
         self._lost_to = 0
-        """The offset at which the log may start since a power cut."""
+        """The largest log start offset that a power cut may have caused."""
         self._offsets: dict[Content, int] = {}
 
     @property
     def start_ceiling(self) -> int:
         """Return the largest offset at which the log may start.
 
-        By DeleteRecords, by a power cut that left no segment but later ones, or because all before is too old.
+        Causes: DeleteRecords, a power cut that left only later segments, or retention.
         """
         latest_ms, retention_ms = self._history.world.latest_ms, self.retention_ms
         if retention_ms is None or self._history.oldest_ms + retention_ms >= latest_ms:
@@ -127,7 +127,7 @@ class PartitionHistory:
         return max(kept, self._lost_to)
 
     def deleting(self, offset: int) -> None:
-        """Note that records before `offset` are asked to be deleted."""
+        """Record a DeleteRecords request for the records before `offset`."""
         self._deleted_to = max(self._deleted_to, offset)
 
     def acknowledged(self, offset: int, content: Content, *, firm: bool) -> None:
@@ -159,7 +159,7 @@ class PartitionHistory:
         if self._history.attempted.get(content):
             at = self._offsets.setdefault(content, offset)
             if at < offset and at < self.start_ceiling and self._history.world.clustered:
-                # A replica that was refilled knows nothing of a producer whose records were deleted by then.
+                # A reassigned or refilled replica has no state of a producer whose records were deleted by then.
                 self.repeated.add(content)
                 at = self._offsets[content] = offset
             self._check(
@@ -170,7 +170,7 @@ class PartitionHistory:
         self.records[offset] = content
 
     def lose(self, *, always: bool) -> None:
-        self.start_floor = 0  # deletions last when the process dies, and are not synced
+        self.start_floor = 0  # deletions survive the death of the process, and are not synced
         lost = [offset for offset in self.records if offset >= self.durable_end and (not always or offset in self.soft)]
         for offset in lost:
             self._offsets.pop(self.records.pop(offset), None)
@@ -182,7 +182,9 @@ class PartitionHistory:
                 self._lost_to = self.log_end
 
     def started(self, log_start_offset: int, floor: int) -> None:
-        """Hold a log's start against what DeleteRecords was asked, and was told, `floor`, before this was asked."""
+        """Compare a log start offset with the DeleteRecords requests, and with `floor`: the largest one confirmed
+        before.
+        """
         self._check(
             Invariant.DELETED_RECORDS_STAY_DELETED,
             floor <= log_start_offset <= self.start_ceiling,
@@ -190,7 +192,7 @@ class PartitionHistory:
         )
 
     def complete(self, found: dict[int, Content], log_start_offset: int, *, compacted: bool) -> None:
-        """Hold all that is there against all that was promised."""
+        """Compare all records that were found with all that must exist."""
         last = {content.key: offset for offset, content in sorted(found.items())} if compacted else {}
         for offset, content in self.records.items():
             superseded = compacted and (last.get(content.key, -1) > offset or content.key in self.tombstones)
@@ -204,7 +206,7 @@ class PartitionHistory:
 
 
 class CommitHistory:
-    """What one committer has stored, a number that only rises."""
+    """The offsets that one committer has stored: they only increase."""
 
     def __init__(self, world: World, name: str) -> None:
         self._check = world.check
@@ -212,24 +214,24 @@ class CommitHistory:
         self.floor = -1
         self.ceiling = -1
         self.deleted = -1
-        """The last that was gone when the group was deleted."""
+        """The last offset that was removed by a deletion of the group."""
         self.unsure = False
-        """Whether the group may be deleted at any time: no answer came to that."""
+        """Whether the group may be deleted at any time: a deletion has no response."""
         self.lost: set[int] = set()
-        """Those of which no answer came: they may come to be stored at any time, even after later ones."""
+        """Commits without a response: they may be stored at any time, even after later ones."""
 
     def delete(self) -> None:
-        """Note that the group was deleted, with all that was committed."""
+        """Record that the group was deleted with all its committed offsets."""
         self.deleted, self.floor = self.ceiling, -1
 
     def read(self, offset: int, floor: int, deleted: int) -> None:
-        """Take what a fetch answered, when `floor` was committed, and all up to `deleted` gone, before it was sent."""
+        """Check a fetched offset; before the request, `floor` was committed and all up to `deleted` removed."""
         self._check(
             Invariant.OFFSETS_STAY,
             offset < 0 or offset > min(deleted, self.deleted) or offset in self.lost,
             f"{self._name} is committed up to {offset}, and was deleted up to {deleted}",
         )
-        floor = -1 if self.unsure else min(floor, self.floor)  # lost meanwhile, as far as that is allowed
+        floor = -1 if self.unsure else min(floor, self.floor)  # lost meanwhile, where that is allowed
         self._check(
             Invariant.OFFSETS_STAY,
             floor <= offset <= self.ceiling or offset in self.lost,
@@ -241,14 +243,14 @@ class GroupHistory:
     """The generations of a group."""
 
     def __init__(self, world: World, group: str, *, begun_anew: bool = False) -> None:
-        """`begun_anew` says that it may go back to any generation that it had before."""
+        """With `begun_anew`, the group may return to any earlier generation."""
         self._check = world.check
         self._begun_anew = begun_anew
         self._group = group
         self._leaders: dict[int, str] = {}
         self._assigned: dict[int, list[dict[str, bytes]]] = {}
         self.generation = -1
-        """The latest that a member is known to have begun."""
+        """The latest generation that a member is known to have begun."""
 
     def led(self, generation: int, leader: str) -> None:
         known = self._leaders.setdefault(generation, leader)
@@ -259,7 +261,7 @@ class GroupHistory:
         )
 
     def assigning(self, generation: int, assignments: dict[str, bytes]) -> None:
-        """Note what a leader is about to say; a generation that was lost before it was stored has another leader."""
+        """Record the assignment of a leader; a generation that was lost before it was stored has another leader."""
         self._assigned.setdefault(generation, []).append(assignments)
 
     def assigned(self, generation: int, member: str, assignment: bytes) -> None:
@@ -272,7 +274,7 @@ class GroupHistory:
         self.generation = max(self.generation, generation)
 
     def committed(self, generation: int, latest: int) -> None:
-        """A commit of `generation` was accepted that was sent when `latest` had begun."""
+        """Check an accepted commit of `generation`; `latest` had begun when the commit was sent."""
         self._check(
             Invariant.GENERATIONS_ARE_FENCED,
             generation >= latest,

@@ -1,12 +1,12 @@
-"""What holds after every event, looked up in the brokers themselves.
+"""Invariants that are checked in the brokers after every event.
 
 Of each replica: log start <= high watermark <= log end; the high watermark, the leader epoch and the partition epoch
-only rise while a process lives; with fsync=always and nobody else in sync nothing is committed that is not synced.
-Of all replicas of a partition: one leader in an epoch; what lies below a high watermark is the same everywhere, for
-ever, and at least as many have it as have to be in sync; whoever is in sync has everything below the leader's, and cuts
-nothing of it off. Of the metadata: what `quorum_invariants.py` says.
+only increase while a process lives; with fsync=always and a leader alone in the ISR, only synced records are committed.
+Of all replicas of a partition: one leader per epoch; the records below a high watermark are the same everywhere, for
+ever, and at least `min.insync.replicas` replicas have them; members of the ISR have everything below the leader's high
+watermark and truncate none of it. For the metadata see `quorum_invariants.py`.
 
-Only what the host of the event has is looked at, and of its partitions only what has changed since.
+Only partitions of the event's host that changed since the last check are checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Seen:
-    """A replica as it was after the last event of its process."""
+    """A replica after the last event of its process."""
 
     __slots__ = (
         "cleaned_to",
@@ -52,7 +52,7 @@ class Seen:
 
 
 class Invariants:
-    """Looks at a host after each of its events."""
+    """Check a host after each of its events."""
 
     def __init__(self, world: World, history: History) -> None:
         self._world = world
@@ -65,7 +65,7 @@ class Invariants:
         self._synced: dict[tuple[str, bytes, int], int] = {}
         self._durable: dict[tuple[str, bytes, int], int] = {}
         self._losses: dict[tuple[str, bytes, int], int] = {}
-        """How many power cuts had taken of what was committed when a replica's high watermark rose last."""
+        """Number of power cuts that had taken committed records when a replica's high watermark last advanced."""
         self._quorum = QuorumInvariants(world)
         self._copies = Copies()
         self.checks = 0
@@ -98,14 +98,14 @@ class Invariants:
             seen_of[partition] = self._look(host, partition)
 
     def _look(self, host: Host, partition: Partition) -> Seen:
-        """Check a replica of which something has changed; return what was seen of it."""
+        """Check a replica that has changed; return its new state."""
         log = partition.log
         key = (host.name, partition.topic_id, partition.index)
         seen = self._seen.get(key)
         truncated = seen is not None and seen.starts == host.starts and log.log_end_offset < seen.log_end
         self._copies.seen(key, partition.leader_epoch, log.log_end_offset, truncated=truncated)
         if seen is None or seen.starts != host.starts or seen.partition is not partition:
-            seen = self._seen[key] = Seen(host.starts, partition)  # one that was taken away and came back begins anew
+            seen = self._seen[key] = Seen(host.starts, partition)  # removed and added again: starts anew
         high_watermark = log.high_watermark
         check, name = self._world.check, f"{partition} on {host.name}"
         check(
@@ -130,7 +130,7 @@ class Invariants:
             f"the partition epoch of {name} went back",
         )
         self._durable[key] = max(self._durable.get(key, 0), log.recovery_point)
-        # The recovery point goes back for what is not synced of the indexes; the records are.
+        # The recovery point moves back if an index is not synced; the records are synced.
         rolled = log.recovery_point + 1 == log.segments[-1].base_offset
         self._synced[key] = max(self._synced.get(key, 0), log.recovery_point + rolled)
         if partition.is_leader:
@@ -163,11 +163,11 @@ class Invariants:
 
     @staticmethod
     def _may_part(partition: Partition, seen: Seen, others_lost: bool) -> bool:
-        """Tell whether a replica may part with committed records.
+        """Return whether a replica may drop committed records.
 
-        One that was to begin anew and whose disk failed amid that is empty, and offline: nobody reads it again. A
-        follower begins anew if it shares nothing with its leader's log, and parts with what a power cut took from
-        all others.
+        A replica whose disk failed during a reset is empty and offline: no client reads it again. A follower starts
+        from the leader's log start if it shares nothing with the leader's log, and truncates records that a power cut
+        took from all other replicas.
         """
         log = partition.log
         if partition.is_leader or log.log_end_offset >= seen.log_end:
@@ -175,7 +175,7 @@ class Invariants:
         return log.offline or others_lost or log.log_end_offset == log.log_start_offset
 
     def _check_producers(self, partition: Partition, name: str) -> None:
-        """A log that was truncated knows of no producer's batch that went."""
+        """Check that a truncated log keeps no producer state of truncated batches."""
         log = partition.log
         self._world.count("truncations")
         for producer_id, entry in log.producers.producers.items():
@@ -187,7 +187,7 @@ class Invariants:
             )
 
     def _in_sync(self, host: Host, partition: Partition) -> bool:
-        """Say whether the controller has this very process of a broker in sync."""
+        """Return whether the controller has the current process of a broker in the ISR."""
         newest = self._world.newest
         if newest is None:
             return False
@@ -247,14 +247,14 @@ class Invariants:
                 )
 
     def _check_copies(self, host: Host, partition: Partition, name: str, seen: Seen) -> None:
-        """Nothing is committed that fewer replicas have, or had when they fetched, than min.insync.replicas says."""
+        """Check that at least `min.insync.replicas` replicas have, or had when they fetched, the committed records."""
         missing = 0
         for other in host.cluster:
             if other.node_id in partition.replicas and other is not host and other.broker is not None:
                 replica = other.broker.replicas.find(partition.topic_id, partition.index)
                 if replica is not None and replica.log.log_end_offset < partition.high_watermark:
-                    # The process that had these records may have died since, and its leader not know of that. In one
-                    # event, a leader that was paused may count it and learn of a later epoch.
+                    # The process that had these records may have died since, without the leader's knowledge. In one
+                    # event, a leader that was paused may count it and receive a later epoch.
                     key = (other.name, partition.topic_id, partition.index)
                     epochs = range(min(seen.leader_epoch, partition.leader_epoch), partition.leader_epoch + 1)
                     had = max(self._copies.end(key, epoch) for epoch in epochs)
@@ -266,10 +266,10 @@ class Invariants:
             copies >= needed,
             f"{name} is committed up to {partition.high_watermark} by {copies} replicas",
         )
-        # One event may apply several ISR changes, and the high watermark rise before the last of them.
+        # One event may apply several ISR changes, and the high watermark may advance before the last of them.
         if partition.partition_epoch > seen.partition_epoch + 1:
             return
-        # A replica that only a proposed ISR has does not count: the controller may elect one without these records.
+        # A replica of a proposed ISR does not count: the controller may elect a leader without these records.
         self._world.check(
             Invariant.COMMITTED_BY_MIN_ISR,
             len(partition.isr) >= needed,
@@ -277,7 +277,7 @@ class Invariants:
         )
 
     def _check_committed(self, host: Host, partition: Partition, name: str, high_watermark: int) -> None:
-        """Compare what is committed now with what anybody had committed there before; keep what is new."""
+        """Compare the committed records with those committed there before on any replica; keep the new ones."""
         log = partition.log
         begin = max(log.log_start_offset, self._seen[host.name, partition.topic_id, partition.index].high_watermark)
         self._committed_of(host, partition).advance(log, begin, high_watermark, self._world.check, name)
@@ -291,17 +291,19 @@ class Invariants:
         return known
 
     def power_cut(self, host: Host) -> None:
-        """Forget what a broker may lose: with `fsync=always` nothing where it is alone, but followers do not wait."""
+        """Forget what a broker may lose: with `fsync=always` nothing if it is the only one, but followers do not wait
+        for syncs.
+        """
         for (cluster, topic_id, index), known in self._committed.items():
             if cluster != id_of(host):
                 continue
             partition = host.broker.replicas.find(topic_id, index) if host.broker is not None else None
-            # Not where the recovery point is now: a process that was killed had synced more than its checkpoint says.
+            # Do not use the current recovery point: a killed process had synced more than its checkpoint shows.
             durable = self._durable.get((host.name, topic_id, index), 0)
             if partition is None or self._world.clustered or partition.log.config.barnabas_fsync != FSYNC_ALWAYS:
                 known.lose(durable)
 
 
 def id_of(host: Host) -> int:
-    """Return a number for the cluster that a host is of."""
+    """Return a number for the cluster of a host."""
     return host.world.hosts.index(host.cluster[0])

@@ -1,7 +1,7 @@
-"""A client that looks up offsets: by time, of the largest timestamp, and where a leader epoch ends.
+"""A client that looks up offsets: by timestamp, of the largest timestamp, and the end of a leader epoch.
 
-What the history knows when a request is sent has to be in the answer, if the leader of the partition gives it. Records
-before the largest log start that there may be, and those that compaction may have removed, need not be found.
+The response of the partition's leader must include what the history knew when the request was sent. Records before the
+largest possible log start, and those that compaction may have removed, need not be found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_TIMESTAMP = -3
 
 
 class Lookup:
-    """Looks up one thing after the other."""
+    """Send one lookup after the other."""
 
     def __init__(self, client: Client, history: History, topics: list[Topic]) -> None:
         self.client = client
@@ -40,7 +40,7 @@ class Lookup:
                 self.client.forget()
 
     async def _list(self, topic: Topic, index: int, timestamp: int) -> Any:
-        """Return what the leader answers; None if another one may lead."""
+        """Return the leader's response; None if another broker may lead."""
         wanted = ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=timestamp)
         topics = [ListOffsetsRequest.Topic(name=topic.name, partitions=[wanted])]
         return await self._ask(topic, index, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
@@ -60,7 +60,7 @@ class Lookup:
         return one
 
     async def _time(self, topic: Topic, index: int, known: PartitionHistory) -> None:
-        """Look up the first record that is not older than one of those known."""
+        """Look up the first record at or after the timestamp of a known one."""
         before = dict(known.records)
         if not before:
             return
@@ -85,7 +85,7 @@ class Lookup:
         before = dict(known.records)
         found = await self._list(topic, index, _MAX_TIMESTAMP)
         if found is None or found.offset < 0:
-            return  # as in Kafka, there is none where the record is not committed yet
+            return  # as in Kafka, there is none if the record is not committed yet
         name = f"{topic.name}-{index}: the largest timestamp is {found.timestamp}, at {found.offset}"
         self._compare(found, known, name)
         for offset, content in self._lasting(topic, known, before):
@@ -102,7 +102,7 @@ class Lookup:
         )
 
     def _lasting(self, topic: Topic, known: PartitionHistory, before: dict[int, Content]) -> list[tuple[int, Content]]:
-        """Return the records of `before` that are surely still there, and committed: acks=1 promises neither."""
+        """Return the records of `before` that must still exist and be committed: acks=1 promises neither."""
         if topic.compacted:
             return []
         start = known.start_ceiling
@@ -113,10 +113,10 @@ class Lookup:
         ]
 
     async def _epoch(self, topic: Topic, index: int, known: PartitionHistory) -> None:
-        """Look up where the leader epoch of a record ends: behind it, and not behind one of a later epoch.
+        """Look up the end of a record's leader epoch: after the record, and not after one of a later epoch.
 
-        Where compaction removed the first batches of an epoch, a replica that copies the log afterwards has the epoch
-        start at the first batch that is left, and none where it removed them all, as in Kafka.
+        If compaction removed the first batches of an epoch, the epoch of a replica that copies the log afterwards
+        starts at the first remaining batch; if it removed all of them, that replica lacks the epoch, as in Kafka.
         """
         if not known.epochs:
             return

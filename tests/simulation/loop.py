@@ -1,19 +1,18 @@
-"""Virtual time: asyncio event loops, one for each simulated process, that a seed takes through one common schedule.
+"""Virtual time: one asyncio event loop per simulated process, all driven by a seed through one common schedule.
 
-Theory of operation. A `Schedule` knows the time, the timers of all loops and which loops have callbacks ready. One of
-these, of the seed's choice, has its turn: everything that was ready when the turn began runs, in order, as asyncio
-promises. What no event loop promises is the seed's to choose: whose turn it is, which of two timers due at the same
-time comes first, how long a thread takes, and what happens in the loop between two disk operations of a thread. Each
-loop has a monotonic clock of its own, which may run slower or faster than time. Each callback takes `_EVENT_S`, and as
-long as the disk keeps it waiting; where none is ready, time jumps to the next timer. So hours pass in seconds, nothing
-waits, and the same seed does the same again.
+Theory of operation. A `Schedule` has the time, the timers of all loops, and the loops with ready callbacks. The seed
+chooses one of these for the next turn: all callbacks that are ready at the start of the turn run in order, as in
+asyncio. The seed decides everything that asyncio leaves open: which loop is next, which of two timers due at the same
+time is first, how long a thread takes, and what happens in the loop between two disk operations of a thread. Each loop
+has its own monotonic clock, which may run slower or faster than time. Each callback takes `_EVENT_S` plus its disk
+delay; if none is ready, time jumps to the next timer. So hours pass in seconds, and the same seed repeats the same run.
 
-    die       what is ready, and every timer, thread and task of the loop is gone at once, as after kill -9
-    pause     nothing of the loop happens until it is resumed, as after SIGSTOP; timers are late then
+    die       all ready callbacks, timers, threads and tasks of the loop are gone at once, as after kill -9
+    pause     no callback of the loop runs until it is resumed, as after SIGSTOP; timers are late then
 
-Every callback is an *event*: it is counted, hashed into the `Trace` with what the network and the disks add, and
-followed by `after_event`, where invariants are checked. `Stuck` says that nothing can ever happen again, `Exhausted`
-that the number of events given has passed.
+Every callback is an *event*: it is counted, hashed into the `Trace` together with network and disk operations, and
+followed by `after_event`, which checks invariants. `Stuck`: no further event can occur. `Exhausted`: the allowed number
+of events has passed.
 """
 
 from __future__ import annotations
@@ -45,15 +44,15 @@ _EVENT = Struct("<dH")
 
 
 class Stuck(Violation):
-    """Somebody waits, and nothing is ever going to happen."""
+    """A task waits, and no further event can occur."""
 
 
 class Exhausted(Violation):
-    """Somebody waits, and more events have passed than that may take."""
+    """A task still waits after the allowed number of events."""
 
 
 class Trace:
-    """A hash of all that happened, in order."""
+    """A hash of all events, in order."""
 
     def __init__(self) -> None:
         self._hash = blake2b(digest_size=8)
@@ -65,7 +64,7 @@ class Trace:
 
 
 class Handle:
-    """A callback that is to run, as `asyncio.TimerHandle`: this one costs half as much to make and to run."""
+    """A scheduled callback, as `asyncio.TimerHandle`, at half the cost of creating and running one."""
 
     __slots__ = ("args", "callback", "context", "when_s")
 
@@ -76,10 +75,10 @@ class Handle:
         self.args = args
         self.context = copy_context() if context is None else context
         self.when_s = when_s
-        """The time by the clock of its loop from which on it may run."""
+        """The time from which it may run, by the clock of its loop."""
 
     def cancel(self) -> None:
-        """Let it never run, and drop what it holds."""
+        """Cancel it, and drop its references."""
         self.callback, self.args = None, ()
 
     def cancelled(self) -> bool:
@@ -90,7 +89,7 @@ class Handle:
 
 
 class Schedule:
-    """The time, and what is to happen in it."""
+    """The current time and all pending events."""
 
     def __init__(self, random: Random, trace: Trace) -> None:
         self.random = random
@@ -102,7 +101,7 @@ class Schedule:
         self.network: Network | None = None
         self.loops: list[Loop] = []
         self.keeper: Loop | None = None
-        """The loop whose timers end what keeps others waiting."""
+        """The loop whose timers end the other loops' waits."""
         self._timers: list[tuple[float, float, int, Handle, Loop]] = []
         self._timer_number = 0
         self._runnable: list[Loop] = []
@@ -110,13 +109,13 @@ class Schedule:
         self._bits = random.getrandbits
 
     def loop(self, name: str) -> Loop:
-        """Return a loop for a new process, whose `name` is its host's."""
+        """Return a loop for a new process; `name` is its host's name."""
         loop = Loop(self, name, len(self.loops))  # type: ignore[abstract]  # only what brokers and clients use
         self.loops.append(loop)
         return loop
 
     def run(self, loop: Loop, work: Coroutine[Any, Any, T]) -> T:
-        """Let time pass until `work`, a task of `loop`, is done; return its result."""
+        """Advance time until `work`, a task of `loop`, is done; return its result."""
         task = loop.create_task(work)
         try:
             while not task.done():
@@ -136,7 +135,7 @@ class Schedule:
         self._runnable.append(loop)
 
     def remove_runnable(self, loop: Loop) -> None:
-        """Let `loop` have no turn, however often it is in the list."""
+        """Give `loop` no turn, however often it is listed."""
         self._runnable[:] = [other for other in self._runnable if other is not loop]
 
     def _turn(self) -> None:
@@ -150,7 +149,7 @@ class Schedule:
         if runnable:
             count = len(runnable)
             at = 0 if count == 1 else count
-            while at >= count:  # as `Random.choice` does, which costs twice as much
+            while at >= count:  # as `Random.choice`, at half the cost
                 at = self._bits(count.bit_length())
             loop = runnable[at]
             if loop.ready:
@@ -161,13 +160,13 @@ class Schedule:
             raise Stuck(Invariant.PROGRESS, f"nothing is left to happen at {self.now:.6f} s")
 
     def _run(self, loop: Loop) -> None:
-        """Run what is ready in `loop` now."""
+        """Run the ready callbacks of `loop`."""
         ready, note, after_event, index = loop.ready, self.trace.note, self.after_event, loop.index
         if loop is not self._running:
             self._running = loop
             asyncio_events._set_running_loop(loop)
         for _ in range(len(ready)):
-            if not ready or loop.paused:  # it died or was stopped by what ran just now
+            if not ready or loop.paused:  # a callback ended or paused it
                 break
             handle = ready.popleft()
             callback = handle.callback
@@ -200,18 +199,18 @@ class Loop(asyncio.AbstractEventLoop):
         self.ready: deque[Handle] = deque()
         self.dead = False
         self.paused = False
-        """Whether nothing happens now: the process is stopped, or waits for the disk."""
+        """Whether nothing runs now: the process is stopped, or waits for the disk."""
         self._stopped, self._stalls = False, 0
         self.on_exception: Callable[[dict[str, Any]], None] | None = None
         self._buried: list[asyncio.Task[Any]] = []
         self.disk_waits_s: Callable[[], float] = lambda: 0.0
-        """Return how long the disk has kept waiting what was called since the last time."""
+        """Return the total disk delay of the calls since the last one."""
         self.threads_s = (1e-5, 1e-3)
-        """The shortest and the usual time that a thread takes to begin, and again until it is heard of."""
+        """The shortest and the usual delay before a thread starts, and again before its result arrives."""
         self.stepped_share = 0.0
-        """The share of the threads' calls whose disk operations interleave with what the loop does."""
+        """The share of thread calls whose disk operations interleave with events of the loop."""
         self.origin_s, self.rate = 0.0, 1.0
-        """The monotonic clock: what it says at the beginning of time, and how much faster than time it runs."""
+        """The monotonic clock: its value at time 0, and its rate."""
         self._workers: set[Worker] = set()
         self._worker_number = 0
 
@@ -221,11 +220,11 @@ class Loop(asyncio.AbstractEventLoop):
     # The process
 
     def die(self) -> None:
-        """Let nothing of this process happen any more."""
+        """End the process: none of its callbacks runs any more."""
         self.dead = True
-        # They are kept, for as long as this is: what is collected runs the rest of its `finally`.
+        # Keep the tasks as long as the loop: a collected task runs the rest of its `finally`.
         self._buried = list(asyncio.all_tasks(self))
-        self.ready.clear()  # what may have been all that kept a task alive that has not begun
+        self.ready.clear()  # perhaps the only reference to a task that has not started
         for worker in sorted(self._workers, key=lambda worker: worker.number):
             worker.end()
         self.schedule.remove_runnable(self)
@@ -236,18 +235,18 @@ class Loop(asyncio.AbstractEventLoop):
                 _close_unstarted(coroutine)
 
     def pause(self) -> None:
-        """Let nothing of this process happen until `resume`."""
+        """Run no callback of this process until `resume`."""
         self._stopped = self.paused = True
         self.schedule.remove_runnable(self)
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue after `pause`."""
         if self._stopped:
             self._stopped = False
             self._go_on()
 
     def stall(self, wait_s: float) -> None:
-        """Let nothing of this process happen for `wait_s`: a call in it waits for the disk."""
+        """Run no callback of this process for `wait_s`: a call in it waits for the disk."""
         keeper = self.schedule.keeper
         if not self.dead and keeper is not None:
             self._stalls += 1
@@ -266,18 +265,18 @@ class Loop(asyncio.AbstractEventLoop):
 
     @property
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Return what is not done, in the order of its names."""
+        """Return the unfinished tasks, sorted by name."""
         return sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
 
     def due(self, handle: Handle) -> None:
-        """Take what is to run in the next turn."""
+        """Move a due callback to the next turn."""
         if self.dead:
             return
         if not self.ready and not self.paused:
             self.schedule.add_runnable(self)
         self.ready.append(handle)
 
-    # What asyncio asks of a loop
+    # The asyncio interface
 
     def time(self) -> float:
         return self.origin_s + self.schedule.now * self.rate
@@ -321,7 +320,7 @@ class Loop(asyncio.AbstractEventLoop):
         return asyncio.Task(coro, loop=self, name=name, context=context)
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
-        """Run `func` at a moment of the seed's choice, and tell of it at a later one."""
+        """Run `func` at a time that the seed chooses, and deliver its result at a later one."""
         future: asyncio.Future[T] = self.create_future()
         self.call_later(self._thread_s(), self._work, future, func, args)
         return future
@@ -342,7 +341,7 @@ class Loop(asyncio.AbstractEventLoop):
         self.call_later(self._thread_s() + self.disk_waits_s(), _settle, future, result, error)
 
     def _step(self, worker: Worker, future: asyncio.Future[Any]) -> None:
-        """Let a thread go on up to its next disk operation, or to its end."""
+        """Run a thread up to its next disk operation, or to its end."""
         self._workers.add(worker)
         ended = worker.step()
         if self.dead:
@@ -361,7 +360,7 @@ class Loop(asyncio.AbstractEventLoop):
         if not self.dead and self.on_exception is not None:
             self.on_exception(context)
 
-    # The network, which is `network.py`'s.
+    # The network: see `network.py`
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> list[Any]:
         address = self._network.resolve(host or self.host)
@@ -381,7 +380,7 @@ class Loop(asyncio.AbstractEventLoop):
 
 
 class Ended(BaseException):
-    """The process has died: raised in what was running, which has no effect any more."""
+    """The process has died: raised in running code, which has no effect any more."""
 
 
 class Worker:
@@ -402,7 +401,9 @@ class Worker:
 
     @classmethod
     def yield_point(cls) -> None:
-        """Let the schedule go on before a disk operation; `Ended` if the process died meanwhile. Nothing elsewhere."""
+        """Yield to the schedule before a disk operation; raise `Ended` if the process died meanwhile. Do nothing
+        outside a worker.
+        """
         worker: Worker | None = getattr(cls._here, "worker", None)
         if worker is not None:
             if not worker._killed:
@@ -413,11 +414,11 @@ class Worker:
 
     @classmethod
     def is_here(cls) -> bool:
-        """Return whether the caller is in such a thread."""
+        """Return whether the caller runs in such a thread."""
         return getattr(cls._here, "worker", None) is not None
 
     def step(self) -> bool:
-        """Go on up to the next disk operation; return whether the function has ended."""
+        """Run up to the next disk operation; return whether the function has ended."""
         if self._thread is None:
             self._thread = Thread(target=self._run, daemon=True)
             self._thread.start()
@@ -427,7 +428,7 @@ class Worker:
         return self._done
 
     def end(self) -> None:
-        """Let the function have no further effect, and the thread end."""
+        """End the thread without any further effect of the function."""
         self._killed = True
         if self._thread is not None and self._thread is not current_thread() and not self._done:
             self.step()
@@ -454,7 +455,7 @@ def _settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -
 
 
 def _close_unstarted(coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Close a coroutine that never started, and those that it was given to await, to avoid "never awaited" warnings."""
+    """Close a coroutine that never started, and those it would await, to avoid "never awaited" warnings."""
     if getcoroutinestate(coroutine) == CORO_CREATED:
         for argument in getcoroutinelocals(coroutine).values():
             if iscoroutine(argument):

@@ -1,8 +1,8 @@
-"""TCP between simulated hosts: streams of bytes that are late, cut anywhere, stalled, and broken off.
+"""TCP between simulated hosts: byte streams that are delayed, split anywhere, stalled and broken.
 
-While a directed link is down nothing passes: connections stall, go on when it is up again, and break if that takes too
-long. A process that dies leaves its kernel, which closes its connections; a machine that loses power says nothing until
-it is up again. One connection is `transport.py`'s.
+While a directed link is down nothing passes: connections stall, continue when it is up again, and break after a
+timeout. When a process dies, its kernel closes its connections; when a machine loses power, it sends nothing until it
+is up again. `transport.py` has one connection.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Network:
         self.transports: dict[int, Transport] = {}
         """Every open end of a connection, by its socket's descriptor."""
         self.slow: dict[str, tuple[int, float]] = {}
-        """The hosts that read no more than so many bytes at a time, and only every so many seconds."""
+        """Slow hosts: the most bytes of one read, and the seconds between two reads."""
         self._waiting_to_connect: list[Loop] = []
         self.largest_read_bytes = _READ_BYTES
-        """What is read at a time is any number of bytes up to this."""
+        """The upper bound of the random size of a read."""
         self.bytes = 0
 
     # Hosts and links
 
     def resolve(self, host: str) -> str:
-        """Return a host's address, which it has from now on."""
+        """Return a host's address, assigned at the first call."""
         if host in self._addresses.values():
             return host
         if host not in self._addresses:
@@ -67,31 +67,31 @@ class Network:
         return self._addresses[host]
 
     def link(self, source: str, target: str) -> Link:
-        """Return one direction between two hosts."""
+        """Return the link from `source` to `target`."""
         found = self._links.get((source, target))
         if found is None:
             found = self._links[source, target] = Link(self.random.choice((5e-5, 2e-4, 1e-3)))
         return found
 
     def heal(self) -> None:
-        """Let everything pass, everywhere."""
+        """Restore every link and host."""
         for link in self._links.values():
             link.up = True
         self.slow.clear()
 
     @property
     def waiting_to_connect(self) -> bool:
-        """Whether a process that lives waits before it repeats an attempt to connect, as a TCP handshake does."""
+        """Return whether a live process waits before it repeats a connection attempt (TCP handshake)."""
         return any(not loop.dead for loop in self._waiting_to_connect)
 
     def reset(self, transport: Transport) -> None:
-        """Break a connection, as something between its ends may."""
+        """Break a connection, as a middlebox may."""
         error = ConnectionResetError(errno.ECONNRESET, "the network broke the connection")
         for end in (transport, transport.peer):
             end.broken(error)
 
     def process_died(self, loop: Loop, *, power: bool) -> None:
-        """Let the kernel of a dead process close what it had open, or let it, too, be gone."""
+        """Close what a dead process had open, as its kernel does; with `power`, the kernel is gone too."""
         for address, server in list(self._servers.items()):
             if server.loop is loop:
                 del self._servers[address]
@@ -102,10 +102,10 @@ class Network:
             self._off.add(loop.host)
 
     def power_on(self, host: str) -> None:
-        """Answer again for `host`, also to those that are still connected to what it was before."""
+        """Answer again for `host`, also on connections to its former kernel."""
         self._off.discard(host)
 
-    # What loops ask for
+    # The loops' interface
 
     def listen(self, loop: Loop, factory: Callable[[], Any], host: str, port: int, *, serve: bool) -> Server:
         address = self.resolve(host or loop.host)
@@ -185,4 +185,4 @@ class Server:
         self._network.close(self)
 
     async def wait_closed(self) -> None:
-        """Nothing is left to be closed."""
+        """Do nothing: all is closed."""

@@ -1,4 +1,4 @@
-"""Producers, as tasks of simulated client processes: what they send, and what they hold of it against the history."""
+"""Producers, as tasks of simulated client processes: they send records, and check the responses against the history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORGOTTEN = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER
 
 
 class Batch:
-    """What a producer sends to a partition in one piece, as often as it takes."""
+    """A batch for one partition, sent until it is acknowledged."""
 
     def __init__(self, contents: list[Content], records: bytes, log_start: int, clean_stops: int) -> None:
         self.contents = contents
@@ -29,11 +29,11 @@ class Batch:
         """The largest log start that the partition may have had before the batch was sent."""
         self.clean_stops = clean_stops
         self.sent = 0
-        """How often it was sent."""
+        """Number of times that it was sent."""
 
 
 class Producer:
-    """Sends records, and again until they are acknowledged."""
+    """Send records, with retries until they are acknowledged."""
 
     def __init__(self, client: Client, history: History, topic: Topic, *, idempotent: bool, acks: int) -> None:
         self.client = client
@@ -94,10 +94,10 @@ class Producer:
             await self.client.pause(0.3)
 
     def _answered(self, partition: int, batch: Batch, response: Any, *, leads: bool) -> bool:
-        """Take an answer; False if the batch has to be sent again, or the producer has no life any more.
+        """Handle a response; return False if the batch has to be sent again or the producer's life has ended.
 
-        `leads` is False if another broker led when the batch was sent: one that does not know that yet goes by what it
-        had, be it sequences that nobody else has, or none of those since.
+        `leads` is False if another broker led when the batch was sent: a former leader that does not know that yet uses
+        its own producer state, which may have sequences that no other broker has, or lack later ones.
         """
         [[answer]] = [topic.partition_responses for topic in response.responses]
         code = ErrorCode(answer.error_code)
@@ -112,12 +112,12 @@ class Producer:
             self.client.world.count("acknowledged records", len(batch.contents))
             return True
         if self.idempotent and code in _FORGOTTEN:
-            # Where nothing is known of a producer, its second batch is taken though its first was refused just before.
+            # Without producer state, the second batch is accepted although the first was just rejected.
             begins = self.client.world.clustered and partition not in self._acknowledged
-            # Compaction keeps the last batch of a producer only, as in Apache Kafka: a copy has no other then.
+            # The cleaner keeps only the last batch of a producer, as in Apache Kafka: a copied log has no other.
             compacted = self.topic.compacted and batch.sent > 1
-            # A snapshot of the producers has the last batch of each alone, as in Apache Kafka. What is not in the log
-            # any more, or was not read again after a clean stop, is known from there.
+            # A producer snapshot has only the last batch of each producer, as in Apache Kafka. After a clean shutdown,
+            # batches that are no longer in the log or were not read again are known only from the snapshot.
             world = self.client.world
             deleted = known.retention_ms is not None or known.start_ceiling > batch.log_start
             snapshot = batch.sent > 1 and (deleted or world.clean_stops > batch.clean_stops)
@@ -190,7 +190,7 @@ class Producer:
         return Batch(contents, bytes(batch), known.start_ceiling, self.client.world.clean_stops)
 
     def _content(self) -> Content:
-        """Return a record like no other: what tells it from all others is its first header."""
+        """Return a unique record: its first header is its identity."""
         random = self.client.random
         self._numbers += 1
         identity = b"%s/%d/%d" % (self.client.name.encode(), self._life, self._numbers)

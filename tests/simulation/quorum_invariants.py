@@ -1,8 +1,9 @@
-"""What holds of the metadata of a cluster after every event, looked up in its nodes.
+"""Invariants of a cluster's metadata, checked in its nodes after every event.
 
-One node leads the quorum in an epoch, and commits by counting only what is of its own (Raft section 5.4.2); a majority
-of the voters has all that is committed; the metadata at an offset is the same on every node, whether records or a
-snapshot led there; what a node has applied only grows while its process lives; a voter never forgets what it voted.
+One node leads the quorum in an epoch and commits by counting only entries of its own epoch (Raft section 5.4.2); a
+majority of the voters has all committed records; the metadata at an offset is the same on every node, whether from
+records or a snapshot; the applied offset of a node only increases while its process lives; a voter never forgets its
+vote.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _OF_READERS = {"lasting_memo", "memo"}
 
 
 class QuorumInvariants:
-    """Looks at the quorum's nodes, as observer of one after each of its events."""
+    """Check the quorum's nodes, each after its own events."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -35,7 +36,7 @@ class QuorumInvariants:
         self._looked: dict[str, tuple[int, MetadataImage, Role, QuorumState, int, int, bool]] = {}
 
     def look(self, host: Host, controller: RaftDriver) -> None:
-        """Look at a node, if anything that is looked at has changed since the last time."""
+        """Check a node if its state has changed since the last check."""
         node, log = getattr(controller, "_node", None), getattr(controller, "_log", None)
         if node is not None and log is not None:
             looked = self._looked.get(host.name)
@@ -106,7 +107,7 @@ class QuorumInvariants:
             )
 
     def _look_at_state(self, host: Host, controller: RaftDriver, node: RaftNode) -> None:
-        """Keep what a voter has stored and acted on; after a start it knows of it still."""
+        """Record what a voter has stored and acted on; after a restart it must still have that."""
         starts, kept = self._states.get(host.name, (host.starts, QuorumState()))
         state = node.quorum_state
         if starts != host.starts:
@@ -120,7 +121,7 @@ class QuorumInvariants:
             self._states[host.name] = host.starts, state
 
     def _look_at_commits(self, host: Host, node: RaftNode) -> None:
-        """What a leader commits ends with an entry of its own epoch."""
+        """Check that a leader commits only up to an entry of its own epoch."""
         epoch, before = self._own_committed.get(host.name, (-1, 0))
         former = node._log.end_of(node.epoch - 1)
         if epoch == node.epoch and node.high_watermark > before and former is not None:

@@ -1,7 +1,7 @@
-"""Bugs that are planted in Raft to see whether the simulation finds them: each is a rule of it that is switched off.
+"""Planted bugs of Raft: each disables one rule, and tests whether the simulation finds that.
 
-`python -m tests.simulation.raft_bugs [NAME ...]` looks for the seeds that find them; one of each is recorded in `BUGS`,
-and replayed by `test_raft_cluster.py`.
+`python -m tests.simulation.raft_bugs [NAME ...]` searches for seeds; `BUGS` records one of each, which
+`test_raft_cluster.py` replays.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def votes_for_logs_that_lack_entries(plant: Planter) -> None:
 
 
 def votes_for_the_longer_log(plant: Planter) -> None:
-    """A node compares the offsets of logs for a vote, and not their epochs."""
+    """A node compares only the offsets of logs for a vote, not their epochs."""
     plant.setattr(RaftLog, "may_be_led_by", lambda log, end: end.end_offset >= log.end_offset)
 
 
@@ -65,7 +65,7 @@ def forgets_epochs(plant: Planter) -> None:
 
 
 def stands_in_an_epoch_that_was(plant: Planter) -> None:
-    """A candidate does not raise its epoch."""
+    """A candidate does not increment its epoch."""
     stand = Member._stand
 
     def in_this_epoch(self: Member) -> None:
@@ -78,12 +78,12 @@ def stands_in_an_epoch_that_was(plant: Planter) -> None:
 
 
 def half_is_a_majority(plant: Planter) -> None:
-    """Half of the voters is a majority."""
+    """Half of the voters count as a majority."""
     plant.setattr(VoterSet, "majority", property(lambda voters: max(1, len(voters.by_id) // 2)))
 
 
 def counts_answers_to_earlier_questions(plant: Planter) -> None:
-    """Responses to former requests count."""
+    """Responses to earlier requests count."""
     plant.setattr(Calls, "ended", lambda calls, request: [calls._sent.pop(request.to, None)] != [])
 
 
@@ -105,7 +105,7 @@ def would_never_vote(plant: Planter) -> None:
 
 
 def commits_earlier_epochs_by_counting(plant: Planter) -> None:
-    """A new leader commits entries of former epochs by counting (Raft 5.4.2)."""
+    """A new leader commits entries of earlier epochs by counting (Raft 5.4.2)."""
     commit = LeaderState.commit
 
     def at_once(self: LeaderState, voters: VoterSet) -> bool:
@@ -181,7 +181,7 @@ def cuts_by_offset_alone(plant: Planter) -> None:
 
 
 def compares_offsets_alone(plant: Planter) -> None:
-    """A leader compares the offsets of a follower, and not the epochs."""
+    """A leader compares only the offsets of a follower, not the epochs."""
     compare = RaftLog.compare
 
     def without_epochs(self: RaftLog, end_offset: int, end_epoch: int) -> Any:
@@ -192,7 +192,7 @@ def compares_offsets_alone(plant: Planter) -> None:
 
 
 def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
-    """A log that begins behind a snapshot keeps the epochs of its former entries."""
+    """A log that starts at a snapshot keeps the epochs of its former entries."""
     reset_to_snapshot = RaftLog.reset_to_snapshot
 
     def with_epochs(self: RaftLog, snapshot: Any) -> None:
@@ -204,7 +204,7 @@ def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
 
 
 def leads_on_without_a_quorum(plant: Planter) -> None:
-    """A leader that reaches no majority goes on to lead, and hears of no later epoch."""
+    """A leader that reaches no majority does not resign, and receives no later epoch."""
     plant.setattr(LeaderState, "quorum_until_ms", lambda *_: None)
     plant.setattr(RaftNode, "_learn", lambda *_: None)
 
@@ -231,11 +231,11 @@ BUGS = (
     Bug(keeps_epochs_behind_a_snapshot, Promise.SNAPSHOT_EPOCHS, 9, 19),
     Bug(leads_on_without_a_quorum, Promise.ALL_FOLLOW, 1, 16),
 )
-"""Every bug, and the promise and the seed that find it."""
+"""Every bug, with the promise and the seed that find it."""
 
 
 def outcome_of(bug: Bug, seed: int) -> BaseException | None:
-    """Return what a run with a bug ends with; `NeverCalledError` if the run does not reach what is patched."""
+    """Return the outcome of a run with a bug; `NeverCalledError` if the run does not call a patched function."""
     with planted(bug.plant) as planter:
         error = _run(seed)
     planter.require_calls()
@@ -243,7 +243,7 @@ def outcome_of(bug: Bug, seed: int) -> BaseException | None:
 
 
 def control_of(_bug: Bug, seed: int) -> BaseException | None:
-    """Return what the same run without a bug ends with; many bugs share a seed, which runs once."""
+    """Return the outcome of the same run without a bug, cached: many bugs share a seed."""
     return _control(seed)
 
 
@@ -263,7 +263,7 @@ def _run(seed: int) -> BaseException | None:
 
 
 def main(names: list[str]) -> int:
-    """Try the seeds near the recorded one of each bug; print which find it, return how many bugs are not found."""
+    """Try the seeds near the recorded one of each bug; print those that find it, return the number of missed bugs."""
     lines = []
     for bug in BUGS:
         if not names or bug.name in names:

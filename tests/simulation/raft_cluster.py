@@ -1,9 +1,9 @@
-"""Several `RaftNode`s on a simulated network and simulated disks, under faults that a seed deals; nothing else decides.
+"""Several `RaftNode`s on a simulated network and simulated disks; the seed alone decides all faults.
 
-What each node stores, sends and applies is compared after every event with what Raft promises (section 5.2 of the paper
-and on); the names of the promises are in `raft_promises.py`. Requests and responses travel as bytes, are lost, delayed,
-overtaken and repeated; links break in one direction or both; nodes crash and lose what was not synced, pause, stop
-cleanly, and take snapshots. In the end everything heals, and the quorum has to agree and go on.
+After every event, all that a node stores, sends and applies is compared with Raft's promises (section 5.2 of the paper
+and later); `raft_promises.py` names the promises. Requests and responses travel as bytes, and are lost, delayed,
+reordered and duplicated; links break in one direction or both; nodes crash and lose unsynced data, pause, shut down
+cleanly, and take snapshots. At the end all faults heal, and the quorum has to agree and make progress.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TIMING = Timing(
 
 
 class Token(NamedTuple):
-    """Who asked, in which of its lives."""
+    """The sender of a request, and its life at that time."""
 
     node_id: int
     life: int
@@ -58,7 +58,7 @@ class Token(NamedTuple):
 
 
 class Member:
-    """One node: what runs, what it has stored, and what it waits for."""
+    """One node: its `RaftNode`, its stored state and its pending work."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
@@ -72,7 +72,7 @@ class Member:
 
 
 class RaftCluster:
-    """The nodes, and the one queue of everything that is going to happen."""
+    """The nodes, and the single queue of future events."""
 
     def __init__(
         self, seed: int, *, voters: int = 3, observers: int = 1, node_class: type[RaftNode] = RaftNode
@@ -97,7 +97,7 @@ class RaftCluster:
     # Time.
 
     def at(self, delay_ms: int, action: Callable[[], None], member: Member | None = None) -> None:
-        """Let `action` happen, in this life of the member if one is given."""
+        """Schedule `action`; with `member`, run it only in the member's current life."""
         if member is not None:
             action = self._of_this_life(member, action)
         self._pushed += 1
@@ -117,7 +117,7 @@ class RaftCluster:
         return guarded
 
     def run(self, until_ms: int) -> None:
-        """Let things happen."""
+        """Run the events due until then."""
         while self._queue and self._queue[0][0] <= until_ms:
             self.now_ms, _, action = heapq.heappop(self._queue)
             self.events += 1
@@ -127,7 +127,7 @@ class RaftCluster:
     # Nodes.
 
     def start(self, member: Member) -> None:
-        """Begin another life with what is stored."""
+        """Start another life from the stored state."""
         member.life += 1
         disk = member.disk
         disk.crash(self.random)
@@ -153,7 +153,7 @@ class RaftCluster:
         self.step(member, Tick())
 
     def crash(self, member: Member) -> None:
-        """Let a node be gone at once; its connections break."""
+        """Stop a node at once and break its connections."""
         member.life += 1
         member.raft = None
         for other in self.members.values():
@@ -166,7 +166,7 @@ class RaftCluster:
             self.step(other, Disconnected(gone.node_id))
 
     def step(self, member: Member, event: Any) -> None:
-        """Tell a running node of an event."""
+        """Pass an event to a running node."""
         if member.raft is not None:
             member.raft.step(event, self.now_ms + member.clock_ahead_ms)
             self._go_on(member)
@@ -187,7 +187,7 @@ class RaftCluster:
         if due_ms is not None and due_ms <= self.now_ms + member.clock_ahead_ms:
             self.step(member, Tick())
 
-    # What a driver does.
+    # The driver's part.
 
     def _store_state(self, member: Member, ready: Ready) -> None:
         disk = member.disk
@@ -211,7 +211,7 @@ class RaftCluster:
         if ready.received is not None:
             disk.append_batches(ready.received.base_offset, bytes(ready.received.batches))
         self.promises.wrote(member)
-        # Answers to Fetch need not wait for the sync.
+        # Fetch responses do not wait for the sync.
         early = [answer for answer in ready.answers if self._may_leave(answer) and self.random.random() < 0.5]
         for answer in early:
             self._answer(member, answer)
@@ -268,7 +268,7 @@ class RaftCluster:
             self.at(self._delay_ms(), lambda: self.answered(asking, token.request, data), asking)
 
     def answered(self, member: Member, request: OutboundRequest, response: Message | None) -> None:
-        """End a request, if it has not ended yet."""
+        """Complete a request, unless it is completed already."""
         if member.waiting.pop(id(request), None) is not None:
             self.step(member, ResponseReceived(request, response))
 
@@ -278,10 +278,10 @@ class RaftCluster:
     def _lost(self, source: int, target: int) -> bool:
         return (source, target) in self.blocked or self.random.random() < self.loss
 
-    # What a client does, and what the world does.
+    # Clients and faults.
 
     def propose(self) -> None:
-        """Have every node that believes to lead append something."""
+        """Append an entry on every node that considers itself leader."""
         for member in self.members.values():
             if member.raft is not None and member.raft.role is Role.LEADER and member.paused_until <= self.now_ms:
                 self._proposed += 1
@@ -290,12 +290,12 @@ class RaftCluster:
                 self._go_on(member)
 
     def work(self) -> None:
-        """Propose from time to time, for ever."""
+        """Propose entries at intervals, for ever."""
         self.propose()
         self.at(self.random.randrange(5, 100), self.work)
 
     def suffer(self) -> None:
-        """Let something happen to somebody, for ever."""
+        """Inject faults, for ever."""
         leader = self.leader()
         victim = leader.node_id if leader and self.random.random() < 0.4 else self.random.choice(list(self.members))
         fault = self.random.choice(FAULTS)
@@ -347,7 +347,7 @@ class RaftCluster:
                 member.raft.snapshotted(snapshot, member.disk.start_offset)
 
     def heal(self) -> None:
-        """End all faults; whoever is gone comes back."""
+        """End all faults and restart stopped nodes."""
         self._queue = [event for event in self._queue if event[2] != self.suffer]
         heapq.heapify(self._queue)
         self.blocked, self.loss = set(), 0.0
@@ -359,7 +359,7 @@ class RaftCluster:
                 self.start(member)
 
     def must_go_on(self, within_ms: int = 8_000) -> None:
-        """Require that everybody follows one leader and applies what is proposed now."""
+        """Require that all nodes follow one leader and apply what is proposed now."""
         committed = self.promises.committed_end
         for _ in range(within_ms // STRIDE_MS - 1):
             self.run(until_ms=self.now_ms + STRIDE_MS)
@@ -368,7 +368,7 @@ class RaftCluster:
         self.promises.goes_on(committed)
 
     def leader(self) -> RaftNode | None:
-        """Return who leads in the latest epoch."""
+        """Return the leader of the latest epoch."""
         running = [member.raft for member in self.members.values() if member.raft is not None]
         leaders = [raft for raft in running if raft.role is Role.LEADER]
         return max(leaders, key=lambda raft: raft.epoch, default=None)
@@ -392,13 +392,13 @@ VERSIONS = {52: 2, 53: 1, 54: 1, 1: 18, 59: 1}
 
 
 def over_the_wire(message: Message) -> Message:
-    """Return what arrives."""
+    """Return the message after encoding and decoding."""
     version = VERSIONS[present(type(message).API_KEY)]
     return type(message).decode(message.encode(version), version)
 
 
 def simulate(seed: int, until_ms: int, *, node_class: type[RaftNode] = RaftNode) -> RaftCluster:
-    """Run a cluster whose size and fate the seed decides; AssertionError with what was broken, and when."""
+    """Run a cluster whose size and faults the seed decides; AssertionError with the broken promise and its time."""
     size = Random(seed).choice((3, 3, 3, 5))
     cluster = RaftCluster(seed, voters=size, observers=seed % 3, node_class=node_class)
     cluster.at(0, cluster.work)

@@ -1,4 +1,4 @@
-"""What one simulated node has stored, and what it has written but not synced yet."""
+"""The stored state of one simulated node, and its unsynced writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Batch(NamedTuple):
 
 
 class RaftDisk:
-    """A log, snapshots and the quorum's state."""
+    """A log, snapshots and the quorum state."""
 
     def __init__(self) -> None:
         self.quorum_state: QuorumState | None = None
@@ -50,7 +50,7 @@ class RaftDisk:
         return self.batches[-1].epoch if self.batches else (self.oldest.epoch if self.oldest else 0)
 
     def epochs(self) -> list[tuple[int, int]]:
-        """Return where each epoch begins, as a log's checkpoint of leader epochs has it."""
+        """Return the first offset of each epoch, as in a leader-epoch checkpoint."""
         starts: dict[int, int] = {}
         for batch in self.batches:
             starts.setdefault(batch.epoch, batch.base_offset)
@@ -74,7 +74,7 @@ class RaftDisk:
         assert self.end_offset == end_offset, f"cut at {end_offset}, amid a batch"
 
     def crash(self, random: Random) -> None:
-        """Lose some or all of what was not synced."""
+        """Lose some or all unsynced data."""
         kept = random.randint(self.synced, len(self.batches))
         del self.batches[kept:]
         self.synced = kept

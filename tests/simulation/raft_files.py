@@ -1,6 +1,6 @@
-"""A simulated node's disk with the real metadata log on it: every step is taken by both, and they have to agree.
+"""A simulated node's disk with the real metadata log on it: model and files perform every step and must agree.
 
-A crash is a power cut: of what was not synced, the files have what `tests.crash.power_cut` leaves of them.
+A crash is a power cut: of unsynced data, the files keep what `tests.crash.power_cut` leaves.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KEEP, TRIM = Retention(-1, -1), Retention(0, -1)
 
 
 class RaftFiles(RaftDisk):
-    """The model, and the files that have to be like it."""
+    """The model, and the files that must equal it."""
 
     def __init__(self) -> None:
         self.state: QuorumState | None = None
@@ -137,7 +137,7 @@ class RaftFiles(RaftDisk):
         assert partition.error_code == code
 
     def _trimmed(self) -> None:
-        """Drop what the log and the snapshots have dropped."""
+        """Drop from the model what the log and the snapshots have dropped."""
         dropped = sum(batch.next_offset <= self.log.start_offset for batch in self.batches)
         del self.batches[:dropped]
         self.synced -= dropped

@@ -1,8 +1,8 @@
-"""Some `RaftNode`s whose every message arrives at once, unless its link is cut: for tests that tell a story.
+"""Some `RaftNode`s whose messages arrive at once unless their link is cut: for tests of one scenario.
 
-Time passes only in `wait`. What happens is told line by line: votes, leaders, what is cut off, begun anew and
-committed; Fetch is told where it brings news of that kind. Of two nodes that wait for as long as chance would have it,
-the one with the smaller id is done first.
+Time passes only in `wait`. The tests compare a transcript with one line per event: votes, leaders, truncations, resets
+and commits; a Fetch appears only if it has such news. Of two nodes with a random timeout, the one with the smaller id
+is first.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIMING = Timing()
 
 
 class Patience:
-    """A node's chance: always the same, and more the larger its id."""
+    """A node's random source: constant, and larger for larger ids."""
 
     def __init__(self, node_id: int) -> None:
         self._fraction = node_id / 10
@@ -43,7 +43,7 @@ class Patience:
 
 
 class Nodes:
-    """The nodes, their disks, and what is between them."""
+    """The nodes, their disks and their links."""
 
     def __init__(self, voters: list[int], observers: tuple[int, ...] | list[int] = ()) -> None:
         self.voters = VoterSet([Voter(voter_id) for voter_id in voters])
@@ -58,14 +58,14 @@ class Nodes:
         self._arriving: deque[Any] = deque()
 
     def log(self, node_id: int, *epochs: int) -> None:
-        """Let a node begin with one record of each of these epochs."""
+        """Give a node a log with one record of each of these epochs."""
         for offset, epoch in enumerate(epochs):
             self.disks[node_id].append_entry(Entry(offset, epoch, (NoOpRecord(),)), epoch)
         self.disks[node_id].sync()
         self.disks[node_id].quorum_state = QuorumState(max(epochs))
 
     def start(self, *node_ids: int) -> None:
-        """Let nodes begin with what their disks have."""
+        """Start nodes with the contents of their disks."""
         for node_id in node_ids or self.disks:
             disk = self.disks[node_id]
             self.nodes[node_id] = RaftNode(
@@ -89,7 +89,7 @@ class Nodes:
             self.step(node_id, Tick())
 
     def crash(self, node_id: int) -> None:
-        """Let a node be gone: whoever waits for it is told at once."""
+        """Stop a node; nodes that wait for its response are notified at once."""
         del self.nodes[node_id]
         ended = [(source, request) for _, source, request in self._due if request.to == node_id]
         self._due = [due for due in self._due if due[2].to != node_id and due[1] != node_id]
@@ -97,33 +97,33 @@ class Nodes:
             self.step(source, ResponseReceived(request, None))
 
     def lead(self, node_id: int) -> None:
-        """Have a node elected."""
+        """Elect a node."""
         self.nodes[node_id].campaign(self.now_ms)
         self._settle(node_id)
 
     def propose(self, node_id: int, records: int = 1) -> None:
-        """Have a leader append."""
+        """Append records on a leader."""
         self.nodes[node_id].propose([NoOpRecord()] * records)
         self._settle(node_id)
 
     def resign(self, node_id: int) -> None:
-        """Have a node stop."""
+        """Stop a node in order."""
         self.nodes[node_id].resign(self.now_ms)
         self._settle(node_id)
 
     def disconnected(self, node_id: int, other: int) -> None:
-        """Tell a node that another is gone."""
+        """Report a lost connection to a node."""
         self.step(node_id, Disconnected(other))
 
     def snapshot(self, node_id: int) -> None:
-        """Have a node take a snapshot of what it has applied, and drop the log below."""
+        """Take a snapshot of what a node has applied, and drop the log below it."""
         disk, applied = self.disks[node_id], self.applied[node_id]
         epoch = next(batch.epoch for batch in disk.batches if batch.next_offset == applied)
         disk.take_snapshot(SnapshotId(applied, epoch), b"*" * 100, trim=True)
         self.nodes[node_id].snapshotted(SnapshotId(applied, epoch), applied)
 
     def wait(self, ms: int) -> None:
-        """Let time pass."""
+        """Advance time."""
         until_ms = self.now_ms + ms
         while (due_ms := self._next_due_ms()) is not None and due_ms <= until_ms:
             self.now_ms = max(self.now_ms, due_ms)
@@ -142,7 +142,7 @@ class Nodes:
         return min((at for at in [*ticks, *(due[0] for due in self._due)] if at is not None), default=None)
 
     def step(self, node_id: int, event: Any) -> None:
-        """Tell a node of an event, and see what comes of it."""
+        """Pass an event to a node, and perform the effects."""
         if node_id in self.nodes:
             self.nodes[node_id].step(event, self.now_ms)
             self._settle(node_id)
@@ -167,7 +167,7 @@ class Nodes:
             for answer in ready.answers:
                 if answer.read is not None:
                     self.disks[node_id].fill_in(answer.response, answer.read)
-                token: Any = answer.token  # what `_send` handed in
+                token: Any = answer.token  # passed in by `_send`
                 source, request = token
                 self._tell_vote(node_id, request, answer.response)
                 if (node_id, source) not in self.cut:
@@ -232,7 +232,7 @@ class Nodes:
         self.cut = set()
 
     def state(self, node_id: int) -> str:
-        """Return what a node is, and has."""
+        """Return a node's role and log."""
         if node_id not in self.nodes:
             return f"{node_id}: gone"
         node, disk = self.nodes[node_id], self.disks[node_id]

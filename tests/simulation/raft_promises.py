@@ -1,6 +1,7 @@
-"""What Raft promises (figure 3 of the paper), held against everything that simulated nodes do.
+"""Raft's promises (figure 3 of the paper), checked against everything that simulated nodes do.
 
-`Deferred` lists it. Epochs and high watermarks never go back in a node's life, and epochs not in its next one either.
+`Promise` lists them. Epochs and high watermarks never decrease in a node's life; epochs do not decrease across restarts
+either.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _BEHIND_A_SNAPSHOT = -2
 
 
 class Promise(Enum):
-    """What is promised; the values are the words of `docs/SIMULATION.md`."""
+    """Raft's promises; the values appear in `docs/SIMULATION.md`."""
 
     ELECTION_SAFETY = "at most one leader an epoch; a voter votes once an epoch, and stores it before it answers"
     LEADER_APPEND_ONLY = "a leader truncates nothing"
@@ -40,19 +41,19 @@ class Promise(Enum):
 
 
 class Promises:
-    """What was seen so far, of all nodes together."""
+    """State of all nodes together that was seen so far."""
 
     def __init__(self, cluster: Any) -> None:
         self._cluster = cluster
         self.leaders: dict[int, int] = {}
         self.committed_end = 0
-        # Everything that anybody has applied: the end of each batch -> what it all comes to, and its epoch.
+        # All applied batches of all nodes: the end offset of each -> the resulting state, and its epoch.
         self.states: dict[int, tuple[str, int]] = {0: ("", 0)}
         self._batches: dict[tuple[int, int], tuple[bytes, tuple[int, int] | None]] = {}
         self._applied: dict[int, int] = {}
         self._votes: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[int, int] = {}
-        # The role and the epoch of each node when it was last seen.
+        # The role and the epoch of each node at the last check.
         self._roles: dict[int, tuple[Role, int]] = {}
 
     def require(self, promise: Promise, kept: bool, what: str) -> None:
@@ -67,7 +68,7 @@ class Promises:
         self._roles[member.node_id] = (Role.UNATTACHED, NO_NODE)
 
     def saw(self, member: Any) -> None:
-        """Look at a node after it was told something."""
+        """Check a node after an event."""
         raft, node_id = member.raft, member.node_id
         role, epoch = raft.role, raft.epoch
         stored = member.disk.quorum_state
@@ -88,11 +89,11 @@ class Promises:
                 Promise.EPOCHS_ARE_NEW, epoch > last_epoch, f"node {node_id} stands in epoch {epoch} as {last_role}"
             )
         if raft.high_watermark > self.committed_end:
-            # Also one that led when it committed this, and resigned at once.
+            # Also for a node that led when it committed this, and resigned at once.
             self._commits(member, raft.high_watermark, own_epoch=epoch if led else None)
 
     def leads(self, member: Any, leader_epoch: int) -> None:
-        """Look at a new leader's log as it begins its epoch; if it was slow to, there may be later leaders by now."""
+        """Check a new leader's log at the start of its epoch; if it was slow, there may be later leaders by now."""
         disk = member.disk
         has = {batch.next_offset: batch.epoch for batch in disk.batches}
         for end_offset, (_, epoch) in self.states.items():
@@ -177,7 +178,7 @@ class Promises:
         )
 
     def wrote(self, member: Any) -> None:
-        """Compare the batches that a node has just written with all that there were."""
+        """Compare the batches that a node has just written with all earlier ones."""
         disk = member.disk
         for at in range(disk.synced, len(disk.batches)):
             batch = disk.batches[at]
@@ -192,7 +193,7 @@ class Promises:
             )
 
     def applies(self, member: Any, high_watermark: int) -> None:
-        """Apply what the node says is committed."""
+        """Apply what the node has committed."""
         applied = self._applied[member.node_id]
         name = f"node {member.node_id}"
         for batch in member.disk.batches:
@@ -220,7 +221,7 @@ class Promises:
         self._applied[member.node_id] = applied
 
     def snapshot_of(self, member: Any) -> SnapshotId | None:
-        """Return what a snapshot taken now would be called; None if nothing is new."""
+        """Return the id of a snapshot taken now; None if nothing is new."""
         applied = self._applied[member.node_id]
         newest = member.disk.snapshot
         return SnapshotId(applied, self.states[applied][1]) if applied > (newest.end_offset if newest else 0) else None
@@ -232,7 +233,7 @@ class Promises:
         return state.encode() + _FILLING
 
     def loads(self, member: Any) -> None:
-        """Look at a snapshot that a node has received."""
+        """Check a snapshot that a node has received."""
         snapshot = member.disk.snapshot
         data = member.disk.snapshots[snapshot]
         known = self.states.get(snapshot.end_offset)
@@ -249,7 +250,7 @@ class Promises:
         self._applied[member.node_id] = snapshot.end_offset
 
     def began_behind(self, member: Any) -> None:
-        """Look at a node's log, which a snapshot has just replaced."""
+        """Check a node's log after a snapshot has replaced it."""
         log, snapshot = member.raft._log, member.disk.snapshot
         # Nothing below the snapshot is known, not even in epochs before its own.
         known = log.end_of(snapshot.epoch - 1)
@@ -260,14 +261,14 @@ class Promises:
         )
 
     def goes_on(self, than: int) -> None:
-        """Require one leader, and that everybody applied more than `than`."""
+        """Require one leader, and that every node has applied more than `than`."""
         missing = self.missing(than)
         if missing is not None:
             promise, what = missing
             self.require(promise, False, f"nothing is broken any more, but {what}")
 
     def missing(self, than: int) -> tuple[Promise, str] | None:
-        """Return which promise is not kept yet, and by whom: to follow the one leader, and apply more than `than`."""
+        """Return the nodes that do not yet follow the one leader, or have not applied more than `than`."""
         leader = self._cluster.leader()
         if leader is None:
             return Promise.ELECTS, "nobody leads"

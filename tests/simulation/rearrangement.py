@@ -1,7 +1,7 @@
-"""An administrator who moves partitions to other brokers, and their leadership back to the preferred replicas.
+"""An administrator who reassigns partitions, and moves leadership back to the preferred replicas.
 
-A reassignment is waited for, cancelled, or left under way while the next begins. Only preferred leaders are elected,
-since an unclean election loses what was promised.
+A reassignment is completed, cancelled, or left under way while the next begins. Only preferred leaders are elected,
+since an unclean election loses acknowledged records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ELECTIONS = PATIENCE | {ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEAD
 
 
 class Rearranger:
-    """Moves partitions, and elects preferred leaders."""
+    """Reassign partitions and elect preferred leaders."""
 
     def __init__(self, client: Client, topics: list[Topic], brokers: list[int]) -> None:
         self.client = client
@@ -50,7 +50,7 @@ class Rearranger:
         factor = random.choice((min(3, len(self._brokers)), min(3, len(self._brokers)), 2))
         target = random.sample(self._brokers, factor)
         if any(host.lost for host in self.client.world.hosts):
-            return  # the replicas that are left would be those that lost something
+            return  # the remaining replicas would be those that lost data
         targets = self.client.world.targets.setdefault((topic, index), [])
         targets.append(frozenset(target))
         code = await self._alter(topic, index, target)
@@ -97,7 +97,7 @@ class Rearranger:
         return await self.client.call(self.client.any_broker(), key, version, timeout_ms=1000, **fields)
 
     def _checked(self, code: int, codes: list[int], expected: frozenset[ErrorCode], what: str) -> ErrorCode:
-        """Return what was answered for one partition, which is to be NONE or among the `expected`."""
+        """Return the error code of one partition; it must be NONE or one of `expected`."""
         found = ErrorCode(next((one for one in (code, *codes) if one), 0))
         self.client.world.check(
             Invariant.ADMIN_ANSWERS, found is ErrorCode.NONE or found in expected, f"{what}: {found.name}"

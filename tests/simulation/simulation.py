@@ -1,8 +1,9 @@
-"""One run from a seed: brokers, clients and faults until enough has happened; then everything heals and must go on.
+"""One run from a seed: brokers, clients and faults for a number of events; then all faults heal and the run must
+finish.
 
-At the end producers, committers and administrators have to succeed once more, consumers to reach the end, and all
-replicas to be in sync and the same; what can be read has to be all that was promised, also after every broker was
-stopped in order and started again.
+At the end, producers, committers and administrators have to succeed once more, consumers have to reach the end, and all
+replicas have to be in sync and equal; all acknowledged records must be readable, also after a clean restart of every
+broker.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _EVENTS_TO_END = 100_000
 
 
 class Outcome(NamedTuple):
-    """What a run came to."""
+    """The outcome of a run."""
 
     seed: int
     events: int
@@ -56,9 +57,9 @@ class Outcome(NamedTuple):
 
 
 def run(seed: int, events: int, brokers: int = 1) -> Outcome:
-    """Run the simulation of a seed for `events` events, and then to its end; of a cluster, if `brokers` are several."""
+    """Run a seed for `events` events and then to its end; with several `brokers`, as a cluster."""
     collecting = gc.isenabled()
-    gc.disable()  # when it collects is not the seed's choice
+    gc.disable()  # the time of a collection is not the seed's choice
     try:
         return Simulation(seed, events, brokers).run()
     finally:
@@ -67,7 +68,7 @@ def run(seed: int, events: int, brokers: int = 1) -> Outcome:
 
 
 class Simulation:
-    """The brokers of a seed, and all who talk with them."""
+    """The brokers of a seed, and their clients."""
 
     def __init__(self, seed: int, events: int, brokers: int = 1) -> None:
         self._events = events
@@ -157,7 +158,7 @@ class Simulation:
         )
 
     def _client(self, name: str) -> Client:
-        """Return a client in a process of its own, on a machine that it may share."""
+        """Return a client in its own process, on a machine that it may share."""
         host = f"c{self.world.random(f'host of {name}').randint(1, 2)}"
         self.world.network.resolve(host)
         loop = self.schedule.loop(host)
@@ -165,7 +166,7 @@ class Simulation:
         return Client(self.world, loop, name, self._names)
 
     def _begin(self, client: Client, actor: Producer | Consumer | TopicAdministrator | object) -> asyncio.Future[None]:
-        """Let an actor work in its own process; return what is done when it has come to its end."""
+        """Run an actor in its own process; return an event that is set when it has finished."""
         done: asyncio.Future[None] = self._fate.create_future()
         task = client.loop.create_task(actor.run())  # type: ignore[union-attr]  # of a type that is known here
 
@@ -192,7 +193,7 @@ class Simulation:
         for name in ("steady0", "steady1", "compacted"):
             partitions, config = _topic(world.random(f"topic {name}"), name)
             self.topics.append(await create_topic(setup, name, partitions, replicas, config))
-        first = Committer(setup, history, self.topics[0])  # a group without any offset may begin anew when it is empty
+        first = Committer(setup, history, self.topics[0])  # without offsets it may be created anew when empty
         first.group = "members"
         while not await first.commit(0):
             await asyncio.sleep(0.1)
@@ -246,12 +247,12 @@ class Simulation:
         await self._verify()
 
     async def _connect(self) -> None:
-        """Wait until no connection is being made that was begun while a link was down: followers fetch over it."""
+        """Wait for connection attempts that started while a link was down: followers fetch over them."""
         while self.world.network.waiting_to_connect:
             await asyncio.sleep(0.1)
 
     async def _last_round(self, producers: list[Producer], committers: list[Committer]) -> None:
-        """Let everybody succeed once more."""
+        """Require one more success of every client."""
         for producer in producers:
             producer.client.loop = self._fate
             producer.client.drop_links()
@@ -271,7 +272,7 @@ class Simulation:
         await faults.heal()
 
     async def _converge(self) -> None:
-        """Wait until everybody has the same."""
+        """Wait until all nodes are equal."""
         world, until_s = self.world, self.schedule.now + _HEALED_S
         while found := difference(world):
             world.check(
@@ -283,7 +284,7 @@ class Simulation:
         world.check(Invariant.REPLICAS_CONVERGE, True, "")
 
     async def _verify(self) -> None:
-        """Read everything, and hold it against the history."""
+        """Read everything, and compare it with the history."""
         for topic in self.topics:
             reader = Consumer(Client(self.world, self._fate, "reader", self._names), self.history, topic)
             ends = await reader.ends()
@@ -300,13 +301,13 @@ class Simulation:
 
 
 def unchecked(world: World) -> list[str]:
-    """Return the invariants that a run of any length has to check, and this one has not."""
+    """Return the invariants that every run has to check, and this one has not."""
     expected = EVERYWHERE | IN_CLUSTERS if world.clustered else EVERYWHERE
     return sorted(one.name for one in expected if not world.checked[one])
 
 
 def _topic(random: Random, name: str) -> tuple[int, dict[str, str]]:
-    """Return how many partitions a topic has, and its settings."""
+    """Return the number of partitions of a topic, and its configs."""
     if name == "compacted":
         config = {
             "cleanup.policy": "compact",

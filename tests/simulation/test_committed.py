@@ -1,4 +1,4 @@
-"""What the simulator takes for lost or changed in a compacted log."""
+"""Detection of lost or changed records in a compacted log."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_what_compaction_leaves_is_right(tmp_path: Path) -> None:
 
 def test_the_last_record_of_a_key_is_missed(tmp_path: Path) -> None:
     known = committed(log_of(tmp_path / "one", *BEFORE))
-    other = log_of(tmp_path / "other", (b"b", b"1"))  # which takes the place of a=1, and is thus another there, too
+    other = log_of(tmp_path / "other", (b"b", b"1"))  # it replaces a=1, and so differs there, too
     with pytest.raises(Violation) as found:
         known.compacted(other, check, "log")
     assert found.value.invariant is Invariant.COMPACTED_KEEPS_OFFSETS
 
 
 def test_a_log_that_was_compacted_once_too_often_is_found(tmp_path: Path) -> None:
-    """`b` is gone as if a later record of it were committed, which is not below any high watermark."""
+    """`b` is missing, as if a later record of its key were committed; that record is not below any high watermark."""
     log = log_of(tmp_path, *BEFORE)
     known = committed(log)
     put(log, (b"b", b"2"))

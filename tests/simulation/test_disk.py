@@ -1,4 +1,4 @@
-"""What a simulated disk loses, and how it fails."""
+"""Data loss and faults of the simulated disk."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_syncs_that_take_long_are_waited_for() -> None:
 
 
 def test_a_power_cut_falls_between_two_operations_of_one_callback() -> None:
-    """The process ends there: nothing that the callback would do next happens, on the disk or off it."""
+    """The process ends there: nothing after it in the callback happens, on the disk or elsewhere."""
     schedule = Schedule(Random(1), Trace())
     disk = SimulatedDisk(Random(1), schedule.trace, Network(schedule, Random(1)))
     disk.process = loop = schedule.loop("a")

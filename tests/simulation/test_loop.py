@@ -1,4 +1,4 @@
-"""Virtual time, turns of several loops, threads, and ends of processes."""
+"""Virtual time, turns of several loops, threads, and the end of processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TCP as the broker and its clients rely on it."""
+"""The TCP semantics that the broker and its clients rely on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.simulation.network import Network, Server
 
 
 class Recorder(asyncio.Protocol):
-    """Keeps what comes."""
+    """Record all callbacks."""
 
     def __init__(self) -> None:
         self.received = bytearray()
@@ -131,7 +131,7 @@ def test_a_connection_breaks_that_is_stalled_for_too_long(pair: Pair) -> None:
     pair.client.transport.write(b"there")
     pair.wait(60)
     assert [type(error) for error in pair.client.lost] == [TimeoutError]
-    assert pair.server.lost == []  # it has nothing to say, so it does not know
+    assert pair.server.lost == []  # it sends nothing, so it does not notice
 
 
 def test_a_reset_loses_the_connection_at_both_ends(pair: Pair) -> None:

@@ -1,4 +1,4 @@
-"""What counts as finding a planted bug: its invariant is broken, and every patched function was called."""
+"""A planted bug is found if its invariant is broken and every patched function was called."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def patches_what_is_gone(plant: Planter) -> None:
 
 
 def check() -> BaseException | None:
-    """Return what a checker finds of the sums."""
+    """Return the checker's finding."""
     try:
         if Product().add(1) != 2:
             return Finding(Rule.SUM, "1 + 1 is not 2")

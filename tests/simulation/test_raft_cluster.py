@@ -1,4 +1,4 @@
-"""Raft under every fault that the simulation deals; and the simulation under bugs that are planted for it."""
+"""Raft under the simulation's faults; and the simulation with planted bugs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.planting import Bug, replay
 from tests.simulation.raft_bugs import BUGS, SIMULATED_MS, control_of, outcome_of
 from tests.simulation.raft_cluster import RaftCluster, simulate
 
-# The seeds of every run; a longer one is asked for with BARNABAS_TEST_RAFT_SEEDS.
+# The seeds of every run; BARNABAS_TEST_RAFT_SEEDS adds more.
 SEEDS = int(os.environ.get("BARNABAS_TEST_RAFT_SEEDS", "20"))
 
 

@@ -1,4 +1,4 @@
-"""A quorum under every fault of the simulation, on the files that the broker keeps the metadata log in."""
+"""A quorum under the simulation's faults, on the metadata log's real files."""
 
 from __future__ import annotations
 

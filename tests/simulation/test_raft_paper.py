@@ -1,7 +1,7 @@
-"""A test for each safety property of the Raft paper (figure 3), and for the rules of its sections that they rest on.
+"""Tests of each safety property of the Raft paper (figure 3), and of the rules of its sections that they rest on.
 
-Sections without a name are those of "In Search of an Understandable Consensus Algorithm"; `thesis` ones are those of
-Ongaro's "Consensus: Bridging Theory and Practice".
+"section" refers to "In Search of an Understandable Consensus Algorithm", "thesis section" to Ongaro's "Consensus:
+Bridging Theory and Practice".
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def test_section_5_3_leader_append_only_a_leader_keeps_what_its_followers_lack()
 
 @pytest.mark.parametrize(
     "theirs",
-    # Figure 7, of followers of a leader that has 1 1 1 4 4 5 5 6 6 6.
+    # Figure 7: followers of a leader that has 1 1 1 4 4 5 5 6 6 6.
     [
         (1, 1, 1, 4, 4, 5, 5, 6, 6),
         (1, 1, 1, 4),
@@ -160,7 +160,7 @@ def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting()
     assert leader.node.epoch == 4
     leader.asked(fetch(2, 4, 2, 2))
     assert leader.node.high_watermark == 0
-    # With its own first entry, all before are.
+    # With its own first entry, all before are committed.
     leader.asked(fetch(2, 4, 4, 3))
     assert leader.node.high_watermark == 3
 

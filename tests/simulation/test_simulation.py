@@ -1,4 +1,4 @@
-"""The simulator at test scale: seeds that find nothing, the same again elsewhere, and planted bugs that are found."""
+"""The simulator at test scale: seeds without findings, reproducible runs, and planted bugs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST_SEED = first_seed()
 
 
 def brokers_of(seed: int) -> int:
-    """Return how many brokers a seed is run with: of four seeds, one with a broker alone."""
+    """Return the number of brokers of a seed: one of four seeds has a single broker."""
     return 1 if seed % 4 == 0 else CLUSTERS
 
 
@@ -56,12 +56,12 @@ def test_the_same_seed_does_the_same_in_another_process(brokers: str) -> None:
 
 @pytest.mark.parametrize("bug", find_bugs.ALL, ids=lambda bug: bug.name)
 def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(bug: Bug) -> None:
-    """By the recorded seed, which finds nothing without the bug."""
+    """The recorded seed finds it, and finds nothing without the bug."""
     assert replay(bug, find_bugs.outcome_of, find_bugs.control_of) == ""
 
 
 def test_the_recorded_seeds_check_every_invariant() -> None:
-    """Those of the planted bugs, run without them. What is only ever reported has no check that could count."""
+    """Run the seeds of the planted bugs without them. Reported invariants have no check to count."""
     checked = Counter[Invariant]()
     for seed, clustered in sorted({(bug.seed, bug in cluster_bugs.BUGS) for bug in find_bugs.ALL}):
         checked.update(find_bugs.control(seed, clustered).checked)
@@ -69,7 +69,7 @@ def test_the_recorded_seeds_check_every_invariant() -> None:
 
 
 def test_no_bug_is_found_by_any_exception() -> None:
-    """A patch that does not fit the product ends in a traceback, which shows nothing of the bug."""
+    """A patch that does not fit the product causes a traceback, which proves nothing about the bug."""
     assert not [bug.name for bug in find_bugs.ALL if bug.invariant is Invariant.NO_TRACEBACK]
 
 

@@ -1,10 +1,11 @@
 """The two ends of a simulated connection, and the streams of bytes between them.
 
-A `Stream` is the sender's kernel, the wire and the receiver's kernel in one: it takes as much as there is room, brings
-it in order after the link's latency, and makes room again when it is read.
+A `Stream` is the sender's kernel, the wire and the receiver's kernel in one: it accepts bytes while it has room,
+delivers them in order after the link's latency, and frees the room when they are read.
 
-`Transport` has asyncio's semantics, those of its selector loop: written at once as far as there is room, paused past
-the high-water mark, lost in a turn of its own; closed once the buffer has left; cut off with data unread, it resets.
+`Transport` has the semantics of asyncio's selector loop: a write sends at once what fits; writing pauses above the
+high-water mark; connection_lost runs in its own turn; close() waits for the buffer; a close with unread data resets the
+connection.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
     from tests.simulation.loop import Loop
     from tests.simulation.network import Network
 
-_RETRY_S = 0.2  # of what does not get through
+_RETRY_S = 0.2  # for data that does not get through
 _GIVE_UP_S = 15.0
 _HIGH_WATER_BYTES = 64 * 1024
 
 
 class Socket:
-    """What is asked of a socket besides its bytes."""
+    """The socket's interface besides its bytes."""
 
     __slots__ = ("_address", "_descriptor")
 
@@ -38,7 +39,7 @@ class Socket:
         return self._address
 
     def setsockopt(self, *_: Any) -> None:
-        """Buffers are as large as the network makes them."""
+        """Ignore: the network determines buffer sizes."""
 
     def fileno(self) -> int:
         return self._descriptor
@@ -62,10 +63,10 @@ class Stream:
         self._dropped = False
         self.received = bytearray()
         self.ended = False
-        """Whether the other end has said all, and all of it is in `received`."""
+        """Whether the sender has ended its side and `received` has all of its data."""
 
     def send(self, data: bytes) -> int:
-        """Take as much of `data` as there is room for; return how much."""
+        """Accept as much of `data` as there is room for; return the number of bytes."""
         room_bytes = self._room_bytes - self._under_way_bytes - len(self.received)
         piece = data if len(data) <= room_bytes else data[: max(room_bytes, 0)]
         if piece:
@@ -73,11 +74,11 @@ class Stream:
         return len(piece)
 
     def end(self) -> None:
-        """Say that no more comes after what was sent."""
+        """End the stream after the data sent so far."""
         self._put(b"")
 
     def drop(self) -> None:
-        """Let nothing arrive any more: the sender's kernel has forgotten the connection."""
+        """Drop everything under way: the sender's kernel has forgotten the connection."""
         self._dropped = True
         self._under_way.clear()
 
@@ -104,7 +105,7 @@ class Stream:
             reset = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
             network.wire.call_later(self._back.latency_s, self._sender.broken, reset)
             return
-        # What has queued up comes at once.
+        # Queued data arrives at once.
         pieces = 1 if self._stalled_since is None else len(self._under_way)
         self._stalled_since = None
         for _ in range(pieces):
@@ -117,7 +118,7 @@ class Stream:
         receiver.readable()
 
     def _stall(self) -> None:
-        """Try again, by one timer for all that is under way; give up in the end."""
+        """Retry with one timer for all data under way; give up after a timeout."""
         network = self._network
         now = network.schedule.now
         if self._stalled_since is None:
@@ -131,7 +132,7 @@ class Stream:
         network.wire.call_at(self._arrives_at, self._arrive)
 
     def take(self, size_bytes: int) -> bytes:
-        """Read up to `size_bytes` of what has come."""
+        """Read up to `size_bytes` of the received data."""
         taken = bytes(self.received[:size_bytes])
         del self.received[:size_bytes]
         if taken and self._sender.wants_room and self._told_of_room:
@@ -179,7 +180,7 @@ class Transport(asyncio.Transport):
         self._in = peer._out = back
 
     def begin(self, protocol: Any) -> None:
-        """Have a protocol told of the connection, and then of what comes."""
+        """Call the protocol's connection_made, then deliver data."""
         self.set_protocol(protocol)
         self.loop.call_soon(protocol.connection_made, self)
         self.readable()
@@ -187,7 +188,7 @@ class Transport(asyncio.Transport):
     # Reading
 
     def readable(self) -> None:
-        """Read in the next turn, if somebody wants to."""
+        """Read in the next turn, unless reading is paused."""
         if self._protocol is None or self._paused or self._closing or self._reading_soon:
             return
         if self._in.received or self._in.ended:
@@ -276,13 +277,13 @@ class Transport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def send_now(self, data: bytes) -> int | None:
-        """Take what a process sends past this, through the socket's descriptor; None if it is closed."""
+        """Accept bytes that a process sends directly through the socket's descriptor; None if it is closed."""
         if self._lost or self.gone:
             return None
         return self._out.send(data)
 
     def writable(self) -> None:
-        """Go on to send in a turn of the loop: there is room again."""
+        """Continue to send in a turn of the loop: there is room again."""
         if not self._lost:
             self.loop.call_soon(self._write_on)
 
@@ -321,7 +322,7 @@ class Transport(asyncio.Transport):
             self._protocol_paused = True
             self._protocol.pause_writing()
 
-    # The end
+    # Closing
 
     def get_protocol(self) -> Any:
         return self._protocol
@@ -343,17 +344,17 @@ class Transport(asyncio.Transport):
         self._force(None)
 
     def broken(self, error: Exception) -> None:
-        """Tell the process that the connection is no more, whatever was under way."""
+        """Report the loss of the connection to the process, whatever was under way."""
         if not self.gone:
             self._out.drop()
             self._in.received.clear()
             self._force(error)
 
     def orphaned(self, *, silently: bool) -> None:
-        """Close the socket of a process that is no more."""
+        """Close the socket of a dead process."""
         self._lost = self._closing = True
         if silently:
-            self._out.drop()  # and what comes is reset, once the machine answers again
+            self._out.drop()  # incoming data is answered with a reset once the machine is up again
             self.gone = True
             self._network.transports.pop(self._descriptor, None)
         else:
@@ -382,7 +383,7 @@ class Transport(asyncio.Transport):
             self._close_socket()
 
     def _close_socket(self) -> None:
-        """Say that this was all, or reset what came and was not read."""
+        """Send the end of the stream; reset the connection if received data was not read."""
         if self.gone:
             return
         self.gone = True

@@ -1,4 +1,4 @@
-"""The invariants that a run of the simulator is held against, and the exception that says which one is broken."""
+"""The invariants that every run of the simulator checks, and the exception that names a broken one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tests.planting import Finding
 
 
 class Invariant(Enum):
-    """What has to hold; the values are the words of `docs/SIMULATION.md`."""
+    """The invariants; the values appear in `docs/SIMULATION.md`."""
 
-    __hash__ = object.__hash__  # that of an Enum is a function in Python, and each check counts by its invariant
+    __hash__ = object.__hash__  # Enum's __hash__ is a Python function, and each check counts by its invariant
 
     # Of one replica
     OFFSETS_ARE_ORDERED = "log start <= high watermark <= log end"
@@ -35,7 +35,7 @@ class Invariant(Enum):
     VOTES_ARE_KEPT = "a voter never forgets its vote"
     QUORUM_COMMITS_ITS_EPOCH = "a quorum leader commits only up to an entry of its own epoch"
 
-    # What producers and consumers see
+    # Visible to producers and consumers
     RESPONSES_ARE_ORDERED = "whole responses, in the order of the requests"
     PRODUCE_ANSWERS = "Produce and InitProducerId return expected errors only"
     PRODUCER_IDS_ARE_UNIQUE = "a producer id is given once"
@@ -59,14 +59,14 @@ class Invariant(Enum):
     DELETED_RECORDS_STAY_DELETED = "the log start is between the last and the largest deletion of records"
     DELETE_RECORDS_ANSWERS = "DeleteRecords returns expected errors only"
 
-    # What groups see
+    # Visible to groups
     GROUP_ANSWERS = "group APIs return expected errors only"
     OFFSETS_STAY = "committed offsets stay"
     ONE_GROUP_LEADER = "one member leads a generation"
     ASSIGNMENTS_ARE_THE_LEADERS = "a member is assigned what the leader of its generation sent"
     GENERATIONS_ARE_FENCED = "a commit of a former generation is refused"
 
-    # What administrators see
+    # Visible to administrators
     ADMIN_ANSWERS = "APIs of topics and settings return expected errors only"
     TOPIC_IDS_ARE_UNIQUE = "a topic id is given once"
     TOPICS_STAY = "a created topic stays, with its id and partitions, until it is deleted"
@@ -92,7 +92,7 @@ class Invariant(Enum):
 
 
 class Violation(Finding):
-    """A promise that was not kept."""
+    """A broken invariant."""
 
 
 EVERYWHERE = frozenset(
@@ -119,7 +119,7 @@ EVERYWHERE = frozenset(
         Invariant.NEW_TOPICS_ARE_WRITABLE,
     }
 )
-"""What every run checks that comes to its end, however short it is."""
+"""Invariants that every complete run checks, however short it is."""
 
 IN_CLUSTERS = frozenset(
     {
@@ -130,7 +130,7 @@ IN_CLUSTERS = frozenset(
         Invariant.LATEST_IS_NOT_BEHIND,
     }
 )
-"""What every run of a cluster checks besides."""
+"""Invariants that every complete run of a cluster checks in addition."""
 
 REPORTED = frozenset(
     {
@@ -142,4 +142,4 @@ REPORTED = frozenset(
         Invariant.EVERY_CHECK_RAN,
     }
 )
-"""What is reported where it happens: nothing is looked up while it does not."""
+"""Invariants that are reported when they break, without a check that could be counted."""

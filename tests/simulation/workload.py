@@ -1,4 +1,4 @@
-"""Consumers, as tasks of simulated client processes that hold what they read against the history."""
+"""Consumers, as tasks of simulated client processes: they compare what they read with the history."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ PATIENCE = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What a client waits out."""
+"""Errors after which a client retries."""
 
 _SESSION_ERRORS = (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 
 
 class Topic:
-    """A topic that is there all the time."""
+    """A topic that exists all the time."""
 
     def __init__(self, name: str, topic_id: bytes, partitions: int, *, compacted: bool = False) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Session:
 
 
 class Consumer:
-    """Reads a topic from its start on, by fetch sessions, and never comes to see anything else there."""
+    """Read a topic from its start by fetch sessions; records that were read must never change."""
 
     def __init__(self, client: Client, history: History, topic: Topic) -> None:
         self.client = client
@@ -97,7 +97,7 @@ class Consumer:
             await self.fetch(unread)
 
     async def ends(self) -> dict[int, int]:
-        """Return where each partition ends now."""
+        """Return the current end of each partition."""
         ends: dict[int, int] = {}
         for index in self.positions:
             while (end := await self.latest(index)) is None:
@@ -106,7 +106,7 @@ class Consumer:
         return ends
 
     async def latest(self, index: int) -> int | None:
-        """Return where a partition ends now, None if nobody says so; not before what anybody was told of already."""
+        """Return the current end of a partition, None if no broker returns it; it must not be before a known offset."""
         wanted = ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=-1)
         topics = [ListOffsetsRequest.Topic(name=self.topic.name, partitions=[wanted])]
         try:
@@ -135,7 +135,7 @@ class Consumer:
         return int(one.offset)
 
     async def believe_in_another_leader_epoch(self, index: int) -> None:
-        """Fetch in a leader epoch that is over, or none yet: nobody answers that (KIP-320)."""
+        """Fetch with an old or future leader epoch: no broker may return records (KIP-320)."""
         try:
             address = await self.client.leader(self.topic.name, index)
             host = self.client.world.host_at(address)
@@ -154,12 +154,12 @@ class Consumer:
         [[one]] = [topic.partitions for topic in answer.responses]
         self.client.world.check(
             Invariant.LEADER_EPOCHS_ARE_FENCED,
-            one.error_code or host.starts != starts,  # a process that has just begun may be in an epoch that is over
+            one.error_code or host.starts != starts,  # a process that has just started may have an old epoch
             f"{self.topic.name}-{index} is read in leader epoch {epoch}",
         )
 
     async def fetch(self, unread: Sequence[int] = ()) -> None:
-        """Fetch once, of the leader of one of the `unread`, of any by default; a failure begins a session anew."""
+        """Fetch once from the leader of one of `unread` (default: of any partition); a failure starts a new session."""
         self._follow_losses()
         first = self.client.random.choice(unread or range(self.topic.partitions)) if self.client.world.clustered else 0
         try:
@@ -195,7 +195,7 @@ class Consumer:
             await self.client.pause(0.3)
             return
         process: object = (address, starts)
-        if host.starts != starts:  # the connection was made after another start: another process has answered
+        if host.starts != starts:  # connected after another start: another process has answered
             process, led = object(), set()
         code = ErrorCode(response.error_code)
         check = self.client.world.check
@@ -236,7 +236,7 @@ class Consumer:
         }
 
     def _follow_losses(self) -> None:
-        """Read again what may be others' records now."""
+        """Read again from where records may have been lost and replaced."""
         for index, generation in self._generations.items():
             known = self._known(index)
             if known.generation > generation:
@@ -247,7 +247,7 @@ class Consumer:
                 self._last = {key: at for key, at in self._last.items() if key[0] != index}
 
     def _take(self, partition: Any, floors: dict[int, int], process: object, led: set[int]) -> None:
-        """Hold what a partition's answer says against what is known; `process` leads those that are `led`."""
+        """Compare a partition's response with the history; `process` leads the partitions in `led`."""
         index, code = partition.partition_index, ErrorCode(partition.error_code)
         known, check, name = (
             self._known(index),
@@ -260,7 +260,7 @@ class Consumer:
             below = self.positions[index] < max(known.start_ceiling, 1)
             if self.client.world.clustered and index not in led:
                 self.client.forget()
-                return  # who does not lead any more, or never did, may have less than there is
+                return  # a broker that does not lead may have less
             check(
                 Invariant.READS_ARE_IN_RANGE,
                 below,
@@ -277,7 +277,7 @@ class Consumer:
             check(Invariant.FETCH_ANSWERS, code in PATIENCE, f"{self.client.name} got {code.name} for {name}")
             self.client.forget()
             return
-        # A leader that has just begun may lag behind what its predecessor had committed.
+        # A new leader may lag behind the high watermark of its predecessor.
         high_watermark = partition.high_watermark
         before, process_before = self._high_watermarks.get(index, (0, process))
         back = high_watermark < before and process == process_before
@@ -331,7 +331,7 @@ class Consumer:
 
 
 async def within(world: Any, limit_s: float, what: str, *work: Any) -> None:
-    """Wait for `work`, which has to be done within `limit_s`."""
+    """Await `work`; report a violation after `limit_s`."""
     done = False
     with suppress(TimeoutError):
         async with asyncio.timeout(limit_s):

@@ -1,6 +1,6 @@
-"""`python -m tests.chaos.history FILE...`: hold histories against what Kafka promises.
+"""`python -m tests.chaos.history FILE...`: check histories against Kafka's guarantees.
 
-The status is 0 if all have passed, 1 if one shows an anomaly, 2 if one shows too little.
+Exit status: 0 if all pass, 1 if one has an anomaly, 2 if one contains too little.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from tests.chaos.history.events import read
 
 
 def main() -> int:
-    """Check the files and print what they come to."""
+    """Check the files and print the verdicts."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.history", description=__doc__)
     parser.add_argument("file", nargs="+", type=Path)
     parser.add_argument("--min-acknowledged", type=int, default=MIN_ACKNOWLEDGED, metavar="N")

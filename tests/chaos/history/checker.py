@@ -1,19 +1,19 @@
-"""Holds a history against what Kafka promises.
+"""Checks a history against Kafka's guarantees.
 
-    lost write            acknowledged or read, and not there any more at the end
-    aborted read          what failed or was aborted was read (G1a)
+    lost write            acknowledged or read, and missing at the end
+    aborted read          a failed or aborted record was read (G1a)
     duplicate             an idempotent producer's record has two offsets
     inconsistent offsets  an offset has two records
-    unsent read           a record was read that nobody sent
-    non-monotonic poll    within one assignment, a consumer was led back
-    skipped poll          within one assignment, a consumer was led past a record
-    non-monotonic send    an idempotent producer's records do not lie in the order of their sending
-    precommitted read     a transaction's record was read before it was asked to commit
-    unseen                acknowledged, there at the end, and never given to a group that has read so much else
+    unsent read           a record was read that no producer sent
+    non-monotonic poll    within one assignment, a consumer's position went back
+    skipped poll          within one assignment, a consumer did not receive a record
+    non-monotonic send    an idempotent producer's records are not stored in the order in which they were sent
+    precommitted read     a transaction's record was read before its commit was requested
+    unseen                acknowledged, stored at the end, and never received by a group that received others
 
 Allowed, as in Jepsen's workload for Kafka: write cycles (G0), gaps between the records that one producer sends, and
-skips and repetitions across assignments. A run in which less was done than `MIN_ACKNOWLEDGED`, or less than
-`MIN_READ_BACK` of what was acknowledged was read in the end, shows nothing: its outcome is unknown, never passed.
+skips and repetitions across assignments. A run with fewer than `MIN_ACKNOWLEDGED` acknowledgements, or in which less
+than `MIN_READ_BACK` of the acknowledged records were read back, is inconclusive: its outcome is unknown, never passed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Place = tuple[str, int]
 
 
 class Anomaly(NamedTuple):
-    """Something that must not be, and where."""
+    """An anomaly, and its place."""
 
     name: str
     text: str
@@ -58,7 +58,7 @@ class Anomaly(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a history comes to: the outcome, why it is unknown, all anomalies, and how much was done."""
+    """The verdict on a history: the outcome, why it is unknown, all anomalies, and the event counts."""
 
     outcome: str
     reason: str
@@ -87,7 +87,7 @@ def check(events: Iterable[Event], min_acknowledged: int = MIN_ACKNOWLEDGED) -> 
 
 
 class _History:
-    """A history, by what is asked of it."""
+    """A history, indexed for the checks."""
 
     def __init__(self, events: Iterable[Event]) -> None:
         self._idempotent: set[str] = set()
@@ -101,7 +101,7 @@ class _History:
         self._epochs: Counter[str] = Counter()
         self._polls: list[tuple[int, Polled]] = []
         self._runs: dict[tuple[str, int, str], Records] = defaultdict(list)
-        """What each consumer was given in each of its assignments, by partition."""
+        """The records that each consumer received in each of its assignments, by partition."""
         self._final: dict[str, dict[int, str]] = defaultdict(dict)
         self._complete: set[str] = set()
         self._records: dict[Place, set[str]] = defaultdict(set)
@@ -150,7 +150,7 @@ class _History:
         self._places[value].add(place)
 
     def counts(self) -> dict[str, int]:
-        """Say how much was done."""
+        """Return the number of events of each kind."""
         return {
             "sent": len(self._sends),
             "acknowledged": len(self._acknowledged),
@@ -162,7 +162,7 @@ class _History:
         }
 
     def too_little(self, min_acknowledged: int) -> str:
-        """Say why the history shows nothing, if so."""
+        """Return why the history is too short for a verdict; empty if it is long enough."""
         acknowledged = len(self._acknowledged)
         if acknowledged < min_acknowledged:
             return f"{acknowledged} records acknowledged, fewer than {min_acknowledged}"
@@ -178,7 +178,7 @@ class _History:
         return ""
 
     def anomalies(self) -> Iterator[Anomaly]:
-        """Yield what must not be, however little was done."""
+        """Yield the anomalies, however short the history is."""
         yield from self._lost_writes()
         yield from self._aborted_reads()
         yield from self._duplicates()
@@ -189,7 +189,7 @@ class _History:
         yield from self._precommitted_reads()
 
     def unseen(self) -> Iterator[Anomaly]:
-        """Yield what no consumer of a group was given."""
+        """Yield the records that no consumer of a group received."""
         there = {value for records in self._final.values() for value in records.values()}
         for group, values in self._seen().items():
             for value in (self._acknowledged.keys() & there) - values:

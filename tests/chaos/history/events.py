@@ -1,7 +1,7 @@
-"""What producers and consumers did and were told, in the order of its happening: one JSON object a line.
+"""The operations of producers and consumers and their results, in order: one JSON object per line.
 
-Every value is sent once, so that it names its record. Partitions are written `topic-0`. Consumers read committed
-records. What a time-out leaves open is `Unknown`, and nothing is concluded from it.
+Every value is sent once, so it identifies its record. Partitions are written `topic-0`. Consumers read committed
+records. An operation that times out is `Unknown`; the checker draws no conclusion from it.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ Records = list[tuple[int, str]]
 
 
 class Run(NamedTuple):
-    """What was tried, by which the run can be repeated."""
+    """The parameters of a run, with which it can be repeated."""
 
     facts: dict[str, Any]
 
 
 class Fault(NamedTuple):
-    """What was done to the cluster: for the reader of a history, not for the checker."""
+    """An injected fault: for the reader of a history, not for the checker."""
 
     what: str
     at_s: float
 
 
 class Producer(NamedTuple):
-    """Who sends; an idempotent one's records are there once and in their order."""
+    """A producer; the records of an idempotent one are stored once and in order."""
 
     process: str
     idempotent: bool
 
 
 class Send(NamedTuple):
-    """A record is handed to a producer."""
+    """A record is passed to a producer."""
 
     process: str
     partition: str
@@ -46,7 +46,7 @@ class Send(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """The record is there; at offset -1 it is not said where."""
+    """The record is stored; offset -1: its offset is unknown."""
 
     process: str
     partition: str
@@ -55,35 +55,35 @@ class Acknowledged(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """The record may be there, or come to be there."""
+    """The record may be stored now or later."""
 
     process: str
     value: str
 
 
 class Failed(NamedTuple):
-    """The record is not there, and never will be."""
+    """The record is not stored, and never will be."""
 
     process: str
     value: str
 
 
 class Commit(NamedTuple):
-    """A transaction is asked to be committed; nobody may read its records before."""
+    """Commit of a transaction is requested; its records must not be read before."""
 
     process: str
     transaction: str
 
 
 class Abort(NamedTuple):
-    """A transaction is asked to be aborted; nobody may ever read its records."""
+    """Abort of a transaction is requested; its records must never be read."""
 
     process: str
     transaction: str
 
 
 class Assigned(NamedTuple):
-    """A consumer's assignment is another from here on."""
+    """A consumer's assignment changes here."""
 
     process: str
     group: str
@@ -91,7 +91,7 @@ class Assigned(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """A consumer was given records of a partition, in this order."""
+    """A consumer received records of a partition, in this order."""
 
     process: str
     group: str
@@ -100,7 +100,7 @@ class Polled(NamedTuple):
 
 
 class ReadBack(NamedTuple):
-    """All that is in a partition after the run; `complete` says whether its end was reached."""
+    """All records of a partition after the run; `complete`: the read reached the end."""
 
     partition: str
     records: Records
@@ -123,7 +123,7 @@ def write(event: Event, to: TextIO) -> None:
 
 
 def read(lines: Iterable[str]) -> Iterator[Event]:
-    """Yield the events of lines; ValueError for a line that holds none, unless it is the last and was cut short."""
+    """Yield the events of lines; raise ValueError for an invalid line, except a truncated last one."""
     iterator = iter(enumerate(lines, 1))
     for number, line in iterator:
         try:
@@ -136,7 +136,7 @@ def read(lines: Iterable[str]) -> Iterator[Event]:
 
 
 class Recorder:
-    """Writes a history that many threads tell of."""
+    """Writes a history; several threads may record events."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

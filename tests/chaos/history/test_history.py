@@ -1,4 +1,4 @@
-"""The checker finds each anomaly where one is planted, and none in histories that Kafka allows."""
+"""The checker finds each planted anomaly, and none in histories that Kafka allows."""
 
 import io
 import subprocess
@@ -51,7 +51,7 @@ def clean() -> list[Event]:
 
 
 def instead(of: Event, *put: Event) -> list[Event]:
-    """Return the clean history with other events in the place of one."""
+    """Return the clean history with other events in place of one."""
     events = clean()
     at = events.index(of)
     return [*events[:at], *put, *events[at + 1 :]]
@@ -75,7 +75,7 @@ def after(*events: Event) -> list[Event]:
 
 
 def in_transaction(*ends: Event, at: str) -> list[Event]:
-    """Return the clean history with another record that is polled before or after its transaction ends."""
+    """Return the clean history with an additional record that is polled before or after its transaction ends."""
     poll = Polled("c", "g", P, [(COUNT, "tx")])
     events = [Producer("t", True), Send("t", P, "tx", "1")]
     events += [poll, *ends] if at == "before" else [*ends, poll]  # type: ignore[list-item]  # stands in for tuple[str | bool, ...]

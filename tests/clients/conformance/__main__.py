@@ -1,11 +1,11 @@
-"""The suites that others wrote for their clients and tools, run against Barnabas: `make conformance`.
+"""Test suites of other projects' clients and tools, run against Barnabas: `make conformance`.
 
     python -m tests.clients.conformance [SUITE [TEST...]] [--brokers N]
 
-Each suite gets a fresh broker, or a fresh cluster of N. What fails is tried once more by itself, because some tests
-fail now and then when others run beside them; what passes then has a column of its own, and what fails again has to be
-listed in ``expected/``, as ``tests.clients.conformance.outcomes`` tells. The status is 1 if anything fails, or is
-skipped, that is not listed.
+Each suite gets a fresh broker, or a fresh cluster of N. A failed test is repeated by itself, because some tests fail
+occasionally beside others; if it passes then, a separate column counts it; if it fails again, it must be listed in
+``expected/`` (see ``tests.clients.conformance.outcomes``). The exit status is 1 if an unlisted test fails or
+is skipped.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def attempt(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
-    """Return a suite's line, be it that it could not be set up: the others run all the same."""
+    """Return a suite's line, also if its set-up fails: the others run all the same."""
     try:
         return verdict_of(suite, part, folder, brokers)
     except (pytest.skip.Exception, RuntimeError, OSError, subprocess.TimeoutExpired) as error:
@@ -60,7 +60,7 @@ def attempt(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
 
 
 def verdict_of(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Line:
-    """Run a suite, or a part of it, and judge it, with the seconds that it took after its set-up."""
+    """Run a suite, or a part of it; return the verdict and the seconds that it took after its set-up."""
     print(f"=== {suite.name}", flush=True)
     expected = expectations(suite.name, brokers)
     unrun = (line.pattern for line in expected if line.result == "unrun" and line.pattern not in part.only)
@@ -79,7 +79,7 @@ def verdict_of(suite: Suite, part: Quick, folder: Path, brokers: int = 1) -> Lin
 
 
 def run_twice(suite: Suite, order: Order, expected: Sequence[Expectation]) -> list[Outcome]:
-    """Run a suite on fresh brokers, then what failed and is not listed once more, one by one."""
+    """Run a suite on fresh brokers, then repeat each unlisted failure by itself."""
     outcomes = run_once(suite, order._replace(folder=order.folder / "all"))
     for at, outcome in enumerate(outcomes):
         listed = any(line.fits(outcome.name) for line in expected)
@@ -93,10 +93,10 @@ def run_twice(suite: Suite, order: Order, expected: Sequence[Expectation]) -> li
 
 
 def try_unrun(suite: Suite, order: Order, expected: Sequence[Expectation]) -> list[Outcome]:
-    """Run tests that the suite is told to leave out, one by one and for a short time; return those that passed.
+    """Run the ``unrun`` tests one by one for a short time; return those that pass.
 
-    Of the lines that wait for the same thing the second is tried only if the first passes, and so on. A pattern is no
-    name that a suite could be asked for: such lines are tried by hand.
+    Of the lines with the same WAITS FOR column, the second is tried only if the first passes, and so on. A suite cannot
+    run a pattern: such lines are tried by hand.
     """
     waiting: dict[str, list[str]] = {}
     for line in expected:
@@ -121,7 +121,7 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
     if order.brokers > 1:
         with cluster(order, suite.settings) as bootstrap:
             return suite.run(order._replace(bootstrap=bootstrap))
-    # Brokers are told what to advertise, and a test asks for that; so the port has to be known before.
+    # The advertised port is a setting of the broker, and a test checks it; so it must be known before the start.
     address = free_address()
     settings = {"advertised.listeners": f"PLAINTEXT://{address}", **suite.settings}
     broker = BrokerProcess(order.folder / "broker", settings)
@@ -132,7 +132,7 @@ def run_once(suite: Suite, order: Order) -> list[Outcome]:
 
 @contextlib.contextmanager
 def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[str]:
-    """Run a cluster that keeps each partition on three brokers and a record on two of them before it counts."""
+    """Run a cluster with replication factor 3 and min.insync.replicas 2."""
     folder = order.folder / "brokers"
     folder.mkdir()
     properties = folder / "server.properties"
@@ -152,7 +152,7 @@ def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[str]:
 
 
 def tell(lines: Sequence[Line]) -> None:
-    """Print what waits for what, what need not be listed any more, and the table."""
+    """Print the expectations, the obsolete ones, and the table."""
     for line in lines:
         waiting = [f"    {o.name}: {e.waits_for} ({e.why})" for o, e in line.verdict.waiting if e.waits_for != NOTHING]
         waiting += [f"    {e.pattern}, not run: {e.waits_for} ({e.why})" for e in line.verdict.unrun]

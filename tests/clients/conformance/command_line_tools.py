@@ -1,6 +1,6 @@
-"""Apache Kafka's command-line tools, as somebody types them who has a new broker: 28 steps, one after the other.
+"""Apache Kafka's command-line tools in a first session with a new broker: 28 steps, one after the other.
 
-A step passes if its tool ends with status 0. Later steps need what earlier ones made.
+A step passes if its tool exits with status 0. Later steps need the results of earlier ones.
 """
 
 import json
@@ -16,7 +16,7 @@ from tests.oracles.apache_kafka import kafka_tool
 STEP_TIMEOUT_S = 90
 TYPED = "a\nb\n"
 
-# Classes without a package are of org.apache.kafka.tools. AT stands for the option that names the broker.
+# Classes without a package are of org.apache.kafka.tools. AT stands for the bootstrap-server option.
 STEPS = {
     "topics-create": "TopicCommand AT --create --topic tools-1 --partitions 3",
     "topics-describe": "TopicCommand AT --describe --topic tools-1",
@@ -65,7 +65,7 @@ STEPS = {
 
 
 def run_tests(order: Order) -> list[Outcome]:
-    """Run the steps of the names given, or all of them."""
+    """Run the named steps, or all of them."""
     deletion = {"partitions": [{"topic": "tools-2", "partition": 0, "offset": 2}], "version": 1}
     (order.folder / "delete.json").write_text(json.dumps(deletion))
     return list(outcomes(order))
@@ -85,7 +85,7 @@ def outcomes(order: Order) -> Iterator[Outcome]:
 
 
 def run_tool(class_name: str, *arguments: str) -> tuple[int | None, str]:
-    """Run a tool to its end and return its status, None if there was no end, with what it printed."""
+    """Run a tool; return its exit status (None after a timeout) and its output."""
     full_name = class_name if class_name.startswith("kafka.") else f"org.apache.kafka.tools.{class_name}"
     with subprocess.Popen(
         kafka_tool(full_name, *arguments),

@@ -1,7 +1,7 @@
 """Apache Kafka's own integration tests of its Java clients, each on fresh brokers that ``ext-cluster`` starts.
 
-Their clusters normally live inside their own virtual machine; ``pins/kafka-it/java`` takes the place of that. Each test
-runs under the classic and, where it has one, under the new group protocol.
+Normally their clusters run in the same JVM; ``pins/kafka-it/java`` replaces that. Each test runs under the classic and,
+if it supports it, under the new group protocol.
 """
 
 import shutil
@@ -26,7 +26,7 @@ CLASSES = (
     "admin.ListOffsetsIntegrationTest",
     "TransactionsExpirationTest",
 )
-# These make sense on several brokers only.
+# These need several brokers.
 CLUSTER_CLASSES = (
     "admin.ConcurrentListOffsetsRequestTest",
     "admin.DescribeProducersWithBrokerIdTest",
@@ -40,7 +40,7 @@ RUNS_ALREADY = "runs already"
 
 
 def run_tests(order: Order) -> list[Outcome]:
-    """Run the tests of the names given (``Class.method``, or a whole class), or those of every class."""
+    """Run the named tests (``Class.method``, or a whole class), or those of every class."""
     built = set_up()
     reports = order.folder / "reports"
     shutil.rmtree(reports, ignore_errors=True)
@@ -53,7 +53,7 @@ def run_tests(order: Order) -> list[Outcome]:
         *(selector(name) for name in order.only or map(simple_name, classes)),
         *(f"--exclude-methodname=.*{name.replace('.', '#')}" for name in order.without),
     )
-    # Where it may be several, each test gets as many as it asks for.
+    # If several brokers are allowed, each test gets the number that it requires.
     most = "1" if order.brokers == 1 else "9"
     printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS=most)
     found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)
@@ -81,7 +81,7 @@ def name_of(case: ElementTree.Element) -> str:
 
 
 def set_up() -> Path:
-    """Fetch the tests with all that they need, and compile what stands in for their clusters."""
+    """Fetch the tests with their dependencies, and compile the replacement of their clusters."""
     require("java", "javac", "mvn")
 
     def build(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """kafka-python's integration tests: admin calls, groups, idempotent and transactional producers.
 
-They are in its source distribution, but for one helper, ``pins/kafka-python/service.py``. They run on the kafka-python
+They are in its source distribution, except one helper, ``pins/kafka-python/service.py``. They run on the kafka-python
 that is installed beside pytest, which has the same version.
 """
 
@@ -20,7 +20,7 @@ TIMEOUT_S = 600
 
 
 def run_tests(order: Order) -> list[Outcome]:
-    """Run the tests of the names given (``module::test``), or all of them."""
+    """Run the named tests (``module::test``), or all of them."""
     sources = set_up()
     report = order.folder / "report.xml"
     environment = {
@@ -44,7 +44,7 @@ def name_of(case: ElementTree.Element) -> str:
 
 
 def set_up() -> Path:
-    """Fetch kafka-python's source distribution in the version, and with the hashes, of our own requirements."""
+    """Fetch kafka-python's source distribution with the version and the hashes of our own requirements."""
     return prepared("kafka-python", [REQUIREMENTS, HELPER], build)
 
 
@@ -53,7 +53,7 @@ def build(folder: Path) -> None:
     if pin is None:
         raise RuntimeError(f"{REQUIREMENTS} pins no kafka-python")
     (folder / "pin.txt").write_text(pin[0] + "\n")
-    # An environment of our own may have been made without pip.
+    # Our own environment may have been made without pip.
     run(sys.executable, "-m", "venv", folder / "pip")
     python = folder / "pip" / "bin" / "python"
     source_only = ("--no-deps", "--no-binary", ":all:", "--require-hashes", "-r", folder / "pin.txt")

@@ -1,6 +1,6 @@
 """franz-go's tests of its client: producing, consuming, groups under every balancer, transactions.
 
-Tests and what of their subtests did not pass are told; the passed subtests count with their test.
+Outcomes are those of tests and of subtests that did not pass; passed subtests count with their test.
 """
 
 import json
@@ -19,9 +19,9 @@ RESULTS = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 
 
 def run_tests(order: Order) -> list[Outcome]:
-    """Run the tests of the names given, or all of them."""
+    """Run the named tests, or all of them."""
     program = set_up()
-    # The time-out of Go's own ends in a panic that names what was running.
+    # Go's own timeout ends in a panic that names the running tests.
     options = [f"-test.timeout={TIMEOUT_S - 10}s"]
     if order.only:
         options.append(f"-test.run=^({'|'.join(sorted({name.partition('/')[0] for name in order.only}))})$")
@@ -34,14 +34,14 @@ def run_tests(order: Order) -> list[Outcome]:
         "KGO_TEST_RECORDS": str(RECORDS),
     }
     command = ("go", "tool", "test2json", "-t", program, "-test.v=test2json", *options)
-    # Some look for their own sources.
+    # Some tests read their own sources.
     sources = Path(run("go", "list", "-f", "{{.Dir}}", PACKAGE, cwd=MODULE).strip())
     printed = run_logged(order, command, TIMEOUT_S, sources, **environment)  # type: ignore[arg-type]  # of a type that is known here
     return outcomes(printed) or nothing_told(order, printed)
 
 
 def outcomes(printed: str) -> list[Outcome]:
-    """Read the events of ``test2json``; a test that began and never ended has failed."""
+    """Read the events of ``test2json``; a test that started and never ended has failed."""
     said: dict[str, list[str]] = {}
     ended: dict[str, tuple[str, float]] = {}
     for line in printed.splitlines():

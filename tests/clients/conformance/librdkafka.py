@@ -1,8 +1,8 @@
 """librdkafka's own tests, in C and C++: the client, its admin calls, idempotence, transactions and groups.
 
-Its sources come inside an npm package, the one by its makers that carries the tests too. A few tests call Apache
-Kafka's scripts, which are given them. It runs in its quick mode, but for the tests that this mode leaves out, and
-without the tests that need no broker.
+Its sources come from an npm package of its makers, the one that includes the tests. A few tests call Apache Kafka's
+scripts, which are provided. It runs in its quick mode, plus the tests that this mode skips, without the tests that need
+no broker.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from tests.oracles.apache_kafka import kafka_tool
 from tests.setups import prepared, require, require_file, run
 
 PIN = PINS / "librdkafka" / "package.txt"
-# Tests that read statistics are built with it only; Debian's package rapidjson-dev has it.
+# Only needed by tests that read statistics; Debian's package rapidjson-dev has it.
 RAPIDJSON = Path("/usr/include/rapidjson/document.h")
 
 SCRIPTS = {
@@ -30,9 +30,9 @@ SCRIPTS = {
 
 # Tests that cut their connections close sockets by number, which may be those of others in the same process.
 CUTTING = ("0049", "0068", "0075", "0076", "0086", "0088", "0094")
-# Left out by the quick mode.
+# Skipped by the quick mode.
 NOT_QUICK = ("0082_fetch_max_bytes",)
-# A part that fails ends its test. These run part by part, so that it hides no others.
+# A failed part ends its test. These run part by part, so that one failure does not hide others.
 PARTS = {
     "0081_admin": (
         *("CreateTopics", "DeleteTopics", "CreatePartitions", "CreateAcls", "DescribeAcls", "DeleteAcls"),
@@ -52,14 +52,14 @@ TIMEOUT_S = 900
 
 
 class Runner:
-    """The program that the tests are built into, with what it has to know."""
+    """The test program, with its environment."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
         self._built = set_up()
         (order.folder / "test.conf").write_text(f"metadata.broker.list={order.bootstrap}\n")
         scripts(order.folder / "kafka" / "bin")
-        (order.folder / "src").symlink_to(self._built / "src")  # for the schema that statistics are checked against
+        (order.folder / "src").symlink_to(self._built / "src")  # for the schema of the statistics
         self._environment = {
             "RDKAFKA_TEST_CONF": str(order.folder / "test.conf"),
             "LD_LIBRARY_PATH": f"{self._built / 'src'}:{self._built / 'src-cpp'}",
@@ -69,7 +69,7 @@ class Runner:
         }
 
     def run(self, name: str, at_once: int, *, quick: bool = True, **chosen: Any) -> list[Outcome]:
-        """Run tests, which ``chosen`` says as the program's own variables have it."""
+        """Run the tests that ``chosen`` selects, as environment variables of the program."""
         folder = self._order.folder / name
         folder.mkdir()
         command = (self._built / "tests" / "test-runner", f"-p{at_once}", *(["-Q"] if quick else []), "-L")
@@ -81,7 +81,7 @@ class Runner:
         """Run one test, or one part (``test/part``) of it."""
         test, _, part = name.partition("/")
         chosen = {"TESTS": test[:4]} | ({"SUBTESTS": f"do_test_{part}:"} if part else {})
-        # It takes all tests of the same number.
+        # It runs all tests of the same number.
         told = self.run(name.replace("/", "-"), 1, quick=name not in NOT_QUICK, **chosen)
         found = [one for one in told if one.name in (test, SUITE_ITSELF)]
         return found[0]._replace(name=name)
@@ -95,7 +95,7 @@ class Runner:
 
 
 def run_tests(order: Order) -> list[Outcome]:
-    """Run the tests whose names are given, one after the other, or all of them, some at once."""
+    """Run the named tests one after the other, or all of them, some in parallel."""
     runner = Runner(order)
     if order.only:
         return [runner.alone(name) for name in order.only]
@@ -106,7 +106,7 @@ def run_tests(order: Order) -> list[Outcome]:
 
 
 def outcomes(printed: str) -> list[Outcome]:
-    """Read the summary at the end, with what a failed test said before; what has no result has failed."""
+    """Read the summary at the end and the messages of failed tests before it; a test without a result has failed."""
     printed = COLOUR.sub("", printed)
     failures = {found[1]: found[0] for found in re.finditer(r'^### Test "(\w+)[^\n]*\n[^\n]*', printed, re.MULTILINE)}
     return [

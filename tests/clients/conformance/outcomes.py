@@ -1,20 +1,20 @@
-"""What became of each test of a suite, and whether that was to be expected.
+"""Outcomes of a suite's tests, compared with the expected ones.
 
 A suite's ``expected/NAME.txt`` lists its tests that do not pass, a line each, in four or five columns:
 
-    NAME      the test, or a pattern of names with ``*``; the first line that fits counts
-    OUTCOME   ``fails``, ``skips``, or ``unrun``: the suite is told to leave it out
-    WAITS FOR what it needs that is not there yet, ``nothing`` if it does not pass on Apache Kafka 4.3.1 either
+    NAME      the test, or a pattern of names with ``*``; the first matching line counts
+    OUTCOME   ``fails``, ``skips``, or ``unrun``: it is not run
+    WAITS FOR the missing feature; ``nothing`` if it does not pass on Apache Kafka 4.3.1 either
     WHY       in words
     SAYS      text that the test's own message contains; a test that fails or skips with another message is not the one
               that is listed. Every new ``fails`` line has one; optional for the other outcomes
 
-What waits for ``several brokers`` waits on a single one only. ``expected/NAME-cluster.txt`` has the lines that count on
-several before these, where a suite has any.
+Lines with ``several brokers`` in WAITS FOR apply to runs on a single broker only. ``expected/NAME-cluster.txt``, if it
+exists, has the lines that precede these in runs on several brokers.
 
-Two blanks or more divide the columns; ``#`` begins a comment. Whatever is not listed has to pass, and whatever is
-listed and passes is told, so that the lists shrink. An ``unrun`` line is told too where a test that it names passes by
-itself: a whole run tries the first of those that wait for the same thing, and the next if that passes.
+Two or more spaces separate the columns; ``#`` starts a comment. An unlisted test has to pass; a listed test that passes
+is reported, so that the lists shrink. An ``unrun`` line is reported too if its test passes by itself: a whole run tries
+the first of the lines with the same WAITS FOR, and the next one if that passes.
 """
 
 import re
@@ -32,9 +32,9 @@ OUTCOMES = {"fails": "failed", "skips": "skipped", "unrun": "unrun"}
 
 
 class Outcome(NamedTuple):
-    """One test: ``result`` is passed, failed or skipped, ``detail`` what it said.
+    """One test: ``result`` is passed, failed or skipped, ``detail`` its message.
 
-    ``alone``: it has passed by itself on a fresh broker, after it failed beside others.
+    ``alone``: it passed by itself on a fresh broker after it had failed beside others.
     """
 
     name: str
@@ -63,11 +63,11 @@ class Expectation(NamedTuple):
 
 @dataclass
 class Verdict:
-    """A suite's outcomes, sorted by what they mean."""
+    """A suite's outcomes by category."""
 
     passed: list[Outcome] = field(default_factory=list)
     alone: list[Outcome] = field(default_factory=list)
-    """What failed beside other tests and passed by itself on a fresh broker."""
+    """Failed beside other tests and passed by itself on a fresh broker."""
     unexpected: list[Outcome] = field(default_factory=list)
     waiting: list[tuple[Outcome, Expectation]] = field(default_factory=list)
     by_itself: list[Outcome] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Verdict:
 
 
 def expectations(suite: str, brokers: int = 1) -> list[Expectation]:
-    """Return what to expect of a suite; ValueError names a line that is not four columns of known words."""
+    """Return the expectations for a suite; raise ValueError for a line that is not four columns of known words."""
     if brokers == 1:
         return read_list(EXPECTED / f"{suite}.txt")
     own = EXPECTED / f"{suite}-cluster.txt"
@@ -93,15 +93,15 @@ def read_list(path: Path) -> list[Expectation]:
         if len(columns) not in (4, 5) or columns[1] not in OUTCOMES:
             raise ValueError(f"{path.name}: not four or five columns: {line!r}")
         pattern, outcome, waits_for, why, *says = columns
-        # Names of parametrized tests hold brackets, which are no patterns here.
+        # Names of parametrized tests contain brackets, which are no patterns here.
         found.append(Expectation(re.sub(r"([\[?])", r"[\1]", pattern), OUTCOMES[outcome], waits_for, why, *says))
     return found
 
 
 def judge(outcomes: Iterable[Outcome], expected: Sequence[Expectation], whole: bool) -> Verdict:
-    """Compare outcomes with a list; of a ``whole`` run, lines that no outcome needed are obsolete.
+    """Compare outcomes with a list; in a ``whole`` run, lines that match no outcome are obsolete.
 
-    An ``unrun`` line is obsolete where a test that it names has passed, which it does only if it was tried.
+    An ``unrun`` line is obsolete if its test was tried and passed.
     """
     outcomes = list(outcomes)
     tried = [line for line in expected if line.result == "unrun" and any(line.fits(one.name) for one in outcomes)]
@@ -113,7 +113,7 @@ def judge(outcomes: Iterable[Outcome], expected: Sequence[Expectation], whole: b
         if outcome.result == "passed":
             (verdict.alone if outcome.alone else verdict.passed).append(outcome)
         elif line is not None and line in tried:
-            continue  # it is still to be left out
+            continue  # still expected not to run
         elif line is None or not line.explains(outcome):
             verdict.unexpected.append(outcome)
         else:
@@ -128,7 +128,7 @@ def judge(outcomes: Iterable[Outcome], expected: Sequence[Expectation], whole: b
 
 
 def from_junit(reports: Iterable[Path], name_of: Callable[[ElementTree.Element], str]) -> list[Outcome]:
-    """Read the reports that pytest and JUnit write."""
+    """Read the reports of pytest and JUnit."""
     outcomes = []
     for case in (case for report in reports for case in ElementTree.parse(report).iter("testcase")):
         result, detail = "passed", ""

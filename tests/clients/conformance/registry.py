@@ -1,4 +1,4 @@
-"""The suites, with what each asks of its broker and what Apache Kafka itself comes to."""
+"""The suites, with the broker settings of each and its result on Apache Kafka."""
 
 from tests.clients.conformance import command_line_tools, kafka_it, kafka_python, kgo, librdkafka
 from tests.clients.conformance.suite import GROUPS, Quick, Suite

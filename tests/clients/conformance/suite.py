@@ -1,7 +1,7 @@
-"""What a suite is: a name, the broker that it wants, and how it is fetched, built and run.
+"""A suite: its name, its broker settings, and how to fetch, build and run it.
 
-Everything comes from a package registry by name and pinned version, through the registry's own client, and is kept in
-the cache of ``tests/setups.py``. The suites themselves are untouched: what they are told is where the broker is.
+Every suite comes from a package registry by name and pinned version, through the registry's own client, and is kept in
+the cache of ``tests/setups.py``. The suites are unmodified; only the address of the broker is configured.
 """
 
 import math
@@ -18,19 +18,19 @@ SUITE_ITSELF = "(the suite itself)"
 PINS = Path(__file__).parent / "pins"
 EXT_CLUSTER = Path(__file__).parents[1] / "ext-cluster"
 
-# What the suites expect of a broker's groups.
+# The group settings that the suites expect of a broker.
 GROUPS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
 
 
 class Order(NamedTuple):
-    """What is to be run: where the brokers are, with which folder for files, which tests, and on how many brokers."""
+    """One run: the brokers' addresses, a folder for files, the tests, and the number of brokers."""
 
     bootstrap: str
     folder: Path
     only: Sequence[str] = ()
     without: Sequence[str] = ()
     brokers: int = 1
-    timeout_s: float = math.inf  # of the whole suite, where its own is longer
+    timeout_s: float = math.inf  # limit of the whole suite, if its own is longer
 
 
 class Quick(NamedTuple):
@@ -42,7 +42,7 @@ class Quick(NamedTuple):
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite of somebody else's; ``set_up`` fetches and builds it if that has not been done.
+    """A suite of another project; ``set_up`` fetches and builds it unless that is done.
 
     Without ``settings`` a suite starts brokers of its own, by ``ext-cluster``. `make test` runs the part ``quick`` on
     one broker and the part ``quick_on_three`` on three; without such a part, its tests take too long for that.
@@ -60,9 +60,9 @@ class Suite:
 def run_logged(
     order: Order, command: Sequence[str | Path], timeout_s: float, cwd: Path | None = None, **environment: str
 ) -> str:
-    """Run a suite to its end, whatever its status, and return what it printed, which is kept in the folder too.
+    """Run a suite to its end, whatever its status; return its output, and write it to the folder.
 
-    One that takes too long is killed, with what it has started, and what it printed until then is returned.
+    After the timeout, kill the suite with its child processes and return the output so far.
     """
     log = order.folder / "output.log"
     status: int | str
@@ -87,5 +87,5 @@ def run_logged(
 
 
 def nothing_told(order: Order, printed: str) -> list[Outcome]:
-    """Return the one outcome of a suite that did not come to tell any."""
+    """Return the single outcome of a suite that reported none."""
     return [Outcome(SUITE_ITSELF, "failed", f"see {order.folder}\n{printed[-2000:]}")]

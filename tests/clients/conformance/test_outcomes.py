@@ -1,4 +1,4 @@
-"""How outcomes and expectations are compared, and that the lists can be read."""
+"""Comparison of outcomes with expectations, and the format of the lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.clients.conformance.registry import SUITES
 from tests.clients.conformance.suite import Order, Suite
 
 WITHOUT_MESSAGE = {"kafka-it": 23, "kafka-python": 1, "kafka-python-cluster": 1, "librdkafka": 7}
-"""How many lines of each list came before the column SAYS; no line is added to them."""
+"""Number of lines of each list without the column SAYS; no new line may lack it."""
 
 FAILS = Expectation("waits", "failed", "transactions", "no transactions yet")
 SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")

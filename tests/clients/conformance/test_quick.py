@@ -1,4 +1,4 @@
-"""A part of each suite that takes seconds a test, on one broker and on three; `make conformance` runs the rest too."""
+"""The quick part of each suite (seconds per test), on one broker and on three; `make conformance` runs the rest too."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""aiokafka, speaking the exchange."""
+"""aiokafka behind the common interface."""
 
 import asyncio
 import signal
@@ -69,7 +69,7 @@ async def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
             for partition, records in (await consumer.getmany(timeout_ms=100)).items():
                 for record in records:
                     show(record)
-                # While a rebalance is under way, whoever owns the partition next reads the records again.
+                # During a rebalance, the partition's next owner reads the records again.
                 with suppress(CommitFailedError, IllegalStateError):
                     await consumer.commit({partition: records[-1].offset + 1})
 

@@ -1,4 +1,4 @@
-"""confluent-kafka, and so librdkafka, speaking the exchange."""
+"""confluent-kafka, and so librdkafka, behind the common interface."""
 
 from typing import Any
 
@@ -97,10 +97,10 @@ def member(bootstrap: str, topic: str, group: str, assignor: str, instance: str 
 
 
 def commit(reader: Consumer, message: Message) -> None:
-    """Commit, unless a rebalance is under way: then the partition's next owner reads the message again.
+    """Commit, except during a rebalance: then the partition's next owner reads the message again.
 
-    A member whose session expired before it heard of it, as over a restart of its broker, joins anew as well, without
-    a member id until the group has given it another.
+    A member whose session expired without its knowledge, for example during a restart of its broker, rejoins as well,
+    without a member id until the group has assigned it a new one.
     """
     try:
         reader.commit(message=message, asynchronous=False)

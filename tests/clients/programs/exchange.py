@@ -1,15 +1,15 @@
-"""What the client programs of this folder have in common: their command line and the JSON lines they speak.
+"""The common interface of the client programs of this folder: their command line and JSON lines.
 
     PROGRAM produce BOOTSTRAP TOPIC CODEC           sends the records of standard input; ends when all are stored
     PROGRAM consume BOOTSTRAP TOPIC COUNT           prints the first COUNT records of the topic
     PROGRAM member  BOOTSTRAP TOPIC GROUP ASSIGNOR [INSTANCE]
                                                     prints records as they come; on SIGTERM commits and leaves
-    PROGRAM admin   BOOTSTRAP TOPIC                 makes, describes, alters, deletes TOPIC; prints what it saw
+    PROGRAM admin   BOOTSTRAP TOPIC                 creates, describes, alters, deletes TOPIC; prints the results
 
 A record is one line of JSON: ``key`` and ``value`` are text or null, ``headers`` is a list of pairs of text,
 ``timestamp`` is in milliseconds; a consumed record also has its ``partition`` and ``offset``. The programs in
-Go and JavaScript speak the same. A program does what its client's documentation shows first, with short
-time-outs.
+Go and JavaScript have the same interface. A program uses its client as the client's documentation shows first, with
+short timeouts.
 """
 
 import json
@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 SESSION_TIMEOUT_MS = 1500
-# A static member has to be back before its session ends, or its partitions go to others.
+# A static member must return before its session ends; otherwise its partitions are reassigned.
 STATIC_SESSION_TIMEOUT_MS = 20_000
 HEARTBEAT_INTERVAL_MS = 300
 
@@ -58,7 +58,7 @@ def print_record(
 
 
 class Stop:
-    """True once SIGTERM has come."""
+    """True after SIGTERM."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -77,7 +77,7 @@ def main(
     member: Callable[..., None],
     admin: Callable[..., dict[str, object]],
 ) -> None:
-    """Run the command that the command line names."""
+    """Run the command of the command line."""
     command, *arguments = sys.argv[1:]
     if command == "consume":
         bootstrap, topic, count = arguments

@@ -1,4 +1,4 @@
-"""kafka-python, speaking the exchange."""
+"""kafka-python behind the common interface."""
 
 from contextlib import suppress
 
@@ -65,16 +65,17 @@ def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
     )
     while not stop:
-        # Version 3.0.12 lacks what KAFKA-9815 gave the Java client. A member that joins for what it has just learned of
-        # the topic (as when it was faster to join than to fetch metadata) forgets so once its request is out. If that
-        # poll ends before the join does, no later one ends it: the member sends no heartbeat, and the broker expels it.
+        # Version 3.0.12 lacks the fix of KAFKA-9815 in the Java client. A member that rejoins because of new topic
+        # metadata (for example when it joined before its first metadata response) forgets the reason once its request
+        # is sent. If that poll ends before the join does, no later one completes it: the member sends no heartbeat, and
+        # the broker expels it.
         coordinator = consumer._coordinator
         if coordinator.rebalance_in_progress():
             coordinator.request_rejoin()
         for records in consumer.poll(timeout_ms=100).values():
             for record in records:
                 show(record)
-            # While a rebalance is under way, whoever owns the partition next reads the records again.
+            # During a rebalance, the partition's next owner reads the records again.
             with suppress(CommitFailedError, RebalanceInProgressError):
                 consumer.commit()
     consumer.close()

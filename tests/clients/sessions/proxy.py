@@ -1,4 +1,4 @@
-"""A proxy that writes down every frame which passes between clients and a broker, in the order of their passing."""
+"""A proxy that records every frame between clients and a broker, in order."""
 
 import asyncio
 from contextlib import suppress
@@ -7,7 +7,7 @@ from tests.clients.sessions.transcript import ANSWERED, CLOSED, SENT, Event
 
 
 class RecordingProxy:
-    """Listens on ``address`` once it is opened; the broker has to advertise that, or clients would go past it."""
+    """Listens on ``address`` once it is opened; the broker must advertise this address, or clients bypass the proxy."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

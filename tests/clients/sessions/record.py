@@ -1,8 +1,7 @@
 """Record the sessions under ``tests/golden/sessions``: `python -m tests.clients.sessions.record [CLIENT...]`.
 
-Each client produces four records to a topic that exists, reads them, reads them again as the one member of a group, and
-does what it can as an administrator, on a fresh broker. What a client has waited for in vain is part of its session, so
-waits are kept short.
+On a fresh broker, each client produces four records to an existing topic, reads them, reads them again as the only
+member of a group, and runs its admin operations. Waits without a result are part of a session, so they are short.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ async def produce_and_consume(client: Client, address: str) -> None:
 
 
 async def take_part(client: Client, address: str) -> None:
-    """Let a member of a group read all records, commit, and leave."""
+    """Run a group member that reads all records, commits, and leaves."""
     process = await asyncio.create_subprocess_exec(
         *client.member(address, TOPIC, GROUP, client.assignors[0]), stdout=asyncio.subprocess.PIPE
     )

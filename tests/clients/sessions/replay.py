@@ -1,6 +1,6 @@
-"""Send a recorded session's requests again, and read what a broker answers now.
+"""Send a recorded session's requests again, and read the responses of a broker.
 
-Requests are sent and answers awaited in the recorded order, each on its connection.
+Requests are sent and responses awaited in the recorded order, each on its connection.
 """
 
 import socket
@@ -15,14 +15,14 @@ from protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.clients.sessions.transcript import ANSWERED, CLOSED, Reader, read, translated
 from tests.raw_client import RawClient
 
-# The broker of a session: one topic, which is there from the start.
+# The broker of a session has one topic from the start.
 TOPIC, GROUP = "session", "session-group"
 SETTINGS = {
     "node.id": 1,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
     "offsets.topic.num.partitions": 1,
-    # Wherever and whenever it is replayed, clocks may be behind the recording's.
+    # Clocks of a replay may be behind those of the recording.
     "log.message.timestamp.after.max.ms": 2**63 - 1,
     "auto.create.topics.enable": "false",
 }
@@ -30,7 +30,7 @@ TIMEOUT_S = 60
 
 
 def prepare(bootstrap: str) -> None:
-    """Create what every session finds there: its topic, and the coordinator of its group."""
+    """Create what every session requires: its topic, and the coordinator of its group."""
     client = RawClient(bootstrap)
     topic = CreateTopicsRequest.Topic
     created = topic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
@@ -42,7 +42,7 @@ def prepare(bootstrap: str) -> None:
 
 
 def coordinator_error(client: RawClient) -> int:
-    """Have the coordinator of the group looked up, and so created; return the error of asking it something."""
+    """Look up the coordinator of the group, which creates it; return the error of a request to it."""
     client.call(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[GROUP])
     group = OffsetFetchRequest.Group
     asked = group(group_id=GROUP, member_id=None, member_epoch=-1, topics=None)
@@ -50,7 +50,7 @@ def coordinator_error(client: RawClient) -> int:
 
 
 class Exchange(NamedTuple):
-    """An answer as it was recorded, and as it is now."""
+    """A response as it was recorded, and as it is now."""
 
     where: str
     recorded: list[str]
@@ -58,9 +58,9 @@ class Exchange(NamedTuple):
 
 
 def replay(path: Path, bootstrap: str, patience_s: float = 0) -> Iterator[Exchange]:
-    """Replay a session on a fresh broker, answer by answer.
+    """Replay a session on a fresh broker, response by response.
 
-    A broker that learns of changes later than their administrator is asked again for metadata, for so many seconds.
+    A Metadata request is repeated for up to `patience_s`: a broker may apply a change late.
     """
     named, steps = read(path)
     reader = Reader()

@@ -1,17 +1,17 @@
 """A recorded session as a file to read and to replay.
 
     # what, by whom
-    let $topic-1 = 1d1fb2...                      a value of the recorded run that another run will choose anew
+    let $topic-1 = 1d1fb2...                      a value that differs in every run
 
     2 > Metadata v13, 5, 'console-producer'       connection 2 sends a request: API, version, correlation id, client id
-      topics: 1                                   ... which says so,
+      topics: 1                                   ... with these fields,
       - name: 'session'
-      = 0000002f0003000d...                       ... and whose bytes, without their length, are these
-    2 < Metadata v13, 5                           connection 2 is answered
+      = 0000002f0003000d...                       ... and these bytes, without their length
+    2 < Metadata v13, 5                           connection 2 receives the response
       throttle_time_ms: 0
     2 .                                           the client closes connection 2
 
-The lines of requests are for readers; what is replayed are the bytes.
+The fields of requests are for readers; a replay sends the bytes.
 """
 
 import re
@@ -37,7 +37,7 @@ SENT, ANSWERED, CLOSED = ">", "<", "."
 
 
 class Event(NamedTuple):
-    """Something that was seen on one of the connections, numbered from 1; ``frame`` is without its length."""
+    """An event on one of the connections, numbered from 1; ``frame`` is without its length."""
 
     connection: int
     kind: str
@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An event as a file tells it: its first line, what it says, and a request's bytes."""
+    """An event in a file: its first line, its content, and a request's bytes."""
 
     connection: int
     kind: str
@@ -55,32 +55,32 @@ class Step(NamedTuple):
 
 
 class Reader:
-    """Reads the frames of a run, one after the other: a response is read as its request's version has it."""
+    """Decodes the frames of a run in order: a response is decoded by its request's version."""
 
     def __init__(self) -> None:
         self.names = Names()
         self._asked: dict[tuple[int, int], RequestHeader] = {}
 
     def request(self, connection: int, frame: bytes) -> tuple[str, list[str]]:
-        """Return a request's first line and what it says."""
+        """Return a request's first line and its content."""
         header, message = decoded_request(frame)
         self._asked[connection, header.correlation_id] = header
         said = ["  (in a version that is not known here)"] if message is None else self._lines(message, header)
         return f"{title(header)}, {header.client_id!r}", said
 
     def response(self, connection: int, frame: bytes) -> tuple[str, list[str]]:
-        """Return a response's first line and what it says."""
+        """Return a response's first line and its content."""
         correlation_id = int.from_bytes(frame[:4], "big")
         header = self._asked.pop((connection, correlation_id))
         version = header.api_version
         if version not in APIS[header.api_key].versions:
-            version = 0  # ApiVersions alone answers what it does not know (KIP-511)
+            version = 0  # only ApiVersions answers unknown versions (KIP-511)
         _, body_at = decode_response_header(header.api_key, version, frame)
         message = response_class(header.api_key).decode(memoryview(bytearray(frame)), version, body_at)
         return title(header), self._lines(message, header._replace(api_version=version))
 
     def _lines(self, message: Message, header: RequestHeader) -> list[str]:
-        # Brokers tell topics and groups in an order of their own.
+        # Brokers list topics and groups in any order.
         if isinstance(message, MetadataResponse):
             message.topics.sort(key=lambda topic: topic.name or "")
         elif isinstance(message, ListGroupsResponse):
@@ -101,7 +101,7 @@ def decoded_request(frame: bytes) -> tuple[RequestHeader, Message | None]:
 
 
 def translated(frame: bytes, recorded: dict[str, Any], chosen: dict[str, Any]) -> bytes:
-    """Return a recorded request as the client would have sent it in a run that has chosen other values."""
+    """Return a recorded request as the client would send it in a run with other chosen values."""
     header, message = decoded_request(frame)
 
     def current(kind: str, value: Any) -> Any:
@@ -114,7 +114,7 @@ def translated(frame: bytes, recorded: dict[str, Any], chosen: dict[str, Any]) -
 
 
 def write(path: Path, about: str, events: Iterable[Event]) -> None:
-    """Write a session down."""
+    """Write a session to a file."""
     reader = Reader()
     told: list[str] = []
     for event in events:
@@ -132,7 +132,7 @@ def write(path: Path, about: str, events: Iterable[Event]) -> None:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Step]]:
-    """Return the values that have names, and the steps."""
+    """Return the named values, and the steps."""
     text = path.read_text(encoding="utf-8").splitlines()
     named = {match[1]: match[2] for line in text if (match := re.match(r"let (\S+) = (.+)", line))}
     return {name: _value(value) for name, value in named.items()}, list(_steps(text))

@@ -1,7 +1,7 @@
-"""A request or a response as lines to read, in which what differs from run to run has a name instead of its value.
+"""A request or a response as readable lines, in which values that differ between runs are replaced by names.
 
-Names are given in the order in which the broker first says the values: ``$topic-1`` is the first topic's id, in the
-recorded session and in every replay of it. What a client says back is translated by these names.
+Names are assigned in the order in which the broker first sends the values: ``$topic-1`` is the first topic's id, in the
+recorded session and in every replay of it. The values in a client's requests are translated by these names.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from protocol.fields import fields_of
 from protocol.record_batch import iter_batches, iter_records
 from protocol.schema import Message, Struct
 
-# Fields that hold what the broker has chosen by chance, and what each is called.
+# Fields that the broker chooses at random, and the name of each.
 CHOSEN = {
     "client_instance_id": "instance",
     "cluster_id": "cluster",
@@ -23,7 +23,7 @@ CHOSEN = {
     "subscription_id": "subscription",
     "topic_id": "topic",
 }
-# Fields that are a subject of their own, as generated pages and other tests tell it.
+# Fields that are left out: generated pages and other tests show them.
 ELSEWHERE = {
     (ApiKey.API_VERSIONS, "api_keys"),
     (ApiKey.API_VERSIONS, "supported_features"),
@@ -36,13 +36,13 @@ MAX_BYTES = 60
 
 
 class Names:
-    """What the broker's values of one run are called."""
+    """The names of the broker's values in one run."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
 
     def name(self, kind: str, value: Any) -> str:
-        """Return the value's name, giving it one if it has none."""
+        """Return the value's name; assign one if it has none."""
         for name, known in self.values.items():
             if known == value and name.startswith(f"${kind}-"):
                 return name
@@ -53,23 +53,23 @@ class Names:
 
 
 def kind_of(field: str, value: Any) -> str | None:
-    """Return what kind of name a field's value is to have, if any; empty ones speak for themselves."""
+    """Return the kind of name for a field's value, if any; empty values get none."""
     kind = CHOSEN.get(field)
-    # A partition's leader is a broker's number, and not chosen; a group's leader is a member.
+    # A partition's leader is a broker id, and not random; a group's leader is a member.
     if kind is None or not value or value == bytes(16) or (kind == "member" and not isinstance(value, str)):
         return None
     return kind
 
 
 def lines(message: Message, version: int, names: Names) -> list[str]:
-    """Return the message's fields in ``version``, a line each, indented as they nest."""
+    """Return the message's fields in ``version``, one line each, indented by nesting."""
     return list(_fields(message, version, message.API_KEY, names, "  "))
 
 
 def _fields(struct: Struct, version: int, api: int | None, names: Names, indent: str) -> Iterator[str]:
     for field in fields_of(type(struct)):
         value = getattr(struct, field.name)
-        # A tagged field that has its default is not sent.
+        # A tagged field with its default value is not sent.
         if version not in field.versions or (version in field.tagged and value == field.default):
             continue
         if (api, field.name) in ELSEWHERE:
@@ -113,7 +113,7 @@ def _records(records: Any, indent: str) -> Iterator[str]:
 
 
 def translate(struct: Struct, translated: Callable[[str, Any], Any]) -> bool:
-    """Replace the chosen values in a message by what ``translated(kind, value)`` says; return whether any changed."""
+    """Replace random values in a message by ``translated(kind, value)``; return whether any changed."""
     changed = False
     for field in fields_of(type(struct)):
         value = getattr(struct, field.name)

@@ -1,6 +1,6 @@
-"""What kafka-python's tests ask of a broker that somebody else has started: nothing but its address.
+"""The part of kafka-python's test services that an external broker needs: its address.
 
-Its own ``test/service.py`` starts Apache Kafka from a distribution, and is not part of what it publishes.
+kafka-python's own ``test/service.py`` starts Apache Kafka from a distribution, and is not part of its releases.
 """
 
 
@@ -10,16 +10,16 @@ class ExternalService:
         self.port = port
 
     def open(self) -> None:
-        """The broker runs already."""
+        """Do nothing: the broker runs already."""
 
     def close(self) -> None:
-        """Whoever started the broker stops it."""
+        """Do nothing: the owner of the broker stops it."""
 
     def dump_logs(self) -> None:
-        """The broker's log is where it was started."""
+        """Do nothing: the log is where the broker was started."""
 
     def wait_for(self, pattern: str, timeout: float = 30) -> None:
-        """It is ready, whatever it has written."""
+        """Do nothing: the broker is ready, whatever it has logged."""
 
 
 class SpawnedService:
