@@ -49,7 +49,7 @@ def syncs_nothing(plant: Planter) -> None:
 
 
 def forgets_sequences(plant: Planter) -> None:
-    """Producer sequences are not checked."""
+    """The sequences of producers are not checked."""
     plant.setattr(ProducerState, "check", lambda self, header: None)
 
 
