@@ -19,7 +19,7 @@ TIMEOUT_S = 30
 SPARE_BYTES = 64 << 20
 
 
-class Neighbour:
+class WellBehavedClient:
     """A well-behaved client: a thread that sends Metadata requests in a loop."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -31,7 +31,7 @@ class Neighbour:
         self._thread = threading.Thread(target=self._ask)
         self._thread.start()
 
-    def wait_for_answers(self, count: int) -> None:
+    def wait_for_responses(self, count: int) -> None:
         """Return when `count` more responses have arrived."""
         with self._answered:
             wanted = self._answers + count
@@ -58,17 +58,17 @@ class Neighbour:
 
 
 @contextmanager
-def abused(broker: BrokerProcess, queued_bytes: int) -> Iterator[Neighbour]:
+def abused(broker: BrokerProcess, queued_bytes: int) -> Iterator[WellBehavedClient]:
     """Run the block, and fail unless a well-behaved client is served during and after it.
 
     The broker's resident size may grow by at most `queued_bytes`, its limit for queued requests, plus `SPARE_BYTES`.
     """
-    neighbour = Neighbour(broker.bootstrap)
+    neighbour = WellBehavedClient(broker.bootstrap)
     try:
-        neighbour.wait_for_answers(1)
+        neighbour.wait_for_responses(1)
         before_bytes = _resident_bytes(broker.pid)
         yield neighbour
-        neighbour.wait_for_answers(3)
+        neighbour.wait_for_responses(3)
     finally:
         neighbour.stop()
     grown_bytes = _resident_bytes(broker.pid, peak=True) - before_bytes

@@ -55,7 +55,7 @@ MUTANTS = (
         "else log.high_watermark\n        if timestamp == LATEST:",
         "else log.log_end_offset\n        if timestamp == LATEST:",
         f"{_HANDLERS}/test_list_offsets.py",
-        "test_consumers_see_what_is_committed",
+        "test_consumers_get_committed_offsets_only",
         200,
     ),
     Mutant(
@@ -64,7 +64,7 @@ MUTANTS = (
         "one.broker in partition.isr and one.lags(end, now_ms, lag_max_ms)}",
         "one.broker in partition.isr and one.lags(end, now_ms, lag_max_ms) and False}",
         _REPLICATION,
-        "test_who_has_been_behind_for_too_long_leaves",
+        "test_follower_beyond_max_lag_leaves_isr",
         46,
     ),
     Mutant(
@@ -75,7 +75,7 @@ MUTANTS = (
         "            )\n",
         "",
         _STORAGE,
-        "test_truncation_forgets_epochs_producers_and_the_recovery_point_behind_it",
+        "test_truncation_removes_epochs_producers_and_the_recovery_point_behind_it",
         84,
     ),
     Mutant(
@@ -84,7 +84,7 @@ MUTANTS = (
         "del self._entries[bisect_left(self._entries, end_offset, key=_start_offset) :]",
         "del self._entries[bisect_right(self._entries, end_offset, key=_start_offset) :]",
         _STORAGE,
-        "test_truncation_drops_what_begins_at_the_new_end",
+        "test_truncation_removes_epochs_that_begin_at_the_new_end",
         55,
     ),
     Mutant(
@@ -93,7 +93,7 @@ MUTANTS = (
         "        self.time_index.truncate_to(offset)\n        self.transaction_index.truncate_to(offset)",
         "        self.transaction_index.truncate_to(offset)",
         _STORAGE,
-        "test_indexes_that_a_truncation_has_emptied_are_synced_by_a_clean_stop",
+        "test_clean_shutdown_syncs_indexes_emptied_by_truncation",
         106,
     ),
     Mutant(
@@ -102,7 +102,7 @@ MUTANTS = (
         "            self.recovery_point = min(self.recovery_point, end_offset)\n            self.log_start_offset",
         "            self.log_start_offset",
         _STORAGE,
-        "test_truncation_forgets_epochs_producers_and_the_recovery_point_behind_it",
+        "test_truncation_removes_epochs_producers_and_the_recovery_point_behind_it",
         159,
     ),
     Mutant(
@@ -111,7 +111,7 @@ MUTANTS = (
         "    return follower.broker_epoch in (NO_EPOCH, known.epoch)",
         "    return True",
         _REPLICATION,
-        "test_who_is_not_alive_in_the_incarnation_that_fetches_does_not",
+        "test_fenced_or_stopping_or_reregistered_broker_does_not_join_isr",
         235,
     ),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS = (
         "self.epoch_start_offset = self.log.log_end_offset",
         "self.epoch_start_offset = self.log.high_watermark",
         f"{_REPLICATION} {_HANDLERS}/test_list_offsets.py",
-        "test_rule_4_a_new_leader_serves_only_what_it_can_prove_committed",
+        "test_rule_4_new_leader_serves_only_provably_committed_records",
         92,
     ),
     Mutant(
@@ -129,7 +129,7 @@ MUTANTS = (
         "            end = min(end, end_offset)\n",
         "            pass\n",
         _REPLICATION,
-        "test_what_the_leader_does_not_have_goes",
+        "test_records_missing_at_leader_are_truncated",
         70,
     ),
     Mutant(
@@ -138,7 +138,7 @@ MUTANTS = (
         "    if wanted.partition_epoch < partition.partition_epoch:\n        return ErrorCode.INVALID_UPDATE_VERSION\n",
         "",
         _CONTROLLER,
-        "test_rule_7_a_wish_that_does_not_know_the_last_isr_is_refused",
+        "test_rule_7_isr_change_with_a_stale_partition_epoch_is_rejected",
         19,
     ),
     Mutant(
@@ -156,7 +156,7 @@ MUTANTS = (
         "        error = group.check_member(who.member_id, who.instance_id)\n        if error ==",
         "        error = ErrorCode.NONE\n        if error ==",
         _GROUPS,
-        "test_nobody_else",
+        "test_other_clients_cannot_commit",
         47,
     ),
     Mutant(
@@ -165,7 +165,7 @@ MUTANTS = (
         "now_ms - (committed.commit_timestamp_ms if since_ms is None else since_ms) >= retention_ms",
         "now_ms - committed.commit_timestamp_ms >= retention_ms",
         _GROUPS,
-        "test_offsets_and_groups_go_a_week_after_the_last_member",
+        "test_offsets_and_groups_expire_a_retention_after_the_last_member_left",
         42,
     ),
     Mutant(
@@ -174,7 +174,7 @@ MUTANTS = (
         "if grown_old or (newcomer.privileged and not session.privileged):",
         "if grown_old or newcomer.privileged:",
         "tests/unit/broker/replication/test_fetch_sessions.py",
-        "test_a_replicas_session_leaves_a_young_one_of_another_replica_its_place",
+        "test_follower_session_does_not_evict_young_follower_session",
         31,
     ),
     Mutant(
@@ -192,7 +192,7 @@ MUTANTS = (
         "enough = len(self.isr) >= self.min_isr",
         "enough = True",
         f"{_REPLICATION}/test_partition.py",
-        "test_a_committed_write_is_reported_where_too_few_replicas_remain_in_sync",
+        "test_committed_append_returns_not_enough_replicas_after_append",
         11,
     ),
     Mutant(
@@ -201,7 +201,7 @@ MUTANTS = (
         "                segment.file.sync()\n",
         "",
         f"{_STORAGE}/log/test_recovery.py",
-        "test_what_is_cut_off_is_synced_before_recovery_ends",
+        "test_recovery_syncs_its_truncation",
         4,
     ),
     Mutant(
@@ -210,7 +210,7 @@ MUTANTS = (
         "segment.max_timestamp[0] > now_ms - lag_ms",
         "segment.first_timestamp > now_ms - lag_ms",
         f"{_STORAGE}/cleaner/test_log_to_clean.py",
-        "test_rule_19_one_young_record_keeps_a_segment_that_begins_with_an_old_one",
+        "test_rule_19_young_record_makes_its_whole_segment_uncleanable",
         5,
     ),
     Mutant(
@@ -219,7 +219,7 @@ MUTANTS = (
         "if progress is None or progress.directory_id != directory_id:",
         "if progress is None:",
         f"{_CONTROLLER}/raft/test_leader.py",
-        "test_a_voter_with_another_directory_does_not_count_for_what_the_old_one_stored",
+        "test_voter_with_a_new_directory_id_does_not_inherit_its_old_log_end",
         5,
     ),
     Mutant(
@@ -228,7 +228,7 @@ MUTANTS = (
         "heard[needed - 1]",
         "heard[0]",
         f"{_CONTROLLER}/raft/test_leader.py",
-        "test_a_leader_needs_the_fetches_of_a_majority_to_remain_one",
+        "test_leader_of_five_resigns_without_fetches_of_a_majority",
         5,
     ),
     Mutant(
@@ -237,7 +237,7 @@ MUTANTS = (
         "if not self.open or outcomes.cancelled():",
         "if outcomes.cancelled():",
         "tests/unit/broker/coordinator/runtime/test_shard_host.py",
-        "test_a_closed_host_does_not_vouch_for_what_is_committed_afterwards",
+        "test_pending_commit_gets_not_coordinator_if_the_host_closes_before_replication",
         10,
     ),
     Mutant(

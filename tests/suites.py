@@ -150,7 +150,7 @@ def main() -> int:
     unknown = set(options.suite) - set(SUITES)
     if unknown:
         parser.error(f"no suite {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
-    environment = handed_down(os.environ)
+    environment = part_environment(os.environ)
     if options.full:
         environment |= FULL_FIGURES
     began = time.monotonic()
@@ -170,7 +170,7 @@ def main() -> int:
     return 1 if any(result.failed for result in results) else 0
 
 
-def handed_down(environment: Mapping[str, str]) -> dict[str, str]:
+def part_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the parts."""
     return {name: value for name, value in environment.items() if name not in OF_THE_OUTER_MAKE | {NO_BYTECODE}}
 

@@ -64,7 +64,7 @@ class Fault(NamedTuple):
         return sorted(set(IDS) - {victim})[self.number % 2]
 
 
-class Dealer:
+class FaultInjector:
     """Injects faults into a cluster under load."""
 
     def __init__(self, cluster: Cluster, network: Network, progress: Progress) -> None:
@@ -77,13 +77,13 @@ class Dealer:
         KINDS[fault.kind](self, fault, victim)
         self._cluster.wait_until_whole()
         self._go_on(f"after {fault.kind}")
-        self._go_on_everywhere(f"after {fault.kind}")
+        self._wait_for_progress_everywhere(f"after {fault.kind}")
 
     def _go_on(self, when: str) -> None:
         if not self._acknowledge(GOING_ON, DEADLINE_S):
             raise ClusterError(f"less than {GOING_ON} records acknowledged {when}, within {DEADLINE_S:g} s")
 
-    def _go_on_everywhere(self, when: str) -> None:
+    def _wait_for_progress_everywhere(self, when: str) -> None:
         """Wait for every partition, so that a gap belongs to the fault in which it began."""
         acknowledged = self._progress.acknowledged_of
         before = acknowledged.copy()
@@ -175,19 +175,19 @@ class Dealer:
             nodes[id_].start()
 
 
-KINDS: dict[str, Callable[[Dealer, Fault, int], None]] = {
-    "kill": Dealer._kill,
-    "wipe": Dealer._kill,
-    "pause": Dealer._pause,
-    "isolate": Dealer._isolate,
-    "mute": Dealer._isolate,
-    "deaf": Dealer._isolate,
-    "part": Dealer._part,
-    "cut off": Dealer._cut_off,
-    "slow": Dealer._slow,
-    "reset": Dealer._reset,
-    "roll": Dealer._roll,
-    "outage": Dealer._outage,
+KINDS: dict[str, Callable[[FaultInjector, Fault, int], None]] = {
+    "kill": FaultInjector._kill,
+    "wipe": FaultInjector._kill,
+    "pause": FaultInjector._pause,
+    "isolate": FaultInjector._isolate,
+    "mute": FaultInjector._isolate,
+    "deaf": FaultInjector._isolate,
+    "part": FaultInjector._part,
+    "cut off": FaultInjector._cut_off,
+    "slow": FaultInjector._slow,
+    "reset": FaultInjector._reset,
+    "roll": FaultInjector._roll,
+    "outage": FaultInjector._outage,
 }
 OF_ALL = frozenset({"slow", "roll", "outage"})
 # Twice as often: the most frequent faults.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
-from tests.chaos.faults import Dealer, Fault, plan
+from tests.chaos.faults import Fault, FaultInjector, plan
 from tests.chaos.gaps import Gap, gaps_of
 from tests.chaos.history import events
 from tests.chaos.history.checker import PASSED, Verdict, check
@@ -131,14 +131,16 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
     with ExitStack() as stack:
         network = stack.enter_context(Network())
         cluster = stack.enter_context(Cluster(directory, network))
-        with noting(problems):
+        with recording_problems(problems):
             cluster.wait_for(lambda _: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
             create_topic(cluster.bootstrap)
             with _Clients(cluster.bootstrap, progress, directory if java else None) as clients:
                 clients.wait_until_at_work()
                 cluster.wait_until_whole()
-                with noting(problems):
-                    deal(plan(seed), seconds, cluster, Dealer(cluster, network, progress), progress, faults, gaps)
+                with recording_problems(problems):
+                    deal(
+                        plan(seed), seconds, cluster, FaultInjector(cluster, network, progress), progress, faults, gaps
+                    )
                 network.heal()
                 problems += clients.finish()
                 read_back(cluster.bootstrap, progress, DEADLINE_S)
@@ -157,7 +159,7 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
 
 
 @contextmanager
-def noting(problems: list[str]) -> Iterator[None]:
+def recording_problems(problems: list[str]) -> Iterator[None]:
     """Record a ClusterError and continue with the check of the history."""
     try:
         yield
@@ -176,7 +178,7 @@ def deal(
     planned: Iterable[Fault],
     seconds: float,
     cluster: Cluster,
-    dealer: Dealer,
+    dealer: FaultInjector,
     progress: Progress,
     dealt: Counter[str],
     gaps: list[Gap],

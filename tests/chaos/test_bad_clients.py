@@ -20,7 +20,7 @@ from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
-from tests.abuse import TIMEOUT_S, Neighbour, abused, connect, frame, head
+from tests.abuse import TIMEOUT_S, WellBehavedClient, abused, connect, frame, head
 from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
 
@@ -37,7 +37,7 @@ def connected(broker: BrokerProcess, count: int, *, receive_bytes: int | None = 
         yield [stack.enter_context(connect(broker, receive_bytes=receive_bytes)) for _ in range(count)]
 
 
-def send_what_is_taken(client: socket.socket, data: bytes) -> None:
+def send_without_blocking(client: socket.socket, data: bytes) -> None:
     """Send as much as possible without blocking; the broker may have closed the connection, too."""
     client.setblocking(False)
     with suppress(BlockingIOError, ConnectionError):
@@ -107,7 +107,7 @@ def bystander(broker: BrokerProcess) -> Iterator[Bystander]:
 
 
 @pytest.fixture
-def neighbour(broker: BrokerProcess, bystander: Bystander) -> Iterator[Neighbour]:
+def neighbour(broker: BrokerProcess, bystander: Bystander) -> Iterator[WellBehavedClient]:
     with abused(broker, QUEUED_BYTES) as served:
         yield served
         bystander.check()
@@ -118,40 +118,38 @@ def descriptors(broker: BrokerProcess) -> int:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="nobody tells how many descriptors a process has")
-def test_connections_that_are_opened_and_dropped_leave_nothing_behind(
-    broker: BrokerProcess, neighbour: Neighbour
-) -> None:
+def test_opened_and_dropped_connections_leak_nothing(broker: BrokerProcess, neighbour: WellBehavedClient) -> None:
     before = descriptors(broker)
     for _ in range(DROPPED // AT_ONCE):
         with connected(broker, AT_ONCE) as clients:
             for client in clients[::2]:
                 client.sendall(b"\0")
-            neighbour.wait_for_answers(1)
+            neighbour.wait_for_responses(1)
     deadline = time.monotonic() + TIMEOUT_S
     while descriptors(broker) > before:
         assert time.monotonic() < deadline
-        neighbour.wait_for_answers(1)
+        neighbour.wait_for_responses(1)
 
 
-def test_requests_that_come_slowly_take_no_more_memory_than_is_set_and_others_are_answered(
-    broker: BrokerProcess, neighbour: Neighbour, bystander: Bystander
+def test_slow_large_requests_stay_below_memory_limit_and_others_are_served(
+    broker: BrokerProcess, neighbour: WellBehavedClient, bystander: Bystander
 ) -> None:
     """Each of many clients announces a request of 50 MB, sends a part of it, then one byte at a time."""
     begun = (50 << 20).to_bytes(4, "big") + bytes(60_000)
     with connected(broker, 800) as clients:
         for client in clients:
-            send_what_is_taken(client, begun)
+            send_without_blocking(client, begun)
         for _ in range(3):
             bystander.check()
             for client in clients:
-                send_what_is_taken(client, b"\0")
+                send_without_blocking(client, b"\0")
         with connected(broker, 1) as (honest,):
             honest.sendall(frame(head(ApiKey.PRODUCE, 9) + produce_request(BATCH_BYTES).encode(9)))
             assert len(honest.recv(4, socket.MSG_WAITALL)) == 4
         bystander.check()
 
 
-def test_clients_that_send_byte_by_byte_are_waited_for(broker: BrokerProcess, neighbour: Neighbour) -> None:
+def test_clients_that_send_byte_by_byte_are_served(broker: BrokerProcess, neighbour: WellBehavedClient) -> None:
     request = frame(head(ApiKey.API_VERSIONS, 3) + b"\x02a\x02b\x00")
     with connected(broker, 50) as clients:
         for at in range(len(request)):
@@ -162,8 +160,8 @@ def test_clients_that_send_byte_by_byte_are_waited_for(broker: BrokerProcess, ne
             assert struct.unpack_from(">ih", client.recv(size, socket.MSG_WAITALL)) == (1, ErrorCode.NONE)
 
 
-def test_fetches_that_nobody_reads_take_a_bounded_part_of_memory(
-    broker: BrokerProcess, neighbour: Neighbour, bystander: Bystander
+def test_unread_fetch_responses_take_bounded_memory(
+    broker: BrokerProcess, neighbour: WellBehavedClient, bystander: Bystander
 ) -> None:
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=50 << 20)
     topic = FetchRequest.Topic(topic=TOPIC, partitions=[partition])
@@ -172,13 +170,13 @@ def test_fetches_that_nobody_reads_take_a_bounded_part_of_memory(
     with connected(broker, 40, receive_bytes=4096) as clients:
         for client in clients:
             client.sendall(fetches)
-        neighbour.wait_for_answers(20)
+        neighbour.wait_for_responses(20)
         for _ in range(5):
             bystander.check()
 
 
-def test_requests_without_end_behind_one_that_waits_take_a_bounded_part_of_memory(
-    broker: BrokerProcess, neighbour: Neighbour, bystander: Bystander
+def test_endless_requests_behind_a_deferred_one_take_bounded_memory(
+    broker: BrokerProcess, neighbour: WellBehavedClient, bystander: Bystander
 ) -> None:
     protocol = JoinGroupRequest.Protocol(name="range", metadata=b"")
     join = JoinGroupRequest(
@@ -191,8 +189,8 @@ def test_requests_without_end_behind_one_that_waits_take_a_bounded_part_of_memor
         for client in clients:
             client.sendall(frame(head(ApiKey.JOIN_GROUP, 0) + join.encode(0)))
         for client in clients:
-            send_what_is_taken(client, flood)
-        neighbour.wait_for_answers(20)
+            send_without_blocking(client, flood)
+        neighbour.wait_for_responses(20)
         for _ in range(5):
             bystander.check()
         for client in clients:

@@ -217,7 +217,7 @@ REFUSED: dict[str, tuple[Break, str, str]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_it_names_the_file_and_what_to_do_and_touches_nothing(what: str, data: Path) -> None:
+def test_refused_start_names_file_and_remedy_and_changes_nothing(what: str, data: Path) -> None:
     breaks, file, advice = REFUSED[what]
     breaks(data)
     before = tree(data.parent)
@@ -231,7 +231,7 @@ def test_it_names_the_file_and_what_to_do_and_touches_nothing(what: str, data: P
     assert tree(data.parent) == before
 
 
-def test_directories_of_two_clusters_are_told_apart(data: Path, original: Path) -> None:
+def test_directories_with_two_cluster_ids_are_refused(data: Path, original: Path) -> None:
     other = data.parent / "other"
     shutil.copytree(original, other)
     replace(other / "meta.properties", "cluster.id=", "cluster.id=x")
@@ -242,7 +242,7 @@ def test_directories_of_two_clusters_are_told_apart(data: Path, original: Path) 
     assert tree(data.parent) == before
 
 
-def test_a_directory_that_was_refused_can_be_started_on_once_it_is_mended(data: Path, original: Path) -> None:
+def test_refused_directory_starts_once_it_is_repaired(data: Path, original: Path) -> None:
     lose_a_segment(data)
     assert serve(data).returncode == 2
     shutil.rmtree(data)
@@ -252,7 +252,7 @@ def test_a_directory_that_was_refused_can_be_started_on_once_it_is_mended(data: 
     assert "unclean" not in done.stderr
 
 
-def test_repair_lets_a_broker_start_over_a_missing_segment(data: Path) -> None:
+def test_repair_lets_broker_start_without_missing_segment(data: Path) -> None:
     lose_a_segment(data)
     repair = subprocess.run(
         [*COMMAND, "log", "repair", str(data), "--execute"], capture_output=True, text=True, check=False
@@ -261,7 +261,7 @@ def test_repair_lets_a_broker_start_over_a_missing_segment(data: Path) -> None:
     assert serve(data, stop=True).returncode == 0
 
 
-def test_foreign_files_are_ignored_and_named_once(data: Path) -> None:
+def test_foreign_files_are_ignored_and_logged_once(data: Path) -> None:
     (data / "notes.txt").write_text("mine")
     (data / "lost+found").mkdir()
     done = serve(data, stop=True)
@@ -293,7 +293,7 @@ def forbidden(data: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("forbidden", ["", "meta.properties", METADATA], indirect=True)
-def test_what_it_may_not_read_is_named(forbidden: Path, data: Path, nobody: tuple[str, ...]) -> None:
+def test_unreadable_file_is_named(forbidden: Path, data: Path, nobody: tuple[str, ...]) -> None:
     done = serve(data, within=nobody)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Permission denied" in done.stderr

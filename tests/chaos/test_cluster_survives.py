@@ -28,7 +28,7 @@ HAS_JAVA = shutil.which("java") is not None and shutil.which("mvn") is not None
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + RUNS))
-def test_nothing_is_lost_or_doubled_whatever_happens_to_one_broker_at_a_time(seed: int, tmp_path: Path) -> None:
+def test_faults_of_one_broker_at_a_time_lose_and_duplicate_nothing(seed: int, tmp_path: Path) -> None:
     outcome = run(seed, SECONDS, tmp_path / f"seed-{seed}", java=HAS_JAVA)
     proofs.count("runs of three brokers under faults")
     proofs.count("faults dealt to three brokers", outcome.faults.total())
@@ -36,13 +36,13 @@ def test_nothing_is_lost_or_doubled_whatever_happens_to_one_broker_at_a_time(see
     assert outcome.has_passed, f"{outcome}\nagain: make chaos SEED={seed} MINUTES={SECONDS / 60:g}"
 
 
-def test_a_seed_always_plans_the_same_faults() -> None:
+def test_seed_always_plans_the_same_faults() -> None:
     assert list(islice(plan(7), 100)) == list(islice(plan(7), 100))
     assert list(islice(plan(7), 100)) != list(islice(plan(8), 100))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_kind_of_fault_comes_in_its_turn(seed: int) -> None:
+def test_every_kind_of_fault_occurs_in_plan(seed: int) -> None:
     assert {fault.kind for fault in islice(plan(seed), len(DECK))} == set(KINDS)
 
 
@@ -60,7 +60,7 @@ def test_every_kind_of_fault_has_bounds() -> None:
         ("roll", [FAILOVER_S, FAILOVER_S, FAILOVER_S]),
     ],
 )
-def test_a_partition_whose_leader_is_struck_may_wait_longer(kind: str, bounds: list[float]) -> None:
+def test_partition_with_struck_leader_may_wait_longer(kind: str, bounds: list[float]) -> None:
     fault = Fault(kind, "any", 0, 0)
     leaders = {name_of(number): number + 1 for number in range(3)}
     gaps = gaps_of(kind, fault, fault.struck(2), leaders, dict.fromkeys(leaders, 0.0))
@@ -79,7 +79,7 @@ class Clock:
         self.progress(Acknowledged("a", name_of(partition), f"a-{partition}-{at_s}", 0))
 
 
-def test_the_longest_gap_is_that_between_acknowledgements_or_the_one_that_lasts() -> None:
+def test_longest_gap_is_between_acknowledgements_or_still_open() -> None:
     clock = Clock()
     gaps = []
     for until_s in ((1.0, 4.0, 6.0), (7.0,), (7.5, 7.75), ()):
@@ -92,7 +92,7 @@ def test_the_longest_gap_is_that_between_acknowledgements_or_the_one_that_lasts(
 
 @pytest.mark.parametrize("resumes", [True, False])
 @pytest.mark.parametrize(("starving", "after_s"), [(0, FAILOVER_S), (1, SHRINK_S)])
-def test_a_partition_that_starves_while_others_go_on_is_found(starving: int, after_s: float, resumes: bool) -> None:
+def test_starving_partition_is_found_while_others_make_progress(starving: int, after_s: float, resumes: bool) -> None:
     fault = Fault("kill", "any", 0, 0)
     leaders = {name_of(number): number % 3 + 1 for number in range(PARTITIONS)}
 
@@ -116,7 +116,7 @@ def test_a_partition_that_starves_while_others_go_on_is_found(starving: int, aft
 
 
 @pytest.mark.parametrize(("finishing", "problems"), [(False, 1), (True, 0)])
-def test_a_record_that_comes_as_its_producer_is_closed_was_never_sent(
+def test_record_sent_while_its_producer_closes_was_never_sent(
     finishing: bool, problems: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told: list[Event] = []

@@ -88,7 +88,7 @@ class Producer:
             assert code in (ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR)
             assert time.monotonic() < deadline
 
-    def append_until_said(self, line: str, log: Path, expected: ErrorCode, size_bytes: int) -> None:
+    def append_until_logged(self, line: str, log: Path, expected: ErrorCode, size_bytes: int) -> None:
         """Append, with the same outcome each time, until the broker's log has a line."""
         deadline = time.monotonic() + 60
         while line not in log.read_text():
@@ -128,9 +128,7 @@ def stored(bootstrap: str) -> dict[int, bytes]:
         found.update((record.offset, record.value) for record in records)
 
 
-def test_nothing_acknowledged_is_lost_on_a_full_disk_and_the_broker_goes_on_when_there_is_space(
-    disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_full_disk_loses_no_acknowledged_record_and_broker_resumes_with_space(disk: SmallDisk, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "small", within=disk.command) as broker:
         assert create_topic(broker.bootstrap, TOPIC) == ErrorCode.NONE
         producer = Producer(broker.bootstrap)
@@ -138,12 +136,12 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk_and_the_broker_goes_on_when
         assert len(producer.acknowledged) > DISK_BYTES // VALUE_BYTES // 2
         assert stored(broker.bootstrap) == producer.acknowledged
         refused = f"free in {broker.data_dir}. New topics are refused, as are records and settings that do not fit"
-        producer.append_until_said(refused, broker.log, ErrorCode.KAFKA_STORAGE_ERROR, VALUE_BYTES)
+        producer.append_until_logged(refused, broker.log, ErrorCode.KAFKA_STORAGE_ERROR, VALUE_BYTES)
         assert create_topic(broker.bootstrap, "another") != ErrorCode.NONE
 
         disk.ballast.unlink()
         producer.append_until(ErrorCode.NONE)
-        producer.append_until_said(f"There is space in {broker.data_dir} again", broker.log, ErrorCode.NONE, 10)
+        producer.append_until_logged(f"There is space in {broker.data_dir} again", broker.log, ErrorCode.NONE, 10)
         assert create_topic(broker.bootstrap, "another") == ErrorCode.NONE
         producer.close()
 
@@ -155,9 +153,7 @@ def test_nothing_acknowledged_is_lost_on_a_full_disk_and_the_broker_goes_on_when
         broker.check_log()
 
 
-def test_the_command_line_says_what_a_full_disk_refuses_and_a_deleted_topic_frees_it(
-    disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_command_line_reports_full_disk_and_deleted_topic_frees_it(disk: SmallDisk, tmp_path: Path) -> None:
     def call(*arguments: str, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [*COMMAND, *arguments, "-b", broker.bootstrap]
         return subprocess.run(command, input=said, capture_output=True, timeout=120, check=False)

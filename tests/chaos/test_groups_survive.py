@@ -22,9 +22,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.mark.parametrize("client", [client for client in CLIENTS if client.has_static_members], ids=str)
-def test_group_goes_on_where_it_was_when_its_broker_is_killed(
-    client: Client, broker: BrokerProcess, tmp_path: Path
-) -> None:
+def test_group_resumes_after_its_broker_is_killed(client: Client, broker: BrokerProcess, tmp_path: Path) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
     group, rounds = Group(broker.bootstrap, TOPIC, "range", tmp_path), Rounds(broker.bootstrap, TOPIC)

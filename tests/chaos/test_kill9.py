@@ -60,7 +60,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
         for created in admin.create_topics(TOPICS).values():
             created.result(30)
-        moments = itertools.cycle([amid_a_pass, after_a_pass, at_once])
+        moments = itertools.cycle([during_pass, after_pass, at_once])
         with Workload(broker.bootstrap, PARTITIONS) as workload:
             for moment in itertools.islice(moments, KILLS):
                 workload.wait_for_acknowledged(ACKNOWLEDGED_BETWEEN_KILLS)
@@ -89,11 +89,11 @@ def at_once(data_dir: Path) -> None:
     pass
 
 
-def amid_a_pass(data_dir: Path) -> None:
+def during_pass(data_dir: Path) -> None:
     wait_until(lambda: unfinished(data_dir))
 
 
-def after_a_pass(data_dir: Path) -> None:
+def after_pass(data_dir: Path) -> None:
     checkpoint = data_dir / "cleaner-offset-checkpoint"
     before = checkpoint.read_bytes() if checkpoint.exists() else b""
     wait_until(lambda: checkpoint.exists() and checkpoint.read_bytes() != before)
@@ -107,14 +107,14 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
 
 
 @pytest.mark.parametrize("partition", SURVIVORS, ids=lambda partition: partition.number)
-def test_every_acknowledged_record_is_there_in_order_and_once(killed: Killed, partition: Partition) -> None:
+def test_every_acknowledged_record_is_stored_once_and_in_order(killed: Killed, partition: Partition) -> None:
     stored = killed.stored.numbers[partition]
     assert stored == killed.workload.acknowledged[partition]
     assert list(stored.values()) == killed.workload.sent[partition]
     assert list(stored) == list(range(len(stored)))
 
 
-def test_a_compacted_log_keeps_the_last_record_of_each_key_where_it_was(killed: Killed) -> None:
+def test_compacted_log_keeps_last_record_of_each_key_at_its_offset(killed: Killed) -> None:
     acknowledged, stored = killed.workload.acknowledged[LATEST], killed.stored.numbers[LATEST]
     last = {key_of(acknowledged[offset]): offset for offset in sorted(acknowledged)}
     assert set(last.values()) <= stored.keys()
@@ -122,12 +122,12 @@ def test_a_compacted_log_keeps_the_last_record_of_each_key_where_it_was(killed: 
     assert killed.workload.sent[LATEST] == [acknowledged[offset] for offset in sorted(acknowledged)]
 
 
-def test_compaction_was_at_work_between_kills_and_when_they_came(killed: Killed) -> None:
+def test_cleaner_ran_between_and_during_kills(killed: Killed) -> None:
     assert len(killed.stored.numbers[LATEST]) < len(killed.workload.acknowledged[LATEST])
     assert killed.amid_passes > 0
 
 
-def test_a_log_with_retention_keeps_all_acknowledged_records_from_its_start_on(killed: Killed) -> None:
+def test_log_with_retention_keeps_all_acknowledged_records_from_its_start(killed: Killed) -> None:
     acknowledged, stored = killed.workload.acknowledged[RECENT], killed.stored.numbers[RECENT]
     start, end = killed.stored.log_starts[RECENT], len(killed.workload.sent[RECENT])
     assert start > 0
@@ -136,18 +136,18 @@ def test_a_log_with_retention_keeps_all_acknowledged_records_from_its_start_on(k
     assert stored.items() <= acknowledged.items()
 
 
-def test_retention_by_size_leaves_what_it_is_to_keep(killed: Killed) -> None:
+def test_retention_by_size_keeps_retention_bytes(killed: Killed) -> None:
     logs = (killed.data_dir / "recent-0").glob("*.log")
     assert sum(path.stat().st_size for path in logs) >= RETENTION_BYTES
 
 
-def test_nothing_is_found_wrong_in_the_directory(killed: Killed) -> None:
+def test_inspection_finds_no_error_in_directory(killed: Killed) -> None:
     command = [*COMMAND, "log", "verify", str(killed.data_dir)]
     verified = subprocess.run(command, capture_output=True, text=True, check=False)
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
-def test_apache_kafka_reads_all_that_survived_without_a_complaint(killed: Killed) -> None:
+def test_apache_kafka_reads_all_surviving_records(killed: Killed) -> None:
     files = dumpable(killed.data_dir)
     segments = {file for file in files if file.suffix == ".log"}
     with_gaps = {file for file in segments if file.parent.name == "latest-0"}

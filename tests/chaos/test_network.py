@@ -106,16 +106,16 @@ def broker(port: int) -> Iterator[Caller]:
         ("", CLIENTS),
     ],
 )
-def test_who_connects_is_known_by_the_client_id(name: str, expected: int) -> None:
+def test_client_id_identifies_sender(name: str, expected: int) -> None:
     assert sender(hello(name)[4:]) == expected
 
 
-def test_a_request_without_a_client_id_is_a_clients() -> None:
+def test_request_without_client_id_is_from_client() -> None:
     assert sender(struct.pack(">hhih", 18, 0, 7, -1)) == CLIENTS
 
 
 @pytest.mark.parametrize(("sources", "targets"), [({1}, {2}), ({2}, {1})], ids=["requests", "answers"])
-def test_a_stalled_link_delivers_when_it_is_healed(
+def test_stalled_link_delivers_when_it_is_healed(
     network: Network, broker: Caller, sources: set[int], targets: set[int]
 ) -> None:
     network.change(sources, targets, Link.stall)
@@ -126,7 +126,7 @@ def test_a_stalled_link_delivers_when_it_is_healed(
 
 
 @pytest.mark.parametrize(("sources", "targets"), [({1}, {2}), ({2}, {1})], ids=["requests", "answers"])
-def test_a_cut_link_loses_what_is_sent_and_ends_the_connection_when_it_is_healed(
+def test_cut_link_loses_data_and_ends_connection_when_it_is_healed(
     network: Network, broker: Caller, sources: set[int], targets: set[int]
 ) -> None:
     network.change(sources, targets, Link.cut)
@@ -137,7 +137,7 @@ def test_a_cut_link_loses_what_is_sent_and_ends_the_connection_when_it_is_healed
         broker.receives()
 
 
-def test_a_new_connection_over_a_cut_link_seems_to_open(network: Network, port: int) -> None:
+def test_new_connection_over_cut_link_seems_to_open(network: Network, port: int) -> None:
     network.change({1}, {2}, Link.cut)
     broker = Caller(port, "broker-1")
     broker.send()
@@ -156,14 +156,14 @@ def test_other_links_pass_everything(network: Network, broker: Caller, port: int
     client.close()
 
 
-def test_a_delayed_link_is_slow_and_keeps_the_order(network: Network, broker: Caller) -> None:
+def test_delayed_link_is_slow_and_keeps_order(network: Network, broker: Caller) -> None:
     network.change({1}, {2}, lambda link: setattr(link, "delay_s", 2 * A_WHILE_S))
     broker.send()
     assert not broker.receives(A_WHILE_S)
     assert broker.receives()
 
 
-def test_a_reset_ends_connections_and_lets_new_ones_pass(network: Network, broker: Caller, port: int) -> None:
+def test_reset_ends_connections_and_lets_new_ones_pass(network: Network, broker: Caller, port: int) -> None:
     network.change({1}, {2}, Link.reset)
     with pytest.raises(ConnectionError):
         broker.receives()
@@ -173,7 +173,7 @@ def test_a_reset_ends_connections_and_lets_new_ones_pass(network: Network, broke
     again.close()
 
 
-def test_a_connection_ends_with_its_target(network: Network) -> None:
+def test_connection_ends_with_its_target(network: Network) -> None:
     nobody = socket.create_server(("127.0.0.1", 0))
     port = network.gate(2, nobody.getsockname())
     nobody.close()
@@ -184,7 +184,7 @@ def test_a_connection_ends_with_its_target(network: Network) -> None:
     caller.close()
 
 
-def test_connections_that_have_just_been_accepted_are_closed_at_the_end() -> None:
+def test_just_accepted_connections_are_closed_at_the_end() -> None:
     callers: list[socket.socket] = []
     with Network() as network:
         port = network.gate(2, ("127.0.0.1", 1))

@@ -10,7 +10,7 @@ from tests.setups import run
 
 
 @pytest.mark.parametrize("client", [client for client in CLIENTS if client.has_admin], ids=str)
-def test_client_sees_each_of_its_admin_operations_at_once(client: Client, broker: BrokerProcess, topic: str) -> None:
+def test_admin_operations_of_client_take_effect_at_once(client: Client, broker: BrokerProcess, topic: str) -> None:
     seen = json.loads(run(*client.admin(broker.bootstrap, topic), timeout_s=60))
     assert seen == {
         "refused": True,

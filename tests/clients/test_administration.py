@@ -59,7 +59,7 @@ def outcome(futures: dict[Any, Any]) -> int:
 
 
 class TestDirectories:
-    def test_logs_are_told_with_their_sizes(
+    def test_describe_log_dirs_returns_sizes_of_logs(
         self, broker: BrokerProcess, python: KafkaAdminClient, written: str
     ) -> None:
         [answer] = python.describe_log_dirs({written: [0, 1]})
@@ -70,13 +70,13 @@ class TestDirectories:
         assert (directory["log_dir"], topic["name"]) == (str(broker.data_dir), written)
         assert sizes == {0: os.path.getsize(log), 1: 0}
 
-    def test_the_volume_is_told(self, python: KafkaAdminClient) -> None:
+    def test_describe_log_dirs_returns_size_of_volume(self, python: KafkaAdminClient) -> None:
         [directory] = python.describe_log_dirs()[0]["log_dirs"]
         assert 0 < directory["usable_bytes"] < directory["total_bytes"]
 
 
 class TestProducers:
-    def test_an_idempotent_producer_is_told(self, python: KafkaAdminClient, written: str) -> None:
+    def test_describe_producers_returns_idempotent_producer(self, python: KafkaAdminClient, written: str) -> None:
         found = python.describe_producers([Partition(written, 0), Partition(written, 1)])
         [producer] = found[Partition(written, 0)].active_producers
         assert (producer.last_sequence, producer.current_transaction_start_offset) == (9, -1)
@@ -85,7 +85,7 @@ class TestProducers:
 
 class TestElections:
     @pytest.mark.parametrize("kind", [ElectionType.PREFERRED, ElectionType.UNCLEAN])
-    def test_who_leads_need_not_be_elected(self, admin: AdminClient, written: str, kind: ElectionType) -> None:
+    def test_leader_needs_no_election(self, admin: AdminClient, written: str, kind: ElectionType) -> None:
         wanted = [TopicPartition(written, 0), TopicPartition(written, 7), TopicPartition("missing", 0)]
         found = admin.elect_leaders(kind, wanted).result(30)
         assert [found[one].code() for one in wanted] == [
@@ -94,12 +94,12 @@ class TestElections:
             KafkaError.UNKNOWN_TOPIC_OR_PART,
         ]
 
-    def test_of_all_partitions_none_needs_it(self, admin: AdminClient, written: str) -> None:
+    def test_no_partition_needs_election(self, admin: AdminClient, written: str) -> None:
         assert admin.elect_leaders(ElectionType.PREFERRED).result(30) == {}
 
 
 class TestReassignments:
-    def test_the_only_broker_can_be_asked_to_keep_what_it_has(self, python: KafkaAdminClient, written: str) -> None:
+    def test_only_broker_accepts_reassignment_to_itself(self, python: KafkaAdminClient, written: str) -> None:
         node = python.describe_cluster()["brokers"][0]["broker_id"]
         wanted = {Partition(written, 0): [node], Partition(written, 1): [node + 1], Partition("missing", 0): [node]}
         assert python.alter_partition_reassignments(wanted) == {
@@ -109,25 +109,25 @@ class TestReassignments:
         }
         assert python.list_partition_reassignments() == {}
 
-    def test_there_is_nothing_to_take_back(self, python: KafkaAdminClient, written: str) -> None:
+    def test_cancelling_without_reassignment_is_an_error(self, python: KafkaAdminClient, written: str) -> None:
         partition = Partition(written, 0)
         assert python.alter_partition_reassignments({partition: None}) == {partition: NoReassignmentInProgressError}
 
 
 class TestCluster:
-    def test_the_quorum_is_its_only_voter(self, python: KafkaAdminClient) -> None:
+    def test_quorum_has_one_voter(self, python: KafkaAdminClient) -> None:
         quorum = python.describe_metadata_quorum()["topics"][0]["partitions"][0]
         [voter] = quorum["current_voters"]
         assert voter["replica_id"] == quorum["leader_id"]
         assert voter["log_end_offset"] == quorum["high_watermark"] > 0
 
-    def test_features_can_be_raised_as_far_as_they_are_built(self, python: KafkaAdminClient) -> None:
+    def test_features_can_be_upgraded_to_supported_versions(self, python: KafkaAdminClient) -> None:
         level = python.describe_features()["metadata.version"]["supported"][1]
         assert python.update_features({"metadata.version": level}) == {"metadata.version": "OK"}
         with pytest.raises(BrokerResponseError, match="Invalid update version"):
             python.update_features({"metadata.version": level + 1})
 
-    def test_without_an_authorizer_there_are_no_rules(self, admin: AdminClient) -> None:
+    def test_create_acls_without_authorizer_is_rejected(self, admin: AdminClient) -> None:
         rule = AclBinding(
             ResourceType.TOPIC,
             "t",
@@ -139,22 +139,22 @@ class TestCluster:
         )
         assert outcome(admin.create_acls([rule])) == KafkaError.SECURITY_DISABLED
 
-    def test_nobody_has_scram_credentials(self, admin: AdminClient) -> None:
+    def test_users_have_no_scram_credentials(self, admin: AdminClient) -> None:
         assert admin.describe_user_scram_credentials(None).result(30) == {}  # type: ignore[union-attr]  # of a type that is known here
 
 
 class TestTopics:
-    def test_validation_alone_creates_nothing(self, admin: AdminClient, topic: str) -> None:
+    def test_validate_only_creates_no_topic(self, admin: AdminClient, topic: str) -> None:
         assert outcome(admin.create_topics([NewTopic(topic, 2, 1)], validate_only=True)) == 0
         assert topic not in admin.list_topics(timeout=30).topics
         assert outcome(admin.create_topics([NewTopic(topic, 2, 9)], validate_only=True)) == 38
 
-    def test_validation_alone_adds_no_partitions(self, admin: AdminClient, written: str) -> None:
+    def test_validate_only_adds_no_partitions(self, admin: AdminClient, written: str) -> None:
         assert outcome(admin.create_partitions([NewPartitions(written, 3)], validate_only=True)) == 0
         assert outcome(admin.create_partitions([NewPartitions(written, 1)], validate_only=True)) == 37
         assert len(admin.list_topics(written, timeout=30).topics[written].partitions) == 2
 
-    def test_replicas_can_be_assigned_by_hand(self, admin: AdminClient, topic: str) -> None:
+    def test_replicas_can_be_assigned_manually(self, admin: AdminClient, topic: str) -> None:
         [node] = admin.list_topics(timeout=30).brokers
         assert outcome(admin.create_topics([NewTopic(topic, 2, replica_assignment=[[node], [node]])])) == 0
         assert outcome(admin.create_partitions([NewPartitions(topic, 3, replica_assignment=[[node]])])) == 0

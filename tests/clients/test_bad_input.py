@@ -71,7 +71,7 @@ def is_closed(client: socket.socket) -> bool:
     return True
 
 
-def hang_ups(broker: BrokerProcess, *requests: bytes) -> int:
+def disconnect_log_lines(broker: BrokerProcess, *requests: bytes) -> int:
     """Send each on its own connection, until the broker closes it; return the log lines about them."""
     before = len(broker.log.read_text().splitlines())
     for request in requests:
@@ -102,20 +102,20 @@ def produce(broker: BrokerProcess, records: bytes, topic: str = "plain") -> Erro
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 
-def test_random_bytes_are_hung_up_on_with_a_line_for_each_reason(abused: BrokerProcess) -> None:
+def test_random_bytes_close_connection_with_log_line_for_each_reason(abused: BrokerProcess) -> None:
     random = Random(1)
     requests = [frame(random.randbytes(random.randrange(200))) for _ in range(50)]
-    logged = hang_ups(abused, *requests)
+    logged = disconnect_log_lines(abused, *requests)
     reasons = [line.partition("WARNING ")[2] for line in abused.log.read_text().splitlines()[-logged:]]
     assert len(requests) > logged == len(set(reasons)) > 40
 
 
 @pytest.mark.parametrize("size", [2**31 - 1, -1, -(2**31), 101 << 20], ids=str)
-def test_a_length_that_cannot_be_is_hung_up_on(abused: BrokerProcess, size: int) -> None:
-    assert hang_ups(abused, struct.pack(">i", size) + bytes(100)) == 1
+def test_invalid_frame_length_closes_connection(abused: BrokerProcess, size: int) -> None:
+    assert disconnect_log_lines(abused, struct.pack(">i", size) + bytes(100)) == 1
 
 
-def test_a_frame_that_never_ends_takes_no_memory_that_it_did_not_bring(abused: BrokerProcess) -> None:
+def test_incomplete_frame_takes_no_memory_beyond_its_received_bytes(abused: BrokerProcess) -> None:
     clients = [connect(abused) for _ in range(100)]
     for client in clients:
         client.sendall(struct.pack(">i", 100 << 20) + head(ApiKey.METADATA, 12))
@@ -134,23 +134,23 @@ LYING = {
 
 
 @pytest.mark.parametrize("what", LYING)
-def test_a_count_that_lies_is_hung_up_on(abused: BrokerProcess, what: str) -> None:
+def test_wrong_array_count_closes_connection(abused: BrokerProcess, what: str) -> None:
     key, version, body = LYING[what]
-    assert hang_ups(abused, frame(head(key, version) + body + bytes(50))) == 1
+    assert disconnect_log_lines(abused, frame(head(key, version) + body + bytes(50))) == 1
 
 
-def test_thirty_million_elements_of_one_byte_are_hung_up_on(abused: BrokerProcess) -> None:
+def test_thirty_million_one_byte_elements_close_connection(abused: BrokerProcess) -> None:
     body = bytearray(head(ApiKey.METADATA, 9))
     put_uvarint(body, 30_000_001)
-    assert hang_ups(abused, frame(bytes(body) + b"\x01" * 30_000_000)) == 1
+    assert disconnect_log_lines(abused, frame(bytes(body) + b"\x01" * 30_000_000)) == 1
 
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (3, 99), (0, 2), (1, -1)])
-def test_an_api_or_a_version_that_does_not_exist_is_hung_up_on(abused: BrokerProcess, key: int, version: int) -> None:
-    assert hang_ups(abused, frame(struct.pack(">hhih", key, version, 1, -1) + bytes(20))) == 1
+def test_unknown_api_or_version_closes_connection(abused: BrokerProcess, key: int, version: int) -> None:
+    assert disconnect_log_lines(abused, frame(struct.pack(">hhih", key, version, 1, -1) + bytes(20))) == 1
 
 
-def test_an_unknown_version_of_api_versions_is_told_what_there_is(abused: BrokerProcess) -> None:
+def test_unknown_version_of_api_versions_returns_supported_versions(abused: BrokerProcess) -> None:
     with connect(abused) as client:
         client.sendall(frame(struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 7, -1) + b"\0"))
         (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
@@ -194,7 +194,7 @@ BAD_BATCHES = {
 
 
 @pytest.mark.parametrize("what", BAD_BATCHES)
-def test_a_bad_batch_is_refused_with_kafkas_code(abused: BrokerProcess, what: str) -> None:
+def test_invalid_batch_is_rejected_with_error_code_of_kafka(abused: BrokerProcess, what: str) -> None:
     records, expected = BAD_BATCHES[what]
     assert produce(abused, bytes(records)) == expected
     assert produce(abused, bytes(batch())) == ErrorCode.NONE
@@ -223,13 +223,13 @@ def packed(content: bytes, codec: int, count: int = 1) -> bytes:
     return bytes(sealed(data))
 
 
-def test_a_batch_that_unpacks_to_ten_gigabytes_is_refused_where_it_has_to_be_unpacked(abused: BrokerProcess) -> None:
+def test_batch_that_decompresses_to_ten_gigabytes_is_rejected(abused: BrokerProcess) -> None:
     bomb = packed(zstd_of_zeros(10 << 30), codec=4)
     assert len(bomb) < 400_000
     assert produce(abused, bomb, topic="packed") in {ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD}
 
 
-def test_a_packed_batch_that_lies_about_its_count_is_refused_where_it_has_to_be_unpacked(
+def test_compressed_batch_with_wrong_count_is_rejected(
     abused: BrokerProcess,
 ) -> None:
     for count in (2, 100_000):

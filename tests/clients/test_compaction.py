@@ -39,7 +39,7 @@ def table(bootstrap: str) -> tuple[dict[bytes | None, bytes | None], int]:
     return found, count
 
 
-def test_a_client_finds_the_last_of_each_key(tmp_path: Path) -> None:
+def test_client_reads_last_record_of_each_key(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, SETTINGS).start()
     try:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})

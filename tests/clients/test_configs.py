@@ -70,7 +70,7 @@ def kafka_configs(broker: BrokerProcess) -> KafkaConfigs:
 
 
 class TestKafkaConfigs:
-    def test_everything_of_a_broker(self, kafka_configs: KafkaConfigs) -> None:
+    def test_describe_all_configs_of_broker(self, kafka_configs: KafkaConfigs) -> None:
         told = kafka_configs.described("--all", "--entity-type", "brokers", "--entity-name", "1")
         assert len(told) > 340
         assert told["log.retention.hours"] == (
@@ -79,7 +79,7 @@ class TestKafkaConfigs:
         )
         assert told["log.retention.ms"] == ("null", "")
 
-    def test_a_topic_follows_what_is_altered_for_all_brokers(self, kafka_configs: KafkaConfigs, topic: str) -> None:
+    def test_topic_follows_cluster_wide_defaults(self, kafka_configs: KafkaConfigs, topic: str) -> None:
         of_all = ("--entity-type", "brokers", "--entity-default")
         of_topic = ("--entity-type", "topics", "--entity-name", topic)
         kafka_configs("--alter", *of_all, "--add-config", "log.segment.bytes=2000000")
@@ -104,7 +104,7 @@ class TestKafkaConfigs:
             key, _, value = setting.partition("=")
             assert kafka_configs.described(*entity)[key][0] == value.strip("[]")
 
-    def test_levels_of_loggers(self, kafka_configs: KafkaConfigs) -> None:
+    def test_logger_levels(self, kafka_configs: KafkaConfigs) -> None:
         entity = ("--entity-type", "broker-loggers", "--entity-name", "1")
         kafka_configs("--alter", *entity, "--add-config", "broker.dispatch=DEBUG")
         assert kafka_configs.described(*entity)["broker.dispatch"][0] == "DEBUG"
@@ -117,7 +117,7 @@ class TestKafkaPython:
         found: dict[str, Any] = python.describe_configs([ConfigResource(kind, name)], config_filter=how)
         return dict(found[kind.lower()][name])
 
-    def test_a_topic_s_settings(self, python: KafkaAdminClient, topic: str) -> None:
+    def test_topic_configs(self, python: KafkaAdminClient, topic: str) -> None:
         change = {"retention.ms": "5000", "cleanup.policy": (AlterConfigOp.APPEND, "compact")}
         python.alter_configs([ConfigResource("TOPIC", topic, change)])
         modified = self.told(python, "TOPIC", topic, ConfigFilterType.MODIFIED)
@@ -134,7 +134,7 @@ class TestKafkaPython:
         told = python.alter_configs([ConfigResource("BROKER", "1", {"node.id": "5"})], raise_on_unknown=False)
         assert "Cannot update these configs dynamically: [node.id]" in told["broker"]["1"]
 
-    def test_what_has_settings(self, python: KafkaAdminClient, topic: str) -> None:
+    def test_resources_with_configs(self, python: KafkaAdminClient, topic: str) -> None:
         python.alter_configs([ConfigResource("GROUP", "of-python", {"share.auto.offset.reset": "earliest"})])
         listed = python.list_config_resources()
         assert topic in listed["topic"]
@@ -163,9 +163,7 @@ class TestLibrdkafka:
         assert brokers["node.id"].is_read_only
         assert brokers["ssl.key.password"].is_sensitive
 
-    def test_what_is_altered_while_it_runs_holds_for_the_next_record(
-        self, admin: AdminClient, broker: BrokerProcess, topic: str
-    ) -> None:
+    def test_altered_config_holds_for_next_record(self, admin: AdminClient, broker: BrokerProcess, topic: str) -> None:
         produced = self.producing(broker, topic)
         assert produced(b"x" * 2000) is None
         self.alter(admin, ResourceType.BROKER, "1", "message.max.bytes", "1000")

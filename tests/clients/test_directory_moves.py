@@ -130,7 +130,7 @@ def write_until_moved(writer: Writer, admin: Admin, target: str) -> None:
         writer.write(500)
 
 
-def test_every_record_stays_through_moves_under_a_producer(jbod: BrokerProcess, directories: list[Path]) -> None:
+def test_directory_moves_under_load_keep_every_record(jbod: BrokerProcess, directories: list[Path]) -> None:
     writer = Writer(jbod)
     writer.write(20_000)
     with Admin(jbod) as admin:
@@ -145,7 +145,7 @@ def test_every_record_stays_through_moves_under_a_producer(jbod: BrokerProcess, 
     assert [path for folder in directories for path in folder.glob(f"{TOPIC}-0")] == [Path(target) / f"{TOPIC}-0"]
 
 
-def test_a_killed_broker_has_every_record_once_and_goes_on_moving(jbod: BrokerProcess) -> None:
+def test_killed_broker_keeps_every_record_once_and_continues_moving(jbod: BrokerProcess) -> None:
     writer = Writer(jbod)
     writer.write(20_000)
     writer.finish()

@@ -19,9 +19,7 @@ def properties(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("brokers", [1, 3])
-def test_the_first_line_is_where_brokers_with_these_properties_listen(
-    tmp_path: Path, properties: Path, brokers: int
-) -> None:
+def test_first_line_is_address_of_brokers_with_these_properties(tmp_path: Path, properties: Path, brokers: int) -> None:
     with subprocess.Popen(
         [EXT_CLUSTER, tmp_path, str(brokers), properties], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as cluster:
@@ -40,7 +38,7 @@ def test_the_first_line_is_where_brokers_with_these_properties_listen(
     assert [f"{found[node].host}:{found[node].port}" for node in range(brokers)] == bootstrap.split(",")
 
 
-def test_a_broker_is_stopped_and_started_at_the_same_place(tmp_path: Path, properties: Path) -> None:
+def test_broker_restarts_with_same_address(tmp_path: Path, properties: Path) -> None:
     with subprocess.Popen(
         [EXT_CLUSTER, tmp_path, "3", properties],
         stdin=subprocess.PIPE,
@@ -73,14 +71,14 @@ def until_there(admin: AdminClient, *brokers: int) -> dict[int, BrokerMetadata]:
     return found
 
 
-def test_a_broker_that_does_not_start_says_why(tmp_path: Path, properties: Path) -> None:
+def test_broker_that_does_not_start_prints_reason(tmp_path: Path, properties: Path) -> None:
     properties.write_text("num.partitions=none\n")
     done = subprocess.run([EXT_CLUSTER, tmp_path, "3", properties], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "num.partitions" in done.stderr
 
 
-def test_a_cluster_of_no_brokers_is_refused(tmp_path: Path, properties: Path) -> None:
+def test_cluster_of_zero_brokers_is_rejected(tmp_path: Path, properties: Path) -> None:
     done = subprocess.run([EXT_CLUSTER, tmp_path, "0", properties], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "usage: ext-cluster" in done.stderr

@@ -14,7 +14,7 @@ SETTINGS = {"offsets.retention.check.interval.ms": 50, "offsets.topic.num.partit
 PATIENCE_S = 60
 
 
-def test_a_commit_that_is_kept_for_a_millisecond_goes_and_so_does_its_group(tmp_path: Path) -> None:
+def test_expired_commit_and_its_empty_group_are_deleted(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, SETTINGS) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         (created,) = admin.create_topics([NewTopic("t", 1, 1)]).values()

@@ -61,7 +61,7 @@ def test_group_of_two_rebalances_when_a_member_is_killed(
 
 
 @pytest.mark.parametrize("client", [client for client in CLIENTS if client.has_static_members], ids=str)
-def test_static_member_that_is_killed_comes_back_to_its_partitions_without_a_rebalance(
+def test_killed_static_member_gets_its_partitions_back_without_rebalance(
     client: Client, start_group: Callable[[str], tuple[Group, Rounds]]
 ) -> None:
     group, rounds = start_group("range")

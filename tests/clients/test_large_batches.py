@@ -45,7 +45,7 @@ def test_batches_of_every_size_are_acknowledged_once_and_read_back(broker: Broke
     consumer.close()
 
 
-def test_rule_27_a_batch_larger_than_every_limit_of_a_client_is_read(broker: BrokerProcess, topic: str) -> None:
+def test_rule_27_batch_larger_than_every_client_limit_is_read(broker: BrokerProcess, topic: str) -> None:
     values = [bytes([number]) * size for number, size in enumerate([900_000, 10, 700_000, 500_000, 10])]
     producer = Producer({"bootstrap.servers": broker.bootstrap, "batch.num.messages": 1, "log_level": 0})
     for value in values:

@@ -42,7 +42,7 @@ class LossyProxy:
         self._threads = [threading.Thread(target=self._accept)]
         self._threads[0].start()
 
-    def lose_no_more(self) -> None:
+    def stop_losing(self) -> None:
         """Pass everything on from now on."""
         self._left = 0
 
@@ -110,7 +110,7 @@ def listening_port(broker: BrokerProcess) -> int:
     return int(broker.log.read_text().split("PLAINTEXT://127.0.0.1:")[1].split(",")[0])
 
 
-def test_rule_9_a_client_whose_responses_are_dropped_with_5_in_flight_stores_each_record_once(
+def test_rule_9_client_with_dropped_responses_and_5_in_flight_stores_each_record_once(
     proxied: BrokerProcess, proxy: LossyProxy
 ) -> None:
     failures: list[str] = []
@@ -139,7 +139,7 @@ def test_rule_9_a_client_whose_responses_are_dropped_with_5_in_flight_stores_eac
     assert failures == []
     assert proxy.lost > 0
 
-    proxy.lose_no_more()
+    proxy.stop_losing()
     consumer = Consumer({"bootstrap.servers": proxy.target, "group.id": "g", "log_level": 0})
     consumer.assign([TopicPartition("once", 0, 0)])
     read = [message.value() for message in consumer.consume(RECORDS, 30)]
@@ -148,7 +148,7 @@ def test_rule_9_a_client_whose_responses_are_dropped_with_5_in_flight_stores_eac
     consumer.close()
 
 
-def test_rule_9_a_repetition_of_the_last_five_batches_gets_their_offsets_and_anything_else_is_out_of_order(
+def test_rule_9_duplicates_of_last_five_batches_get_their_offsets_and_others_are_out_of_order(
     broker: BrokerProcess, topic: str
 ) -> None:
     def send(client: RawClient, sequence: int, producer_id: int = 4242) -> tuple[int, int]:

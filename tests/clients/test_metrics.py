@@ -32,7 +32,7 @@ def series(log: Path) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 
-def test_a_scraper_sees_what_a_client_did(broker: BrokerProcess) -> None:
+def test_metrics_show_produced_and_fetched_records(broker: BrokerProcess) -> None:
     client = {"bootstrap.servers": broker.bootstrap}
     admin = AdminClient(client)  # type: ignore[arg-type]  # a dict's values are invariant
     admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)

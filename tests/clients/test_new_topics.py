@@ -31,7 +31,7 @@ def produce(client: RawClient, topic: str) -> list[ErrorCode]:
     return [ErrorCode(partition.error_code) for partition in answer.partition_responses]
 
 
-def test_rule_26_a_topic_serves_every_partition_as_soon_as_its_creation_is_answered(broker: BrokerProcess) -> None:
+def test_rule_26_topic_serves_every_partition_after_create_topics_response(broker: BrokerProcess) -> None:
     creator, producer = RawClient(broker.bootstrap), RawClient(broker.bootstrap)
     try:
         for number in range(TOPICS):

@@ -210,7 +210,7 @@ def test_rule_25_pipelined_requests_are_answered_in_order_and_sessions_are_stric
             assert pipeline.metadata_epoch > 0
 
 
-def test_rule_25_metadata_never_goes_back_in_epoch_whatever_becomes_of_the_broker(broker: BrokerProcess) -> None:
+def test_rule_25_metadata_epoch_never_decreases_across_broker_restarts(broker: BrokerProcess) -> None:
     epochs = []
     for number in range(3):
         client = RawClient(broker.bootstrap)

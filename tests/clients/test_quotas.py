@@ -25,7 +25,7 @@ def kafka_configs(broker: BrokerProcess, *arguments: str) -> str:
     return run(*command, timeout_s=60).strip()
 
 
-def test_kafka_configs_sets_and_tells_the_quotas_of_users_and_clients(broker: BrokerProcess) -> None:
+def test_kafka_configs_sets_and_describes_quotas_of_users_and_clients(broker: BrokerProcess) -> None:
     user, client = ("--entity-type", "users", "--entity-name", "u"), ("--entity-type", "clients", "--entity-default")
     kafka_configs(broker, "--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50", *user)
     kafka_configs(broker, "--alter", "--add-config", "consumer_byte_rate=99", *client)

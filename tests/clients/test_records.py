@@ -83,7 +83,7 @@ def test_client_reads_batches_of_every_codec(
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=str)
-def test_log_append_time_replaces_the_time_of_the_producer(
+def test_log_append_time_replaces_timestamp_of_producer(
     client: Client, broker: BrokerProcess, create_topic: Callable[..., str]
 ) -> None:
     topic = create_topic(**{"message.timestamp.type": "LogAppendTime"})

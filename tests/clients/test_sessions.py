@@ -13,7 +13,7 @@ sessions = pytest.mark.parametrize("session", sorted(FOLDER.glob("*.txt")), ids=
 
 
 @sessions
-def test_requests_of_a_recorded_session_are_answered_as_they_were(session: Path, tmp_path: Path) -> None:
+def test_requests_of_recorded_session_get_recorded_responses(session: Path, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, SETTINGS) as broker:
         prepare(broker.bootstrap)
         answered = 0
@@ -25,7 +25,7 @@ def test_requests_of_a_recorded_session_are_answered_as_they_were(session: Path,
 
 
 @sessions
-def test_requests_of_clients_are_read_and_written_back_byte_for_byte(session: Path) -> None:
+def test_requests_of_clients_round_trip_byte_for_byte(session: Path) -> None:
     _, steps = read(session)
     for frame in (step.frame for step in steps if step.kind == SENT):
         header, message = decoded_request(frame)
@@ -35,7 +35,7 @@ def test_requests_of_clients_are_read_and_written_back_byte_for_byte(session: Pa
             assert frame == written or (message.TRAILING_BYTES and frame.startswith(written))
 
 
-def test_an_answer_that_differs_is_seen(tmp_path: Path) -> None:
+def test_different_response_is_reported(tmp_path: Path) -> None:
     recorded = (FOLDER / "kafka-go.txt").read_text(encoding="utf-8")
     changed = tmp_path / "kafka-go.txt"
     changed.write_text(recorded.replace("high_watermark: 4", "high_watermark: 5"), encoding="utf-8")

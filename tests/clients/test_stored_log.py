@@ -4,7 +4,7 @@ from tests.broker_process import BrokerProcess
 from tests.oracles.dump_log_segments import dump, dumpable
 
 
-def test_apache_kafka_reads_every_file_without_a_complaint(broker: BrokerProcess) -> None:
+def test_apache_kafka_reads_every_file_without_error(broker: BrokerProcess) -> None:
     assert broker.stop() == 0
     files = [path for path in dumpable(broker.data_dir) if path.stat().st_size]
     dumped = dump(files)

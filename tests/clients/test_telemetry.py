@@ -66,7 +66,7 @@ def java_producer(broker: BrokerProcess, records: int) -> None:
     )
 
 
-def test_the_java_client_pushes_what_it_is_asked_for(broker: BrokerProcess) -> None:
+def test_java_client_pushes_subscribed_metrics(broker: BrokerProcess) -> None:
     subscribe(broker, metrics="org.apache.kafka.producer.")
     java_producer(broker, 60)
     found = pushes(broker)["java"]
@@ -74,7 +74,7 @@ def test_the_java_client_pushes_what_it_is_asked_for(broker: BrokerProcess) -> N
     assert "Refused" not in broker.log.read_text()
 
 
-def test_without_a_subscription_the_java_client_pushes_nothing(broker: BrokerProcess) -> None:
+def test_java_client_without_subscription_pushes_nothing(broker: BrokerProcess) -> None:
     configure(broker, BROKER_LOGGER, "1", broker="DEBUG")
     java_producer(broker, 5)
     assert pushes(broker) == {}
@@ -84,7 +84,7 @@ def test_without_a_subscription_the_java_client_pushes_nothing(broker: BrokerPro
 @pytest.mark.parametrize(
     ("match", "meant"), [("client_software_name=librdkafka|.*confluent.*", True), ("client_id=other", False)]
 )
-def test_librdkafka_pushes_if_it_is_meant(broker: BrokerProcess, match: str, meant: bool) -> None:
+def test_librdkafka_pushes_if_subscription_matches(broker: BrokerProcess, match: str, meant: bool) -> None:
     subscribe(broker, metrics="*", match=match)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "client.id": "rdkafka", "log_level": 0})
     until = time.monotonic() + (60 if meant else 1)
@@ -96,7 +96,7 @@ def test_librdkafka_pushes_if_it_is_meant(broker: BrokerProcess, match: str, mea
     assert set(pushes(broker)) == ({"rdkafka"} if meant else set())
 
 
-def test_a_push_is_held_to_its_subscription_and_to_its_time(broker: BrokerProcess) -> None:
+def test_push_must_match_its_subscription_and_interval(broker: BrokerProcess) -> None:
     configure(broker, CLIENT_METRICS, "all", metrics="m.", interval_ms="60000")
     client = RawClient(broker.bootstrap)
     asked = client.call(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=bytes(16))

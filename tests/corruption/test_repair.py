@@ -46,12 +46,12 @@ def batches(folder: Path) -> Iterator[bytes]:
 
 def damages(folder: Path) -> list[Damage]:
     found = [*every_field(folder), *every_byte(folder, 20)]
-    return [damage for damage in found if damage.path.startswith(LOG) and not may_be_right(folder, damage)][
+    return [damage for damage in found if damage.path.startswith(LOG) and not may_be_valid(folder, damage)][
         :: max(1, 8 // TIMES)
     ]
 
 
-def may_be_right(folder: Path, damage: Damage) -> bool:
+def may_be_valid(folder: Path, damage: Damage) -> bool:
     """Return whether the damaged log is valid all the same: its last batch may have any later leader epoch.
 
     The CRC does not cover the epoch, and the leader epoch checkpoint may lag behind the last batches.
@@ -63,7 +63,7 @@ def may_be_right(folder: Path, damage: Damage) -> bool:
     return damage.position in range(at + EPOCH_AT, at + EPOCH_AT + 4) and damage.old < damage.new < b"\x80"
 
 
-def test_what_is_damaged_is_mended_and_no_valid_batch_is_lost(folder: Path, tmp_path: Path) -> None:
+def test_repair_fixes_damage_and_loses_no_valid_batch(folder: Path, tmp_path: Path) -> None:
     before = Counter(batches(folder))
     for number, damage in enumerate(damages(folder)):
         place = tmp_path / str(number)
@@ -82,7 +82,9 @@ def test_what_is_damaged_is_mended_and_no_valid_batch_is_lost(folder: Path, tmp_
 
 
 @pytest.mark.parametrize("segment", [0, 18])
-def test_offsets_behind_damage_stay_and_the_broker_reads_on(folder: Path, tmp_path: Path, segment: int) -> None:
+def test_repair_keeps_offsets_behind_damage_and_the_broker_reads_them(
+    folder: Path, tmp_path: Path, segment: int
+) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     file = place / LOG / f"{segment:020d}.log"
@@ -104,7 +106,7 @@ def test_offsets_behind_damage_stay_and_the_broker_reads_on(folder: Path, tmp_pa
     manager.close()
 
 
-def test_a_segment_that_is_missing_gets_a_batch_without_records(folder: Path, tmp_path: Path) -> None:
+def test_repair_fills_a_missing_segment_with_an_empty_batch(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     last, first = (place / LOG / f"{base:020d}" for base in (18, 0))
@@ -117,7 +119,7 @@ def test_a_segment_that_is_missing_gets_a_batch_without_records(folder: Path, tm
     assert last.with_suffix(".log").read_bytes() == (folder / LOG / f"{18:020d}.log").read_bytes()
 
 
-def test_segments_with_the_same_offsets_are_left_alone(folder: Path, tmp_path: Path) -> None:
+def test_repair_keeps_segments_with_the_same_offsets(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     for suffix in (".log", ".index", ".timeindex"):
@@ -128,7 +130,7 @@ def test_segments_with_the_same_offsets_are_left_alone(folder: Path, tmp_path: P
     assert {file: file.read_bytes() for file in (place / LOG).iterdir()} == before
 
 
-def test_nothing_is_mended_beside_segments_with_the_same_offsets(folder: Path, tmp_path: Path) -> None:
+def test_repair_changes_nothing_in_a_log_with_overlapping_segments(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     for suffix in (".log", ".index", ".timeindex"):
@@ -141,7 +143,7 @@ def test_nothing_is_mended_beside_segments_with_the_same_offsets(folder: Path, t
 
 
 @pytest.mark.parametrize("epoch", [b"\0\0\0\x09", b"\x7f\xff\xff\xff"])
-def test_the_epoch_of_the_first_batch_is_mended_by_those_behind_it(folder: Path, tmp_path: Path, epoch: bytes) -> None:
+def test_repair_takes_the_epoch_of_the_first_batch_from_later_ones(folder: Path, tmp_path: Path, epoch: bytes) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     file = place / LOG / f"{0:020d}.log"
@@ -152,7 +154,7 @@ def test_the_epoch_of_the_first_batch_is_mended_by_those_behind_it(folder: Path,
     assert list(check_log(DISK, str(place / LOG))) == []
 
 
-def test_without_the_file_that_tells_any_log_may_be_compacted(folder: Path, tmp_path: Path) -> None:
+def test_without_the_cleaner_checkpoint_any_log_may_be_compacted(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     file = place / CLEANED_TO
@@ -169,7 +171,7 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def test_what_is_said_first_changes_nothing(folder: Path) -> None:
+def test_dry_run_changes_nothing(folder: Path) -> None:
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
     damage = next(damage for damage in every_field(folder) if damage.path.endswith(".log"))
     damage.do(folder)
@@ -179,7 +181,7 @@ def test_what_is_said_first_changes_nothing(folder: Path) -> None:
     (folder / damage.path).write_bytes(before[folder / damage.path])
 
 
-def test_the_metadata_log_is_left_to_its_owner(folder: Path, tmp_path: Path) -> None:
+def test_repair_leaves_the_metadata_log_alone(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "data"
     shutil.copytree(folder, place)
     log = place / "__cluster_metadata-0"

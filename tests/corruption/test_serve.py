@@ -93,7 +93,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return [data[at : at + header.size_bytes] for at, header in iter_batches(data)]
 
 
-def test_consumers_see_damage_and_the_broker_goes_on(folder: Path, tmp_path: Path, written: list[bytes]) -> None:
+def test_consumers_detect_damage_and_the_broker_keeps_running(
+    folder: Path, tmp_path: Path, written: list[bytes]
+) -> None:
     damages = [damage for damage in every_field(folder) if damage.path.startswith(f"{LOG}/0")][:: max(1, 14 // TIMES)]
     broker = prepared(tmp_path, damages)
     with broker:

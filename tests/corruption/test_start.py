@@ -48,7 +48,7 @@ def served(log: Log) -> Iterator[tuple[bytes, bool]]:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_no_batch_is_served_as_whole_that_is_not(folder: Path, tmp_path: Path, whole: set[bytes], clean: bool) -> None:
+def test_broker_serves_no_damaged_batch_as_valid(folder: Path, tmp_path: Path, whole: set[bytes], clean: bool) -> None:
     for number, damage in enumerate(damages(folder, 32)):
         place = tmp_path / str(number)
         shutil.copytree(folder, place)
@@ -73,7 +73,7 @@ def test_no_batch_is_served_as_whole_that_is_not(folder: Path, tmp_path: Path, w
         shutil.rmtree(place)
 
 
-def test_recovery_from_damage_leaves_what_verify_finds_nothing_wrong_with(folder: Path, tmp_path: Path) -> None:
+def test_verify_finds_no_problem_after_recovery_from_damage(folder: Path, tmp_path: Path) -> None:
     for number, damage in enumerate(damages(folder, 40)):
         if not damage.path.startswith("t0-0/"):
             continue
@@ -109,7 +109,7 @@ def start(place: Path) -> str | None:
     return None
 
 
-def test_a_broker_starts_on_damaged_metadata_or_says_why_not(folder: Path, tmp_path: Path) -> None:
+def test_broker_starts_on_damaged_metadata_or_logs_why_not(folder: Path, tmp_path: Path) -> None:
     found = [damage for damage in every_field(folder) if damage.path.startswith((METADATA, "bootstrap"))]
     started = 0
     for number, damage in enumerate(found[:: max(1, 12 // TIMES)]):

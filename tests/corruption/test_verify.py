@@ -18,17 +18,17 @@ def findings(folder: Path, damage: Damage | None = None) -> list[Finding]:
     return list(check_log(OsDisk(), str(folder / log)) if is_in_log else check_directory(OsDisk(), str(folder)))
 
 
-def test_nothing_is_found_where_nothing_is_damaged(folder: Path) -> None:
+def test_verify_finds_nothing_in_an_intact_directory(folder: Path) -> None:
     assert findings(folder) == []
 
 
-def test_nothing_is_found_in_a_log_that_apache_kafka_wrote() -> None:
+def test_verify_finds_nothing_in_a_log_of_apache_kafka() -> None:
     """The log has committed and aborted transactions, and an open one."""
     log = Path(__file__).parents[1] / "golden" / "kafka_directory" / "txn-0"
     assert list(check_log(OsDisk(), str(log))) == []
 
 
-def test_every_field_is_found_and_named(folder: Path, damaged: Damaged) -> None:
+def test_verify_names_every_damaged_field(folder: Path, damaged: Damaged) -> None:
     count, missed = 0, []
     for damage in every_field(folder):
         if TIMES == 1 and damage.what.endswith(("zeros", "ones")):
@@ -48,7 +48,7 @@ def test_every_field_is_found_and_named(folder: Path, damaged: Damaged) -> None:
     assert count > 400
 
 
-def test_every_byte_of_a_binary_file_counts(folder: Path, damaged: Damaged) -> None:
+def test_verify_detects_damage_to_any_byte_of_a_binary_file(folder: Path, damaged: Damaged) -> None:
     missed = []
     for damage in every_byte(folder, max(1, 20 // TIMES)):
         with damaged(damage) as place:
@@ -60,7 +60,7 @@ def test_every_byte_of_a_binary_file_counts(folder: Path, damaged: Damaged) -> N
     assert missed == []
 
 
-def test_random_damage_is_found_and_harms_no_tool(folder: Path, damaged: Damaged) -> None:
+def test_verify_detects_random_damage_and_no_tool_fails(folder: Path, damaged: Damaged) -> None:
     for damage in random_damage(folder, Random(1), examples(100)):
         with damaged(damage) as place:
             found = findings(place, damage)

@@ -44,7 +44,7 @@ def no_sync_before_the_recovery_point_moves(plant: Planter) -> None:
     plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
 
 
-def what_came_during_a_sync_counted_as_synced(plant: Planter) -> None:
+def records_appended_during_a_sync_count_as_synced(plant: Planter) -> None:
     """Records appended during a sync count as synced."""
     finish = Log._finish_flush
 
@@ -55,7 +55,7 @@ def what_came_during_a_sync_counted_as_synced(plant: Planter) -> None:
     plant.setattr(Log, "_finish_flush", finish_flush)
 
 
-def no_sync_of_the_names(plant: Planter) -> None:
+def no_sync_of_the_log_directory(plant: Planter) -> None:
     """A flush does not sync the directory entry of a new segment."""
 
     def sync(self: Flush) -> None:
@@ -76,7 +76,7 @@ def no_sync_of_indexes(plant: Planter) -> None:
     plant.setattr(Segment, "unsynced_indexes", property(lambda self: []))
 
 
-def a_recovery_point_within_the_segment_that_is_appended_to(plant: Planter) -> None:
+def recovery_point_within_the_active_segment(plant: Planter) -> None:
     """The recovery point is stored as it is instead of as the base offset of the active segment."""
     plant.setattr(storage.checkpoint_files, "_recovery_point", lambda log: max(log.recovery_point, 0))
 
@@ -86,7 +86,7 @@ def no_sync_after_a_truncation(plant: Planter) -> None:
     plant.setattr(storage.log.log, "sync_cut", lambda *_: None)
 
 
-def no_sync_of_what_recovery_cuts_off(plant: Planter) -> None:
+def no_sync_of_what_recovery_truncates(plant: Planter) -> None:
     """Recovery does not sync what it truncates."""
     cut_back = Segment.cut_back
 
@@ -125,17 +125,17 @@ def _page(self: Workload, **fields: Any) -> bytearray:
     return build_batch([(key, self.random.randbytes(4024))], timestamp_ms=self.now, **fields)
 
 
-def checksums_unread(plant: Planter) -> None:
+def no_check_of_batch_crcs(plant: Planter) -> None:
     """Recovery does not check the CRC of batches."""
     plant.setattr(storage.log.batch_scanner, "crc_matches", lambda *_: True)
 
 
-def leader_epochs_of_the_file_alone(plant: Planter) -> None:
+def leader_epochs_from_the_checkpoint_only(plant: Planter) -> None:
     """Recovery reads leader epochs from their checkpoint only, not from the batches too."""
     plant.setattr(LeaderEpochs, "correct", lambda *_: None)
 
 
-def a_mark_of_a_clean_stop_that_may_come_back(plant: Planter) -> None:
+def no_sync_of_the_clean_shutdown_file_removal(plant: Planter) -> None:
     """The removal of the clean shutdown file is not synced."""
 
     def open_directory(self: LogDirectory) -> None:
@@ -151,7 +151,7 @@ def a_mark_of_a_clean_stop_that_may_come_back(plant: Planter) -> None:
     plant.setattr(LogDirectory, "save_contiguous_from", lambda self, offsets: None)
 
 
-def closing_without_a_sync(plant: Planter) -> None:
+def no_sync_of_logs_at_clean_shutdown(plant: Planter) -> None:
     """A clean shutdown syncs no log."""
     plant.setattr(Log, "close", lambda self, now_ms: self.begin_close(now_ms))
     plant.setattr(Log, "begin_flush", lambda self, now_ms, end_offset=None: None)
@@ -162,12 +162,12 @@ def syncs_that_do_nothing(plant: Planter) -> None:
     plant.setattr(MemoryFile, "sync", lambda self: None)
 
 
-def a_swap_that_is_named_before_it_is_synced(plant: Planter) -> None:
+def segment_swap_renamed_before_it_is_synced(plant: Planter) -> None:
     """A compacted segment is renamed before it is synced."""
     plant.setattr(storage.cleaner.segment_swap, "_sync", lambda *_: None)
 
 
-def no_sync_of_the_names_of_a_swap(plant: Planter) -> None:
+def no_sync_of_the_directory_of_a_swap(plant: Planter) -> None:
     """A segment swap does not sync the directory."""
 
     def begin(self: SegmentSwap, disk: MemoryDisk, *args: Any) -> None:
@@ -181,13 +181,13 @@ def no_sync_of_the_names_of_a_swap(plant: Planter) -> None:
     _compact_often(plant)
 
 
-def compaction_of_what_is_not_synced(plant: Planter) -> None:
+def compaction_past_the_synced_end(plant: Planter) -> None:
     """The cleaner reads past the synced end and drops the records that it replaces."""
     plant.setattr(CleanerPass, "_make_durable", lambda self: iter(()))
     _compact_often(plant)
 
 
-def swaps_dropped_by_recovery(plant: Planter) -> None:
+def segment_swaps_deleted_by_recovery(plant: Planter) -> None:
     """Recovery deletes the files of a segment swap that had begun."""
 
     def drop(disk: MemoryDisk, directory: str) -> None:
@@ -198,7 +198,7 @@ def swaps_dropped_by_recovery(plant: Planter) -> None:
     _compact_often(plant)
 
 
-def transactions_open_for_ever_by_an_old_snapshot(plant: Planter) -> None:
+def compacted_transactions_stay_open_after_recovery(plant: Planter) -> None:
     """Recovery does not end transactions whose markers are compacted away."""
     plant.setattr(storage.log.producer_recovery, "_close_compacted", lambda *_: None)
     # Needs three passes over the end of a transaction without a checkpoint in between: rare unless weighted for.
@@ -220,23 +220,23 @@ def _act(plant: Planter, **weights: int) -> None:
 
 BUGS = (
     Bug(no_sync_before_the_recovery_point_moves, Invariant.SYNCED_STAYS, 26, 19),
-    Bug(what_came_during_a_sync_counted_as_synced, Invariant.SYNCED_STAYS, 104, 3),
-    Bug(no_sync_of_the_names, Invariant.SYNCED_STAYS, 26, 0),
+    Bug(records_appended_during_a_sync_count_as_synced, Invariant.SYNCED_STAYS, 104, 3),
+    Bug(no_sync_of_the_log_directory, Invariant.SYNCED_STAYS, 26, 0),
     Bug(no_sync_of_directories_at_all, Invariant.LOGS_OPEN, 104, 0),
     Bug(no_sync_of_indexes, Invariant.OFFSET_INDEX, 250, 14),
-    Bug(a_recovery_point_within_the_segment_that_is_appended_to, Invariant.OFFSET_INDEX, 264, 0),
+    Bug(recovery_point_within_the_active_segment, Invariant.OFFSET_INDEX, 264, 0),
     Bug(no_sync_after_a_truncation, Invariant.BATCHES_WERE_WRITTEN, 303, 5),
-    Bug(no_sync_of_what_recovery_cuts_off, Invariant.BATCHES_WERE_WRITTEN, 10480, 0),
-    Bug(checksums_unread, Invariant.BATCHES_WERE_WRITTEN, 421, 0),
-    Bug(leader_epochs_of_the_file_alone, Invariant.LEADER_EPOCHS, 26, 0),
-    Bug(a_mark_of_a_clean_stop_that_may_come_back, Invariant.OFFSET_INDEX, 47, 0),
-    Bug(closing_without_a_sync, Invariant.SYNCED_STAYS, 26, 0),
+    Bug(no_sync_of_what_recovery_truncates, Invariant.BATCHES_WERE_WRITTEN, 10480, 0),
+    Bug(no_check_of_batch_crcs, Invariant.BATCHES_WERE_WRITTEN, 421, 0),
+    Bug(leader_epochs_from_the_checkpoint_only, Invariant.LEADER_EPOCHS, 26, 0),
+    Bug(no_sync_of_the_clean_shutdown_file_removal, Invariant.OFFSET_INDEX, 47, 0),
+    Bug(no_sync_of_logs_at_clean_shutdown, Invariant.SYNCED_STAYS, 26, 0),
     Bug(syncs_that_do_nothing, Invariant.STARTS, 25, 22),
-    Bug(a_swap_that_is_named_before_it_is_synced, Invariant.OFFSET_INDEX, 781, 1),
-    Bug(no_sync_of_the_names_of_a_swap, Invariant.COMPACTION_KEEPS_KEYS, 8, 0),
-    Bug(compaction_of_what_is_not_synced, Invariant.COMPACTION_KEEPS_KEYS, 324, 1),
-    Bug(swaps_dropped_by_recovery, Invariant.COMPACTION_KEEPS_KEYS, 250, 0),
-    Bug(transactions_open_for_ever_by_an_old_snapshot, Invariant.PRODUCER_STATE, 2720, 1),
+    Bug(segment_swap_renamed_before_it_is_synced, Invariant.OFFSET_INDEX, 781, 1),
+    Bug(no_sync_of_the_directory_of_a_swap, Invariant.COMPACTION_KEEPS_KEYS, 8, 0),
+    Bug(compaction_past_the_synced_end, Invariant.COMPACTION_KEEPS_KEYS, 324, 1),
+    Bug(segment_swaps_deleted_by_recovery, Invariant.COMPACTION_KEEPS_KEYS, 250, 0),
+    Bug(compacted_transactions_stay_open_after_recovery, Invariant.PRODUCER_STATE, 2720, 1),
 )
 """Every bug with the state that detects it (`Bug.seed`)."""
 

@@ -221,7 +221,7 @@ def _check_producers(
         right = any(
             _last(known) == _last(entry) and (not exact or _recent(known, entry, possible[0])) for entry in possible
         )
-        right = right or _was(known, producer, written, log.log_end_offset)
+        right = right or _equals_former_scan(known, producer, written, log.log_end_offset)
         _hold(
             Invariant.PRODUCER_STATE,
             right,
@@ -241,7 +241,9 @@ def _check_producers(
         for producer in {*snapshot, *states[0]}:
             known = snapshot.get(producer)
             possible = [state.get(producer) for state in states]
-            right = any(_last(known) == _last(entry) for entry in possible) or _was(known, producer, written, offset)
+            right = any(_last(known) == _last(entry) for entry in possible) or _equals_former_scan(
+                known, producer, written, offset
+            )
             # Rebuilt from compacted segments, it lacks the records that later ones replaced.
             right = right or not exact
             _hold(
@@ -263,7 +265,7 @@ def _check_transactions(
     for segment, (_, batches, _, _) in zip(log.segments, segments, strict=True):
         entries = segment.transaction_index.entries
         here = {batch.base_offset for batch in batches}
-        stray = [entry for entry in entries if not any(_tells(entry, one) for scan in expected for one in scan)]
+        stray = [entry for entry in entries if not any(_covers_scan(entry, one) for scan in expected for one in scan)]
         _hold(
             Invariant.TRANSACTION_INDEX,
             not exact or not stray,
@@ -295,7 +297,7 @@ def _check_transactions(
             )
 
 
-def _tells(entry: AbortedTxn, scanned: AbortedTxn) -> bool:
+def _covers_scan(entry: AbortedTxn, scanned: AbortedTxn) -> bool:
     """Return whether an entry covers at least what a scan finds; it may cover batches deleted since."""
     return (
         (entry.producer_id, entry.last_offset) == (scanned.producer_id, scanned.last_offset)
@@ -315,7 +317,7 @@ def _scan(batches: list[Stored], end: int) -> ProducerState:
     return state
 
 
-def _was(known: ProducerEntry | None, producer: int, written: list[list[Stored]], end: int) -> bool:
+def _equals_former_scan(known: ProducerEntry | None, producer: int, written: list[list[Stored]], end: int) -> bool:
     """Return whether a producer equals a scan from some former log start, as when a copied log was scanned."""
     return any(
         _last(known) == _last(_scan(batches[start:], end).producers.get(producer))

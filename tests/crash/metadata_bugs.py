@@ -25,7 +25,7 @@ def entries_acknowledged_before_they_are_synced(plant: Planter) -> None:
     plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
 
 
-def a_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
+def snapshot_renamed_before_it_is_synced(plant: Planter) -> None:
     """A snapshot is renamed before it is synced."""
 
     def write(self: MetadataLog, snapshot: SnapshotId, data: bytes) -> None:
@@ -34,7 +34,7 @@ def a_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
     plant.setattr(MetadataLog, "write_snapshot", write)
 
 
-def a_vote_that_is_not_synced(plant: Planter) -> None:
+def no_sync_of_the_vote(plant: Planter) -> None:
     """The quorum state is written without a sync."""
 
     def replace(self: MemoryDisk, path: str, data: bytes, sync: bool = True) -> None:
@@ -44,7 +44,7 @@ def a_vote_that_is_not_synced(plant: Planter) -> None:
     plant.setattr(MemoryDisk, "replace_file", replace)
 
 
-def entries_dropped_that_no_snapshot_holds(plant: Planter) -> None:
+def entries_deleted_beyond_the_newest_snapshot(plant: Planter) -> None:
     """The log start moves past the newest snapshot."""
 
     def advance(self: Log, offset: int) -> bool:
@@ -54,12 +54,12 @@ def entries_dropped_that_no_snapshot_holds(plant: Planter) -> None:
     plant.setattr(Log, "advance_log_start", advance)
 
 
-def an_end_that_is_cut_off_and_not_synced(plant: Planter) -> None:
+def no_sync_of_a_metadata_log_truncation(plant: Planter) -> None:
     """A truncation of the metadata log is not synced."""
     plant.setattr(storage.log.log, "sync_cut", lambda *_: None)
 
 
-def a_received_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> None:
+def received_snapshot_renamed_before_it_is_synced(plant: Planter) -> None:
     """A received snapshot is renamed before it is synced."""
 
     def finish(self: SnapshotFiles, snapshot: SnapshotId) -> None:
@@ -71,7 +71,7 @@ def a_received_snapshot_that_is_named_before_it_is_synced(plant: Planter) -> Non
     plant.setattr(SnapshotFiles, "finish_part", finish)
 
 
-def a_log_that_is_dropped_before_the_snapshot_has_its_name(plant: Planter) -> None:
+def log_cleared_before_the_received_snapshot_is_renamed(plant: Planter) -> None:
     """The log is cleared before the received snapshot is renamed."""
 
     def begin(self: MetadataLog, snapshot: SnapshotId) -> Search[Snapshot]:
@@ -82,12 +82,12 @@ def a_log_that_is_dropped_before_the_snapshot_has_its_name(plant: Planter) -> No
     plant.setattr(MetadataLog, "reset_to_snapshot", begin)
 
 
-def a_log_that_parted_from_a_received_snapshot_and_stays(plant: Planter) -> None:
+def diverged_log_kept_beside_a_received_snapshot(plant: Planter) -> None:
     """A log that diverges from a received snapshot is kept."""
     plant.setattr(metadata_log, "_is_behind", lambda log, snapshot: log.log_end_offset < snapshot.end_offset)
 
 
-def a_vote_that_a_start_finds_and_does_not_sync(plant: Planter) -> None:
+def unsynced_vote_trusted_at_start(plant: Planter) -> None:
     """A start relies on a quorum state that a killed process had not synced."""
 
     def open_log(disk: MemoryDisk, *args: Any, **options: Any) -> MetadataLog:
@@ -99,7 +99,7 @@ def a_vote_that_a_start_finds_and_does_not_sync(plant: Planter) -> None:
     plant.setattr(MetadataLog, "open", open_log)
 
 
-def entries_that_a_start_finds_and_does_not_sync(plant: Planter) -> None:
+def unsynced_entries_trusted_at_start(plant: Planter) -> None:
     """A start relies on entries that a killed process had not synced."""
 
     def open_log(*args: Any, **options: Any) -> MetadataLog:
@@ -113,14 +113,14 @@ def entries_that_a_start_finds_and_does_not_sync(plant: Planter) -> None:
 
 BUGS = (
     Bug(entries_acknowledged_before_they_are_synced, Invariant.ENTRIES_STAY, 50, 21),
-    Bug(a_snapshot_that_is_named_before_it_is_synced, Invariant.STARTS, 16, 0),
-    Bug(a_vote_that_is_not_synced, Invariant.STARTS, 50, 20),
-    Bug(entries_dropped_that_no_snapshot_holds, Invariant.SNAPSHOT_COVERS_THE_START, 119, 0),
-    Bug(an_end_that_is_cut_off_and_not_synced, Invariant.ENTRIES_STAY, 60, 0),
-    Bug(a_received_snapshot_that_is_named_before_it_is_synced, Invariant.STARTS, 119, 0),
-    Bug(a_log_that_is_dropped_before_the_snapshot_has_its_name, Invariant.ENTRIES_STAY, 62, 0),
-    Bug(a_vote_that_a_start_finds_and_does_not_sync, Invariant.QUORUM_STATE_STAYS, 7, 0),
-    Bug(entries_that_a_start_finds_and_does_not_sync, Invariant.ENTRIES_STAY, 40, 0),
-    Bug(a_log_that_parted_from_a_received_snapshot_and_stays, Invariant.ENTRIES_STAY, 291, 0),
+    Bug(snapshot_renamed_before_it_is_synced, Invariant.STARTS, 16, 0),
+    Bug(no_sync_of_the_vote, Invariant.STARTS, 50, 20),
+    Bug(entries_deleted_beyond_the_newest_snapshot, Invariant.SNAPSHOT_COVERS_THE_START, 119, 0),
+    Bug(no_sync_of_a_metadata_log_truncation, Invariant.ENTRIES_STAY, 60, 0),
+    Bug(received_snapshot_renamed_before_it_is_synced, Invariant.STARTS, 119, 0),
+    Bug(log_cleared_before_the_received_snapshot_is_renamed, Invariant.ENTRIES_STAY, 62, 0),
+    Bug(unsynced_vote_trusted_at_start, Invariant.QUORUM_STATE_STAYS, 7, 0),
+    Bug(unsynced_entries_trusted_at_start, Invariant.ENTRIES_STAY, 40, 0),
+    Bug(diverged_log_kept_beside_a_received_snapshot, Invariant.ENTRIES_STAY, 291, 0),
 )
 """Every bug with the state that detects it (`Bug.seed`)."""

@@ -143,7 +143,7 @@ def check_alive(workload: Workload) -> None:
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for ever"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-def test_whichever_call_fails_what_was_promised_is_kept(code: int, lasting: bool) -> None:
+def test_failing_disk_call_breaks_no_promise(code: int, lasting: bool) -> None:
     calls = run(0, code, lasting=False)
     assert calls > 200
     for at in range(1, calls + 1):

@@ -131,13 +131,13 @@ class SameDisk(RuleBasedStateMachine):
         self.both(lambda disk: disk.list_dir(self.path(path)))
 
     @rule(path=PATHS)
-    def what_is_there(self, path: str) -> None:
+    def path_exists_and_size(self, path: str) -> None:
         self.both(lambda disk: disk.exists(self.path(path)))
         if not self.both(lambda disk: disk.is_dir(self.path(path))):
             self.both(lambda disk: disk.file_size(self.path(path)))
 
     @rule(path=PATHS)
-    def what_is_known_of_it(self, path: str) -> None:
+    def file_attributes(self, path: str) -> None:
         for ask in (OsDisk.modified_ms, OsDisk.free_bytes, OsDisk.total_bytes):
             name = ask.__name__
             self.both(lambda disk, name=name: bool(getattr(disk, name)(self.path(path))))  # type: ignore[misc]
@@ -188,7 +188,7 @@ def outcome(call: Callable[[], object]) -> object:
 
 
 @pytest.mark.parametrize("place", ["default", "tmpfs"])
-def test_a_disk_in_memory_does_what_a_file_system_does(tmp_path: Path, place: str) -> None:
+def test_memory_disk_behaves_as_a_file_system(tmp_path: Path, place: str) -> None:
     parent = tmp_path if place == "default" else Path("/dev/shm")
     if not parent.is_dir():
         pytest.skip("there is no tmpfs at /dev/shm")

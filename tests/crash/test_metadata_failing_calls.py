@@ -34,7 +34,7 @@ def marks(disk: MemoryDisk) -> list[Known]:
 
 
 @pytest.mark.parametrize(("code", "lasting"), FAILURES)
-def test_a_call_that_fails_loses_nothing_that_was_known(code: int, lasting: bool) -> None:
+def test_failing_disk_call_loses_no_known_metadata(code: int, lasting: bool) -> None:
     whole = FailingDisk(-1, code, lasting=False)
     whole.trace = []
     life = live(whole)

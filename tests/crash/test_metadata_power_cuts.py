@@ -14,7 +14,7 @@ from tests.crash.metadata_states import check_states
 STATES = int(os.environ.get("BARNABAS_TEST_STATES", "5000")) // 10
 
 
-def test_every_state_that_a_power_cut_may_leave_of_the_metadata_log_is_recovered() -> None:
+def test_metadata_log_recovers_from_every_power_cut_state() -> None:
     failures = [str(failure) for failure in islice(check_states(1, range(STATES)), 5)]
     assert not failures, "\n".join(failures)
     proofs.count("states of a power cut of the metadata log", STATES)

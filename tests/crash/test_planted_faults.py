@@ -9,5 +9,5 @@ from tests.planting import Bug, replay
 
 
 @pytest.mark.parametrize("bug", [*bugs.BUGS, *metadata_bugs.BUGS], ids=lambda bug: bug.name)
-def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(bug: Bug) -> None:
+def test_planted_bug_breaks_its_invariant(bug: Bug) -> None:
     assert replay(bug, bugs.outcome_of, bugs.control_of) == "", f"python -m {bugs.__name__} {bug.name}"

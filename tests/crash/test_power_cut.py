@@ -51,16 +51,16 @@ def disk() -> Disk:
     return disk
 
 
-def test_what_is_synced_stays(disk: Disk) -> None:
+def test_synced_content_survives(disk: Disk) -> None:
     assert disk.left() == {OLD}
 
 
-def test_what_is_not_synced_may_be_there_or_not(disk: Disk) -> None:
+def test_unsynced_content_may_survive_or_not(disk: Disk) -> None:
     disk.file.pwrite(NEW, 0)
     assert {OLD, NEW} <= disk.left()
 
 
-def test_a_sync_that_fails_makes_nothing_durable_and_the_next_one_does_not_write_what_it_dropped(disk: Disk) -> None:
+def test_failed_sync_makes_nothing_durable_and_the_next_sync_skips_dropped_pages(disk: Disk) -> None:
     disk.file.pwrite(NEW, 0)
     disk.fail_sync()
     disk.file.sync()
@@ -68,7 +68,7 @@ def test_a_sync_that_fails_makes_nothing_durable_and_the_next_one_does_not_write
     assert disk.left() == {OLD, NEW}
 
 
-def test_a_dropped_page_that_is_written_again_is_durable_with_the_next_sync(disk: Disk) -> None:
+def test_rewritten_dropped_page_is_durable_after_the_next_sync(disk: Disk) -> None:
     disk.file.pwrite(NEW, 0)
     disk.fail_sync()
     disk.file.pwrite(NEWER[:1], 0)
@@ -76,7 +76,7 @@ def test_a_dropped_page_that_is_written_again_is_durable_with_the_next_sync(disk
     assert disk.left() == {NEWER[:1] + NEW[1:]}
 
 
-def test_only_the_pages_that_were_dropped_are_in_doubt(disk: Disk) -> None:
+def test_only_dropped_pages_may_be_lost(disk: Disk) -> None:
     disk.file.pwrite(NEW, 0)
     disk.fail_sync()
     disk.file.pwrite(NEWER, PAGE_BYTES)
@@ -84,7 +84,7 @@ def test_only_the_pages_that_were_dropped_are_in_doubt(disk: Disk) -> None:
     assert disk.left() == {OLD + NEWER, NEW + NEWER}
 
 
-def test_a_dropped_page_stays_in_doubt_through_further_syncs(disk: Disk) -> None:
+def test_further_syncs_do_not_make_a_dropped_page_durable(disk: Disk) -> None:
     disk.file.pwrite(NEW, 0)
     disk.fail_sync()
     disk.file.sync()
@@ -93,7 +93,7 @@ def test_a_dropped_page_stays_in_doubt_through_further_syncs(disk: Disk) -> None
     assert disk.left() == {OLD + NEWER, NEW + NEWER}
 
 
-def test_blocks_that_were_never_written_hold_zeros_or_what_was_there_before() -> None:
+def test_unwritten_blocks_hold_zeros_or_former_content() -> None:
     zeros, others = False, False
     for mark in range(65, 73):
         disk, data = Disk(), bytes([mark]) * PAGE_BYTES
@@ -108,7 +108,7 @@ def test_blocks_that_were_never_written_hold_zeros_or_what_was_there_before() ->
     assert others
 
 
-def test_the_same_cut_leaves_the_same_again(disk: Disk) -> None:
+def test_power_cut_is_deterministic(disk: Disk) -> None:
     disk.file.pwrite(NEW * 3, 100)
     disk.left()
     assert disk.platter.cut(Random(5)).files() == disk.platter.cut(Random(5)).files()

@@ -15,13 +15,13 @@ STATES = int(os.environ.get("BARNABAS_TEST_STATES", "5000"))
 PAIRED_WORKLOADS = STATES // 2500
 
 
-def test_every_state_that_a_power_cut_may_leave_is_recovered() -> None:
+def test_logs_recover_from_every_power_cut_state() -> None:
     failures = [str(failure) for failure in islice(check_states(1, range(STATES)), 5)]
     assert not failures, "\n".join(failures)
     proofs.count("states of a power cut", STATES)
 
 
-def test_no_two_changes_beside_a_rename_or_sync_have_to_come_in_order() -> None:
+def test_changes_around_a_rename_or_sync_may_be_reordered() -> None:
     tried = partial(proofs.count, "states with two changes in the other order beside a rename or sync")
     numbers = range(PAIRED_WORKLOADS * pairs.MOST_STATES)
     failures = [str(failure) for failure in islice(pairs.check_states(1, numbers, tried), 5)]

@@ -24,7 +24,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)  # the broker's warnings about malformed requests
 
 
-def test_damaged_requests_of_these_seeds_do_no_harm(tmp_path: Path) -> None:
+def test_mutated_requests_of_these_seeds_have_allowed_outcomes(tmp_path: Path) -> None:
     broker = HostileBroker(str(tmp_path))
     first, outcomes = first_seed(), set()
     for seed in range(first, first + FRAMES):
@@ -38,7 +38,7 @@ def test_damaged_requests_of_these_seeds_do_no_harm(tmp_path: Path) -> None:
     proofs.count("damaged requests", FRAMES)
 
 
-def test_a_handler_that_holds_the_loop_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_handler_that_blocks_the_event_loop_is_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = HostileBroker(str(tmp_path))
     key, version = broker.requests()[0]
     frame = good_frame(Random(1), key, version)

@@ -108,7 +108,7 @@ class TestCreateTopics:
         for version in (4, 7):
             self.ask(both, version, topic, validate_only=True)
 
-    def test_names_that_are_taken(self, both: Both) -> None:
+    def test_existing_topic_names_are_rejected(self, both: Both) -> None:
         name = both.create()
         self.ask(both, 7, counted(name))
         self.ask(both, 7, counted("a.b_c", 1))
@@ -259,7 +259,7 @@ class TestReassignments:
             fixed = {"allow_replication_factor_change": False}
             both.same(ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=topics, **fixed)
 
-    def test_none_is_listed(self, both: Both) -> None:
+    def test_list_reassignments_is_empty(self, both: Both) -> None:
         name = both.create()
         Topic = ListPartitionReassignmentsRequest.Topic  # noqa: N806
         for topics in (None, [], [Topic(name=topic, partition_indexes=[0, 7]) for topic in (name, MISSING)]):
@@ -289,7 +289,7 @@ def test_the_quorum(both: Both, version: int, asked: list[tuple[str, list[int]]]
     both.same(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
 
 
-def test_a_broker_that_is_not_known(both: Both) -> None:
+def test_unregister_unknown_broker(both: Both) -> None:
     both.same(ApiKey.UNREGISTER_BROKER, 0, broker_id=7)
 
 
@@ -381,7 +381,7 @@ class TestClientQuotas:
         return -1
 
     @every_version(ApiKey.DESCRIBE_CLIENT_QUOTAS)
-    def test_what_is_set_and_removed_is_told(self, both: Both, version: int) -> None:
+    def test_quotas_that_are_set_and_removed_are_described(self, both: Both, version: int) -> None:
         kept = [
             quotas({"user": "u"}, producer_byte_rate=1000.0, request_percentage=12.5),
             quotas({"user": None}, consumer_byte_rate=5.0),
@@ -429,7 +429,7 @@ class TestClientQuotas:
         [("", 2, None), ("group", 2, None), ("user", 0, None), ("user", 1, "u"), ("user", 2, "u"), ("user", 3, None)],
         ids=repr,
     )
-    def test_filters_that_cannot_be(self, both: Both, component: tuple[str, int, str | None]) -> None:
+    def test_invalid_quota_filters_are_rejected(self, both: Both, component: tuple[str, int, str | None]) -> None:
         kind, how, match = component
         wanted = [DescribeClientQuotasRequest.Component(entity_type=kind, match_type=how, match=match)]
         answer = both.same(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=wanted, strict=False)

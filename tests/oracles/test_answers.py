@@ -263,7 +263,7 @@ class TestListOffsets:
             both.list_offsets(topic, version, timestamp)
             both.list_offsets(topic, version, timestamp, index=1)
 
-    def test_who_asks_and_for_what(self, both: Both, topic: str) -> None:
+    def test_list_offsets_by_replica_id_isolation_level_and_leader_epoch(self, both: Both, topic: str) -> None:
         both.list_offsets(topic, 11, -1, isolation_level=1)
         both.list_offsets(topic, 11, -1, -2)
         both.list_offsets(topic, 11, -1, index=7)

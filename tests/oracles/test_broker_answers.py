@@ -62,33 +62,35 @@ class TestRegistration:
         assert both.register(7, **fields) == code
 
     @pytest.mark.parametrize("levels", [(7, 29), (HIGHEST, HIGHEST)])
-    def test_features_have_to_fit(self, both: BothControllers, levels: tuple[int, int]) -> None:
+    def test_supported_features_must_include_the_finalized_levels(
+        self, both: BothControllers, levels: tuple[int, int]
+    ) -> None:
         code = both.register(7, features=both.features | {"metadata.version": levels})
         assert code == ErrorCode.UNSUPPORTED_VERSION
 
-    def test_a_feature_that_nobody_uses_must_not_be_needed(self, both: BothControllers) -> None:
+    def test_feature_that_is_not_finalized_must_support_level_0(self, both: BothControllers) -> None:
         code = both.register(7, features=both.features | {"unheard.of": (1, 2)})
         assert code == ErrorCode.UNSUPPORTED_VERSION
 
-    def test_a_directory_is_one_brokers(self, both: BothControllers) -> None:
+    def test_directory_id_belongs_to_one_broker(self, both: BothControllers) -> None:
         [taken] = both.join(1)
         assert both.register(7, directories=[directory(taken)]) == ErrorCode.INVALID_REGISTRATION
 
-    def test_an_id_is_taken_while_its_owner_is_active(self, both: BothControllers) -> None:
+    def test_broker_id_is_taken_while_its_owner_is_active(self, both: BothControllers) -> None:
         [taken] = both.join(1)
         assert both.register(taken, **OTHER_INCARNATION) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
-    def test_that_of_a_broker_that_starts_is_taken_too(self, both: BothControllers) -> None:
+    def test_broker_id_of_a_starting_broker_is_taken(self, both: BothControllers) -> None:
         assert both.register(taken := both.new_id()) == ErrorCode.NONE
         assert both.beat(taken, lag=1)[2]
         assert both.register(taken, **OTHER_INCARNATION) == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
-    def test_that_of_one_that_was_never_heard_is_free(self, both: BothControllers) -> None:
+    def test_broker_id_without_a_heartbeat_is_free(self, both: BothControllers) -> None:
         assert both.register(free := both.new_id()) == ErrorCode.NONE
         assert both.register(free, **OTHER_INCARNATION) == ErrorCode.NONE
         assert both.beat(free, epoch=-1)[0] == ErrorCode.STALE_BROKER_EPOCH
 
-    def test_the_same_incarnation_stays_what_it_is(self, both: BothControllers) -> None:
+    def test_same_incarnation_keeps_its_epoch_and_state(self, both: BothControllers) -> None:
         [known] = both.join(1)
         topic = both.create({0: [known]})
         assert both.register(known, rack="r") == ErrorCode.NONE
@@ -113,19 +115,19 @@ class TestHeartbeats:
         both.beat(known, fence=True)
         assert both.beat(known, stop=True) == STOPPED
 
-    def test_one_that_leads_nothing_may_stop(self, both: BothControllers) -> None:
+    def test_broker_without_leaderships_may_shut_down(self, both: BothControllers) -> None:
         first, second = both.join(2)
         topic = both.create({0: [first, second]})
         assert both.beat(second, stop=True) == STOPPED
         assert both.state(topic)[:3] == (first, 0, [first])
 
-    def test_one_that_wants_it_at_once_may_stop(self, both: BothControllers) -> None:
+    def test_broker_with_want_fence_and_want_shut_down_may_shut_down(self, both: BothControllers) -> None:
         first, second = both.join(2)
         topic = both.create({0: [first, second]})
         assert both.beat(first, stop=True, fence=True) == STOPPED
         assert both.state(topic)[:3] == (second, 1, [second])
 
-    def test_one_that_leads_stops_when_its_followers_know(self, both: BothControllers) -> None:
+    def test_leader_shuts_down_when_its_followers_applied_the_leader_changes(self, both: BothControllers) -> None:
         first, second, third = both.join(3)
         topic = both.create({0: [first, second, third], 1: [second, first, third]})
         assert both.beat(third) == ACTIVE
@@ -138,7 +140,7 @@ class TestHeartbeats:
         assert both.beat(first, stop=True) == STOPPED
         assert both.beat(first, stop=True) == STOPPED
 
-    def test_a_directory_that_failed_takes_its_replicas_along(self, both: BothControllers) -> None:
+    def test_offline_directory_id_of_another_broker_changes_nothing(self, both: BothControllers) -> None:
         [other] = both.join(1)
         [known] = both.join(1, directories=[directory(5000), directory(5000, 1)])
         topic = both.create({0: [known, other]})
@@ -153,7 +155,7 @@ class TestPartitions:
     def ids(self, both: BothControllers) -> list[int]:
         return both.join(3)
 
-    def test_the_last_in_sync_is_eligible(self, both: BothControllers, ids: list[int]) -> None:
+    def test_last_in_sync_replica_is_in_the_elr(self, both: BothControllers, ids: list[int]) -> None:
         first, second, _ = ids
         topic = both.create({0: [first, second]}, **{"min.insync.replicas": "2"})
         both.beat(first, fence=True)
@@ -163,7 +165,7 @@ class TestPartitions:
         both.beat(first)
         assert both.state(topic)[0] == first
 
-    def test_who_comes_back_has_what_it_had_or_may_have_lost_it(self, both: BothControllers) -> None:
+    def test_returning_broker_is_eligible_only_after_a_clean_shutdown(self, both: BothControllers) -> None:
         clean, unclean, alone, other = both.join(4)
         two = {"min.insync.replicas": "2"}
         kept, lost = both.create({0: [clean, other]}, **two), both.create({0: [unclean, other]}, **two)
@@ -180,7 +182,7 @@ class TestPartitions:
         both.beat(alone)
         assert both.state(own)[:3] == (alone, 2, [alone])
 
-    def test_a_forgotten_broker_is_in_sync_for_nothing(self, both: BothControllers, ids: list[int]) -> None:
+    def test_unregistered_broker_leaves_every_isr(self, both: BothControllers, ids: list[int]) -> None:
         first, second, _ = ids
         topic = both.create({0: [first, second]})
         assert both.unregister(first) == ErrorCode.NONE
@@ -189,7 +191,7 @@ class TestPartitions:
 
 
 class TestProducerIds:
-    def test_a_registered_broker_gets_a_thousand(self, both: BothControllers) -> None:
+    def test_registered_broker_gets_1000_producer_ids(self, both: BothControllers) -> None:
         [known] = both.join(1)
         assert both.allocate(known) == (0, 1000)
 
@@ -198,5 +200,5 @@ class TestProducerIds:
         [known] = both.join(1)
         assert both.allocate(known, epoch) == (ErrorCode.STALE_BROKER_EPOCH, 0)
 
-    def test_a_stranger_is_stale_too(self, both: BothControllers) -> None:
+    def test_unknown_broker_is_stale(self, both: BothControllers) -> None:
         assert both.allocate(9) == (ErrorCode.STALE_BROKER_EPOCH, 0)

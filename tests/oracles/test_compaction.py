@@ -35,21 +35,21 @@ def dumped(log: Log) -> Dump:
     return dump(dumpable(Path(log.directory)))
 
 
-def test_kafka_reads_all_of_it_without_a_complaint(log: Log, dumped: Dump) -> None:
+def test_kafka_reads_the_compacted_log_without_errors(log: Log, dumped: Dump) -> None:
     # Compaction leaves gaps in offsets; the tool reports them in any log.
     gaps = ("Non-consecutive offsets in ", "is followed by")
     assert [line for line in dumped.complaints if not any(gap in line for gap in gaps)] == []
     assert sorted(dumped.files) == dumpable(Path(log.directory))
 
 
-def test_kafka_reads_the_records_that_we_do(log: Log, dumped: Dump) -> None:
+def test_kafka_reads_the_same_records(log: Log, dumped: Dump) -> None:
     lines = [line for path in sorted(dumped.files) for line in dumped.records(path) if "endTxnMarker" not in line]
     assert [(int(field(line, "offset")), int(field(line, "CreateTime"))) for line in lines] == [
         (record.offset, record.timestamp) for record in records(log)
     ]
 
 
-def test_kafka_reads_the_horizons_and_the_empty_batches(dumped: Dump) -> None:
+def test_kafka_reads_delete_horizons_and_empty_batches(dumped: Dump) -> None:
     lines = [line for path in sorted(dumped.files) for line in dumped.batches(path)]
     horizons = {field(line, "deleteHorizonMs") for line in lines}
     assert f"OptionalLong[{NOW_MS + 1000}]" in horizons

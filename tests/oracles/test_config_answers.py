@@ -144,7 +144,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_what_nobody_altered(both: Both, version: int) -> None:
+def test_unaltered_configs_are_described_equally(both: Both, version: int) -> None:
     for kind, name in ((TOPIC, "t"), (BROKER, "1"), (BROKER, ""), (GROUP, "none"), (METRICS, "none")):
         both.describe(version, kind, name)
 
@@ -164,7 +164,7 @@ def test_what_nobody_altered(both: Both, version: int) -> None:
         (METRICS, ""),
     ],
 )
-def test_what_is_not_there_to_be_described(both: Both, kind: int, name: str) -> None:
+def test_describing_missing_resources(both: Both, kind: int, name: str) -> None:
     both.describe(4, kind, name)
 
 
@@ -194,7 +194,7 @@ ALTERED: list[tuple[int, str, list[Change]]] = [
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_what_was_altered(both: Both, version: int) -> None:
+def test_altered_configs_are_described_equally(both: Both, version: int) -> None:
     for kind, name, changes in ALTERED:
         assert both.alter(kind, name, *changes, validate_only=True) == (0, None)
         assert both.alter(kind, name, *changes) == (0, None)
@@ -283,11 +283,11 @@ def test_what_was_altered(both: Both, version: int) -> None:
     ],
     ids=str,
 )
-def test_what_is_refused_and_what_is_not(both: Both, kind: int, name: str, changes: list[Change]) -> None:
+def test_alterations_are_accepted_or_rejected_equally(both: Both, kind: int, name: str, changes: list[Change]) -> None:
     both.alter(kind, name, *changes)
 
 
-def test_what_is_left_has_to_be_sound(both: Both) -> None:
+def test_deletion_that_leaves_invalid_configs_is_rejected_equally(both: Both) -> None:
     overrides = "max.connections.per.ip.overrides"
     none_but_ours = [("max.connections.per.ip", SET, "0"), (overrides, SET, "127.0.0.1:100")]
     assert both.alter(BROKER, "1", *none_but_ours) == (0, None)
@@ -296,13 +296,13 @@ def test_what_is_left_has_to_be_sound(both: Both) -> None:
     assert both.alter(BROKER, "1", *((name, DELETE, None) for name, _, _ in none_but_ours)) == (0, None)
 
 
-def test_a_negative_retention_of_the_broker_is_none(both: Both) -> None:
+def test_negative_retention_of_the_broker_is_unlimited(both: Both) -> None:
     assert both.alter(BROKER, "", ("log.retention.ms", SET, "-5")) == (0, None)
     assert both.describe(4, TOPIC, "t", ["retention.ms"])["retention.ms"][0] == "-1"
     assert both.alter(BROKER, "", ("log.retention.ms", DELETE, None)) == (0, None)
 
 
-def test_the_min_isr_on_which_brokers_agree(both: Both) -> None:
+def test_cluster_default_min_isr(both: Both) -> None:
     assert both.alter(BROKER, "", ("min.insync.replicas", SET, "3")) == (0, None)
     assert both.describe(4, BROKER, "1")["min.insync.replicas"][0] == "3"
     both.replace(BROKER, "", log_retention_ms="5")
@@ -326,7 +326,7 @@ def test_all_settings_replaced(both: Both) -> None:
         assert both.replace(kind, name) == (0, None)
 
 
-def test_what_there_is(both: Both) -> None:
+def test_config_resources_are_listed_equally(both: Both) -> None:
     both.alter(GROUP, "g", ("share.isolation.level", SET, "read_committed"))
     both.alter(METRICS, "m", ("metrics", SET, "*"))
     for version, kinds in ((0, []), (1, []), (1, [TOPIC]), (1, [GROUP, METRICS]), (1, [LOGGER, BROKER]), (1, [99])):

@@ -93,7 +93,7 @@ def ours(definitions: Mapping[str, ConfigDef], *, with_modes: bool) -> dict[str,
     }
 
 
-def test_brokers_have_kafka_s_configurations(kafka_says: Said) -> None:
+def test_broker_configs_are_kafkas(kafka_says: Said) -> None:
     kafkas = {name: Described(*rest) for name, *rest in kafka_says["broker"]}
     for name, default in DEFAULTS_HERE.items():
         assert kafkas[name].default == "required"
@@ -108,7 +108,7 @@ def test_brokers_have_kafka_s_configurations(kafka_says: Said) -> None:
 
 
 @pytest.mark.parametrize("kind", ["topic", "group", "client metrics"])
-def test_the_others_have_kafka_s_configurations(kafka_says: Said, kind: str) -> None:
+def test_other_resources_have_kafkas_configs(kafka_says: Said, kind: str) -> None:
     kafkas = {name: Described(*rest) for name, *rest in kafka_says[kind]}
     assert ours(SETS[kind], with_modes=False) == kafkas
 
@@ -127,7 +127,7 @@ def test_groups_fall_back_to_the_same_configurations_of_brokers(kafka_says: Said
 
 
 @pytest.mark.parametrize("kind", SETS)
-def test_a_text_becomes_the_same_value_or_is_refused_with_the_same_words(kafka_says: Said, kind: str) -> None:
+def test_text_gives_the_same_value_or_the_same_error_message(kafka_says: Said, kind: str) -> None:
     differ = []
     for _, name, text, kafkas in (tried for tried in kafka_says["tried"] if tried[0] == kind):
         definition = SETS[kind][name]

@@ -112,7 +112,7 @@ def segments(directory: Path, topic: str) -> list[Path]:
     return sorted((directory / f"{topic}-0").glob("*.log"))
 
 
-def test_kafka_reads_everything_without_a_complaint(directory: Path, dumped: Dump) -> None:
+def test_kafka_reads_everything_without_errors(directory: Path, dumped: Dump) -> None:
     assert dumped.complaints == []
     assert sorted(dumped.files) == dumpable(directory)
 
@@ -145,7 +145,7 @@ def test_kafka_reads_the_records_that_we_wrote_with_their_codec(topic: str, dire
             assert field(line, "payload") == record.value.decode()
 
 
-def test_kafka_reads_the_time_of_the_append(directory: Path, dumped: Dump) -> None:
+def test_kafka_reads_log_append_time(directory: Path, dumped: Dump) -> None:
     lines = [line for path in segments(directory, "stamped") for line in dumped.batches(path)]
     assert [int(field(line, "LogAppendTime")) for line in lines] == [NOW_MS + number for number in range(120)]
 
@@ -198,20 +198,18 @@ def damaged(source: Path, target: Path, suffix: str, at: int) -> Path:
         (".timeindex", 7, "Found timestamp mismatch"),
     ],
 )
-def test_the_tool_does_complain_about_damage(
-    suffix: str, at: int, complaint: str, directory: Path, tmp_path: Path
-) -> None:
+def test_tool_reports_corruption(suffix: str, at: int, complaint: str, directory: Path, tmp_path: Path) -> None:
     second = segments(directory, "none")[1]
     assert complaint in "\n".join(dump([damaged(second, tmp_path, suffix, at)]).complaints)
 
 
-def test_the_tool_does_complain_about_a_torn_end(directory: Path, tmp_path: Path) -> None:
+def test_tool_reports_a_truncated_last_batch(directory: Path, tmp_path: Path) -> None:
     log = damaged(segments(directory, "none")[0], tmp_path, ".log", 7)
     log.write_bytes(log.read_bytes()[:-7])
     assert "invalid bytes at the end" in dump([log]).complaints[-1]
 
 
-def test_a_batch_far_into_a_log_is_the_same_to_kafka_in_every_codec(tmp_path: Path) -> None:
+def test_batch_with_a_large_offset_is_read_by_kafka_in_every_codec(tmp_path: Path) -> None:
     offset = 7_000_000_000
     batches = {}
     for codec in Compression:

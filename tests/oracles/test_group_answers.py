@@ -94,7 +94,7 @@ class TestJoin:
         ],
         ids=repr,
     )
-    def test_what_is_refused_where_there_is_no_group(
+    def test_invalid_joins_of_a_missing_group_are_rejected(
         self, both: Both, group: str, version: int, wrong: dict[str, Any]
     ) -> None:
         assert both.join("a", group, version=version, **wrong)["error_code"]
@@ -117,7 +117,7 @@ class TestJoin:
         ],
         ids=repr,
     )
-    def test_what_is_refused_where_there_is_one(
+    def test_invalid_joins_of_an_existing_group_are_rejected(
         self, both: Both, group: str, version: int, wrong: dict[str, Any]
     ) -> None:
         alone(both, group)
@@ -149,7 +149,7 @@ class TestJoin:
         assert both.join("d", group, version=3)["error_code"]
         assert both.join("d", group, group_instance_id="D")["error_code"]
 
-    def test_a_protocol_that_all_prefer_differently(self, both: Both, group: str) -> None:
+    def test_protocol_vote_with_different_preferences(self, both: Both, group: str) -> None:
         alone(both, group, protocols=[("range", b"r1"), ("sticky", b"s1")])
         both.join("b", group, version=3, waits=True, protocols=[("sticky", b"s2"), ("range", b"r2")])
         both.until(group, "PreparingRebalance", 2)
@@ -189,7 +189,7 @@ class TestRejoin:
         both.join("a", group, "m1")
         both.describe(group)
 
-    def test_an_empty_group_by_a_former_member(self, both: Both, group: str) -> None:
+    def test_former_member_of_an_empty_group_is_rejected(self, both: Both, group: str) -> None:
         alone(both, group)
         both.leave(group, ("m1", None))
         both.describe(group)
@@ -204,7 +204,7 @@ class TestRejoin:
 
 class TestStaticMembers:
     @pytest.mark.parametrize("version", [5, 8, 9])
-    def test_a_member_that_starts_anew(self, both: Both, group: str, version: int) -> None:
+    def test_restarted_static_member(self, both: Both, group: str, version: int) -> None:
         alone(both, group, group_instance_id="A")
         assert both.join("a2", group, version=version, group_instance_id="A")["member_id"] == "m2"
         assert both.sync("a2", group, "m2", 1, group_instance_id="A")["assignment"] == b"one"
@@ -220,7 +220,7 @@ class TestStaticMembers:
         both.leave(group, ("", "A"))
         both.describe(group)
 
-    def test_a_member_that_starts_anew_while_it_waits(self, both: Both, group: str) -> None:
+    def test_static_member_restarted_while_it_waits(self, both: Both, group: str) -> None:
         alone(both, group, group_instance_id="A")
         both.join("b", group, version=5, group_instance_id="B", waits=True)
         both.until(group, "PreparingRebalance", 2)
@@ -256,7 +256,7 @@ class TestSync:
 
     @pytest.mark.parametrize("name", [None, "", "sticky"])
     @pytest.mark.parametrize("kind", [None, "", "consumer", "connect"])
-    def test_the_protocol_that_it_names(self, both: Both, group: str, kind: str | None, name: str | None) -> None:
+    def test_sync_with_another_protocol(self, both: Both, group: str, kind: str | None, name: str | None) -> None:
         alone(both, group)
         both.sync("a", group, "m1", 1, protocol_type=kind, protocol_name=name)
 
@@ -306,7 +306,7 @@ class TestLeave:
         both.leave(group, ("m1", None), ("m1", None), (pending, None), ("", None), ("", "B"), version=version)
         both.describe(group)
 
-    def test_one_that_waits(self, both: Both, group: str) -> None:
+    def test_member_that_waits_for_a_join_leaves(self, both: Both, group: str) -> None:
         alone(both, group)
         member = both.join("b", group)["member_id"]
         both.join("b", group, member, waits=True)

@@ -49,29 +49,29 @@ def gone_on(
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_the_same_batches_are_there_in_the_same_bytes(gone_on: GoneOn, topic: str) -> None:
+def test_batches_are_byte_identical(gone_on: GoneOn, topic: str) -> None:
     kafkas, ours = gone_on.kafkas[topic], gone_on.ours[topic]
     assert (ours.log_start_offset, ours.high_watermark) == (kafkas.log_start_offset, kafkas.high_watermark)
     assert ours.batches == kafkas.batches
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_the_same_records_are_found_by_time(gone_on: GoneOn, topic: str) -> None:
+def test_lookups_by_timestamp_are_equal(gone_on: GoneOn, topic: str) -> None:
     assert gone_on.ours[topic].offsets == gone_on.kafkas[topic].offsets
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_leader_epochs_end_where_they_did(gone_on: GoneOn, topic: str) -> None:
+def test_leader_epoch_ends_are_equal(gone_on: GoneOn, topic: str) -> None:
     assert gone_on.ours[topic].epochs == gone_on.kafkas[topic].epochs
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_producers_are_known_with_their_sequences_and_transactions(gone_on: GoneOn, topic: str) -> None:
+def test_producer_states_are_equal(gone_on: GoneOn, topic: str) -> None:
     assert gone_on.ours[topic].producers == gone_on.kafkas[topic].producers
 
 
 @pytest.mark.parametrize("topic", TRANSACTIONAL)
-def test_rule_13_the_last_stable_offset_and_what_was_aborted_are_kafkas(gone_on: GoneOn, topic: str) -> None:
+def test_rule_13_last_stable_offset_and_aborted_transactions_are_kafkas(gone_on: GoneOn, topic: str) -> None:
     kafkas, ours = gone_on.kafkas[topic], gone_on.ours[topic]
     assert ours.last_stable_offset == kafkas.last_stable_offset
     assert ours.aborted == kafkas.aborted
@@ -83,7 +83,7 @@ def test_transaction_indexes_stay_as_kafka_wrote_them(gone_on: GoneOn) -> None:
     assert len(gone_on.transaction_indexes) >= len(TRANSACTIONAL)
 
 
-def test_kafkas_tool_reads_what_barnabas_left_behind(gone_on: GoneOn) -> None:
+def test_kafkas_tool_reads_the_directory_after_barnabas(gone_on: GoneOn) -> None:
     files = [path for topic in TOPICS for path in dumpable(gone_on.directory / f"{topic}-0") if path.stat().st_size]
     dumped = dump(files)
     # Compaction leaves gaps in offsets; the tool reports them in any log.
@@ -93,7 +93,9 @@ def test_kafkas_tool_reads_what_barnabas_left_behind(gone_on: GoneOn) -> None:
 
 
 @pytest.mark.parametrize("topic", TOPICS)
-def test_kafkas_consumer_reads_what_it_read_from_kafka(gone_on: GoneOn, directories: Directories, topic: str) -> None:
+def test_kafkas_consumer_reads_the_same_records_from_barnabas(
+    gone_on: GoneOn, directories: Directories, topic: str
+) -> None:
     for ours, kafkas in zip(gone_on.read, directories.read, strict=True):
         written_later = gone_on.directory is directories.clean.directory
         until = gone_on.ours[topic].last_stable_offset if written_later else 1 << 62

@@ -45,7 +45,7 @@ def payloads(read: Dump, kind: str) -> list[dict[str, Any]]:
     return [record["data"] for record in found if record["type"] == kind]
 
 
-def test_nothing_is_complained_about(read: Dump) -> None:
+def test_metadata_log_is_read_without_errors(read: Dump) -> None:
     assert read.complaints == []
     assert {file.suffix for file in read.files} >= {".log", ".index", ".checkpoint"}
 
@@ -69,7 +69,7 @@ def test_every_epoch_begins_with_its_leader(read: Dump) -> None:
     assert registrations[0]["brokerEpoch"] < registrations[1]["brokerEpoch"]
 
 
-def test_every_snapshot_is_whole(read: Dump) -> None:
+def test_every_snapshot_is_complete(read: Dump) -> None:
     snapshots = {file: read.records(file) for file in read.files if file.suffix == ".checkpoint"}
     assert len(snapshots) > 4
     for file, records in snapshots.items():

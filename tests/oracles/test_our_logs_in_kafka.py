@@ -29,12 +29,12 @@ def told(directories: Directories, topic: str) -> Told:
     return directories.told[topic]
 
 
-def test_kafka_has_the_same_batches_in_the_same_bytes(log: Log, told: Told) -> None:
+def test_kafka_has_byte_identical_batches(log: Log, told: Told) -> None:
     assert (told.log_start_offset, told.high_watermark) == (log.log_start_offset, log.log_end_offset)
     assert told.batches == content(log)
 
 
-def test_kafka_finds_records_by_time_where_we_do(log: Log, told: Told) -> None:
+def test_kafka_returns_the_same_offsets_for_timestamps(log: Log, told: Told) -> None:
     ends = {EARLIEST: (-1, log.log_start_offset), LATEST: (-1, log.log_end_offset)}
     for timestamp, answer in told.offsets.items():
         if timestamp in ends:
@@ -69,7 +69,7 @@ def test_kafka_knows_the_producers_of_our_snapshots(log: Log, told: Told) -> Non
     assert told.producers
 
 
-def test_rule_13_kafka_tells_what_our_indexes_say_was_aborted(log: Log, told: Told) -> None:
+def test_rule_13_kafka_returns_the_aborted_transactions_of_our_indexes(log: Log, told: Told) -> None:
     assert told.last_stable_offset == log.last_stable_offset
     entries = [entry for segment in log.segments for entry in segment.transaction_index.entries]
     for start, (end, aborted) in told.aborted.items():
@@ -81,7 +81,9 @@ def test_kafkas_consumer_reads_every_record(directories: Directories, log: Log, 
     assert directories.read.everything[topic] == list(records_in(content(log), start=log.log_start_offset))
 
 
-def test_kafkas_consumer_leaves_out_what_was_aborted_or_is_open(directories: Directories, log: Log, topic: str) -> None:
+def test_kafkas_read_committed_consumer_skips_aborted_and_open_transactions(
+    directories: Directories, log: Log, topic: str
+) -> None:
     everything, committed = (read[topic] for read in directories.read)
     entries = [entry for segment in log.segments for entry in segment.transaction_index.entries]
     assert [record for record in everything if record in committed] == committed

@@ -10,7 +10,7 @@ from tests.all_files import write_all_files
 from tests.oracles.dump_log_segments import dump, field
 
 
-def test_kafka_reads_the_batch_that_stands_for_what_was_taken_out(tmp_path: Path) -> None:
+def test_kafka_reads_the_empty_batch_that_replaces_removed_records(tmp_path: Path) -> None:
     write_all_files(tmp_path)
     log = tmp_path / "t0-0"
     segment = log / f"{0:020d}.log"

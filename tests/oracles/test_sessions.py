@@ -37,7 +37,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("session", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
-def test_apache_kafka_answers_a_recorded_session_alike(session: Path, bootstrap: str) -> None:
+def test_apache_kafka_answers_a_recorded_session_equally(session: Path, bootstrap: str) -> None:
     prepare(bootstrap)
     wait_for_topic(bootstrap)
     try:

@@ -36,7 +36,7 @@ def test_a_message_is_written_as_the_plain_codec_writes_it_and_read_back(
 
 
 @pytest.mark.parametrize(("message", "version"), all_versions(), ids=named)
-def test_a_message_that_ends_early_or_late_is_refused(message: type[Message], version: int) -> None:
+def test_message_with_missing_or_extra_bytes_is_rejected(message: type[Message], version: int) -> None:
     data = random_message(Random(7), message, version).encode(version)
     step = max(1, len(data) // 40)
     for size in [*range(0, len(data), step), len(data) - 1]:
@@ -60,7 +60,7 @@ def test_damage_ends_in_a_message_or_a_decode_error(message: type[Message], vers
 
 
 @pytest.mark.parametrize(("message", "version"), FLEXIBLE, ids=named)
-def test_tagged_fields_of_the_future_are_passed_over(message: type[Message], version: int) -> None:
+def test_unknown_tagged_fields_are_skipped(message: type[Message], version: int) -> None:
     value = random_message(Random(3), message, version)
     for field in fields_of(message):
         if field.is_tagged_at(version):

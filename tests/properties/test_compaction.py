@@ -62,7 +62,7 @@ class CompactedLog(RuleBasedStateMachine):
         end_txn(self.log, producer, commit=commit)
 
     @rule(pairs=PAIRS)
-    def go_on_in_an_open_transaction(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
+    def append_to_the_open_transaction(self, pairs: list[tuple[bytes, bytes | None]]) -> None:
         self.pending += self._append(pairs, OPENED, counts=False, is_transactional=True)
 
     @precondition(lambda self: self.pending)
@@ -185,11 +185,11 @@ class CompactedLog(RuleBasedStateMachine):
         assert (found and (found.offset, found.timestamp)) == (first and (first.offset, first.timestamp))
 
     @invariant()
-    def readers_end_with_the_table(self) -> None:
+    def readers_have_the_table(self) -> None:
         assert latest(self._committed()) == latest(self._all_written())
 
     @invariant()
-    def what_is_left_is_what_was_written(self) -> None:
+    def remaining_records_are_unchanged(self) -> None:
         left = self._committed()
         assert [self.written[record.offset] for record in left] == left
         kept = {record.offset for record in records(self.log)}
@@ -199,7 +199,7 @@ class CompactedLog(RuleBasedStateMachine):
         self.folder.cleanup()
 
 
-def test_rule_19_the_last_record_of_each_key_stays_where_it_is() -> None:
+def test_rule_19_last_record_of_each_key_keeps_its_offset() -> None:
     """Also shows rule 20: `read_slowly` sees every tombstone in time, and each record once its tombstone is gone."""
     run_state_machine_as_test(
         CompactedLog, settings=settings(max_examples=examples(40), stateful_step_count=30, deadline=None)

@@ -196,12 +196,12 @@ class Elections(RuleBasedStateMachine):
         self.replay(*elect_unclean_leaders(self.cluster.image, self.cluster.settings).records)
 
     @invariant()
-    def a_leader_lives_and_is_in_sync(self) -> None:
+    def leader_is_active_and_in_sync(self) -> None:
         leader = self.partition.leader
         assert leader == NO_LEADER or (leader in self.partition.isr and self.active(leader))
 
     @invariant()
-    def replicas_are_in_sync_or_eligible_or_neither(self) -> None:
+    def isr_and_eligible_replicas_are_disjoint(self) -> None:
         partition = self.partition
         known = partition.isr + partition.eligible_leader_replicas
         assert len(set(known)) == len(known)
@@ -211,25 +211,25 @@ class Elections(RuleBasedStateMachine):
             assert not partition.eligible_leader_replicas
 
     @invariant()
-    def who_does_not_live_is_in_sync_only_where_nobody_else_can_be(self) -> None:
+    def inactive_replica_is_in_sync_only_without_a_leader(self) -> None:
         if not all(self.active(broker) for broker in self.partition.isr):
             assert self.partition.leader == NO_LEADER
             assert not self.tracks_eligible
 
     @invariant()
-    def the_last_leader_is_known_while_there_is_none(self) -> None:
+    def last_known_leader_is_set_while_there_is_no_leader(self) -> None:
         partition = self.partition
         assert len(partition.last_known_elr) <= 1
         assert bool(partition.last_known_elr) == (partition.leader == NO_LEADER and self.tracks_eligible)
 
     @invariant()
-    def nobody_waits_for_a_leader_that_there_could_be(self) -> None:
+    def partition_without_leader_has_no_active_candidate(self) -> None:
         partition = self.partition
         if partition.leader == NO_LEADER:
             assert not any(self.active(one) for one in partition.isr or partition.eligible_leader_replicas)
 
 
-def test_rule_8_whoever_comes_and_goes_no_clean_election_loses_a_committed_record() -> None:
+def test_rule_8_no_clean_election_loses_a_committed_record() -> None:
     """Also shows rule 7: an ISR takes effect once the controller has committed it."""
     run_state_machine_as_test(
         Elections, settings=settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

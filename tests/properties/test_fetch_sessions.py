@@ -80,7 +80,7 @@ class Reader(RuleBasedStateMachine):
         self.node.elect("t", 1, index=index)
 
     @rule()
-    def let_the_loop_turn(self) -> None:
+    def run_the_loop(self) -> None:
         self.node.pass_time(0)
 
     # The reader.
@@ -98,7 +98,7 @@ class Reader(RuleBasedStateMachine):
             self.forgotten.add(index)
 
     @rule()
-    def others_take_the_sessions(self) -> None:
+    def evict_the_session(self) -> None:
         self.node.pass_time(121)
         for _ in range(2):
             self.ask([Wanted(partition=0, fetch_offset=0, partition_max_bytes=0)], [], session_epoch=0)
@@ -132,7 +132,7 @@ class Reader(RuleBasedStateMachine):
             self.take_in(index, part, take=take)
         if max_bytes == UNLIMITED and not any(part.error_code for part in answered.values()):
             for index, read in self.known.items():
-                self.knows_everything(index, read, answered.get(index), take=take)
+                self.check_full_knowledge(index, read, answered.get(index), take=take)
 
     def ask(self, wanted: list[Wanted], forgotten: list[int], **fields: Any) -> Any:
         topic: dict[str, Any] = {"topic": "t", "topic_id": self.topic_id}
@@ -160,7 +160,7 @@ class Reader(RuleBasedStateMachine):
             read.offset += len(offsets)
             self.changed.add(index)
 
-    def knows_everything(self, index: int, read: Read, part: Any, *, take: bool) -> None:
+    def check_full_knowledge(self, index: int, read: Read, part: Any, *, take: bool) -> None:
         log = self.node.partition("t", index).log
         assert (read.high_watermark, read.log_start_offset) == (log.high_watermark, log.log_start_offset)
         if take:
@@ -176,7 +176,7 @@ class ReaderByIds(Reader):
 
 
 @pytest.mark.parametrize("reader", [Reader, ReaderByIds])
-def test_rule_25_a_session_tells_what_asking_for_everything_would(reader: type[Reader]) -> None:
+def test_rule_25_session_returns_what_full_fetches_would(reader: type[Reader]) -> None:
     run_state_machine_as_test(
         reader, settings=settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
     )

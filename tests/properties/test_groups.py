@@ -225,10 +225,10 @@ class Cluster:
 
     def check(self) -> None:
         for group in self.shard.groups.values():
-            check_books(group)
+            check_counters(group)
 
 
-def check_books(group: Group) -> None:
+def check_counters(group: Group) -> None:
     """The counters of a group agree with each other and with its state."""
     members = group.members
     assert set(group.pending).isdisjoint(members)
@@ -284,7 +284,7 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(150), deadline=None)
 @given(STEPS)
-def test_when_it_is_quiet_everybody_alive_is_in_one_stable_generation(steps: list[tuple[str, int, float]]) -> None:
+def test_all_live_clients_reach_one_stable_generation(steps: list[tuple[str, int, float]]) -> None:
     cluster = Cluster()
     for what, which, seconds in steps:
         act(cluster, what, which)

@@ -69,9 +69,7 @@ def brute_force(times: list[int], start: int, limit: int, timestamp: int) -> tup
 
 @settings(max_examples=examples(60), deadline=None)
 @given(batches=BATCHES, lag=st.integers(0, 8), start=st.integers(0, 12))
-def test_rule_22_every_timestamp_finds_what_looking_at_every_record_finds(
-    batches: list[Batch], lag: int, start: int
-) -> None:
+def test_rule_22_list_offsets_equals_a_scan_for_every_timestamp(batches: list[Batch], lag: int, start: int) -> None:
     with TemporaryDirectory() as folder:
         node = Node(folder)
         try:

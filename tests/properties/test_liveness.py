@@ -53,7 +53,7 @@ class Model:
 
 
 @given(st.lists(STEPS, max_size=40))
-def test_sessions_end_when_the_rules_say(steps: list[tuple[Any, ...]]) -> None:
+def test_sessions_expire_as_the_model_does(steps: list[tuple[Any, ...]]) -> None:
     cluster, model, now = Cluster(brokers=3), Model(), 0
     liveness = BrokerHeartbeatManager(SESSION, GRACE)
 

@@ -39,8 +39,8 @@ class LogIsAList(RuleBasedStateMachine):
         self.epoch = epoch
 
     def teardown(self) -> None:
-        self.every_read_is_whole_batches_below_the_limit(400, True)
-        self.every_timestamp_is_found_where_it_is_first_reached()
+        self.reads_return_whole_batches_below_the_limit(400, True)
+        self.timestamp_lookup_returns_the_first_record_at_or_after()
         rmtree(self.folder)
 
     # Operations
@@ -88,7 +88,7 @@ class LogIsAList(RuleBasedStateMachine):
         self.checkpoint = (self.checkpoint[0], offset, self.checkpoint[2])
 
     @rule()
-    def keep_within_a_size(self) -> None:
+    def apply_size_retention(self) -> None:
         kept = list(bases(self.log))
         while len(kept) > 1 and kept[1] <= self.high_watermark:
             if kept[1] > self.start and self.size_from(kept[1]) < KEEP_BYTES:
@@ -127,7 +127,7 @@ class LogIsAList(RuleBasedStateMachine):
 
     @precondition(lambda self: self.batches and self.batches[-1][0].last_offset >= max(self.start, self.high_watermark))
     @rule(lost=st.integers(1, 30))
-    def kill_amid_an_append(self, lost: int) -> None:
+    def kill_during_an_append(self, lost: int) -> None:
         active = bases(self.log)[-1]
         if self.batches[-1][0].base_offset < active:
             return
@@ -165,7 +165,7 @@ class LogIsAList(RuleBasedStateMachine):
         return [(header, raw) for header, raw in self.batches if header.last_offset >= self.start]
 
     @invariant()
-    def ends_are_where_they_should_be(self) -> None:
+    def log_ends_match_the_model(self) -> None:
         log = self.log
         assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (
             self.start,
@@ -175,7 +175,7 @@ class LogIsAList(RuleBasedStateMachine):
         assert log.recovery_point <= self.end
 
     @invariant()
-    def all_of_it_is_read_from_the_start(self) -> None:
+    def read_from_the_start_returns_all_batches(self) -> None:
         offset, found = self.start, b""
         while offset < self.end:
             [part] = self.log.read(offset, 333, limit_offset=self.end).slices
@@ -185,7 +185,7 @@ class LogIsAList(RuleBasedStateMachine):
         assert found == b"".join(raw for _, raw in self.visible())
 
     @rule(max_bytes=st.integers(1, 900), min_one=st.booleans())
-    def every_read_is_whole_batches_below_the_limit(self, max_bytes: int, min_one: bool) -> None:
+    def reads_return_whole_batches_below_the_limit(self, max_bytes: int, min_one: bool) -> None:
         limits = [self.start, self.high_watermark, self.end, *self.boundaries()[::3]]
         for offset in range(self.start, self.end + 1):
             for limit in limits:
@@ -199,13 +199,13 @@ class LogIsAList(RuleBasedStateMachine):
                 assert found or not wanted or not (min_one or len(wanted[0]) <= max_bytes)
 
     @rule(offset=st.sampled_from([-1, 1]))
-    def reading_outside_is_refused(self, offset: int) -> None:
+    def read_outside_the_log_is_rejected(self, offset: int) -> None:
         with pytest.raises(KafkaError) as refused:
             self.log.read(self.start - 1 if offset < 0 else self.end + 1, 100, limit_offset=self.end)
         assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
     @rule()
-    def every_timestamp_is_found_where_it_is_first_reached(self) -> None:
+    def timestamp_lookup_returns_the_first_record_at_or_after(self) -> None:
         records = [
             (record.timestamp, record.offset, header.partition_leader_epoch)
             for header, raw in self.visible()

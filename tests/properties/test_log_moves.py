@@ -26,7 +26,7 @@ CONFIG = LogConfig(segment_bytes=300_000, file_delete_delay_ms=0)
 SIZES = st.lists(st.sampled_from([10, 500, 40_000, 100_000]), min_size=1, max_size=12)
 
 
-class MovesKeepTheLog(RuleBasedStateMachine):
+class MovingLog(RuleBasedStateMachine):
     """`batches` is the model: (header, bytes) of every batch of the log."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         self.logs.checkpoint()
 
     @rule(directory=st.integers(0, 2))
-    def ask_for_a_move(self, directory: int) -> None:
+    def request_move(self, directory: int) -> None:
         known = self.move
         begun = self.logs.moves.begin(self.log, self.logs.directories[directory])
         if begun is not None:
@@ -109,11 +109,11 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         self.log.update_high_watermark(self.end)
 
     @rule()
-    def keep_house(self) -> None:
+    def run_maintenance(self) -> None:
         assert not any([*self.logs.housekeeping(NOW_MS), *self.logs.delete_files(NOW_MS)])
 
     @invariant()
-    def the_log_is_what_was_written(self) -> None:
+    def log_equals_the_model(self) -> None:
         log = self.log
         assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (self.start, self.end, self.end)
         left = [data for header, data in self.batches if header.last_offset >= self.start]
@@ -122,7 +122,7 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         assert epochs <= {entry.epoch for entry in log.leader_epochs.entries}
 
     @invariant()
-    def it_is_in_one_place(self) -> None:
+    def log_is_in_one_directory(self) -> None:
         home = self.logs.directory_of(self.log)
         assert self.log.directory == f"{home.path}/t-0"
         places = [path for path in self.folder.glob("*/t-0") if path != Path(self.log.directory)]
@@ -130,17 +130,17 @@ class MovesKeepTheLog(RuleBasedStateMachine):
         assert len(places) == (self.move is not None and self.steps_since_take_over == 1)
 
 
-def test_it_is_in_one_place_after_each_step() -> None:
-    machine = MovesKeepTheLog()
-    machine.ask_for_a_move(directory=1)
+def test_log_is_in_one_directory_after_each_move_step() -> None:
+    machine = MovingLog()
+    machine.request_move(directory=1)
     seen = []
     while machine.move is not None:
         machine.go_on(count=1)
-        machine.it_is_in_one_place()
+        machine.log_is_in_one_directory()
         seen.append(machine.steps_since_take_over)
     machine.teardown()
     assert seen == [0, 0, 1, 2, 2]
 
 
-TestMovesKeepTheLog = MovesKeepTheLog.TestCase
+TestMovesKeepTheLog = MovingLog.TestCase
 TestMovesKeepTheLog.settings = settings(max_examples=examples(30), stateful_step_count=25, deadline=None)

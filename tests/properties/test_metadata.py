@@ -104,7 +104,7 @@ def check(before: MetadataImage, after: MetadataImage) -> None:
 
 @settings(deadline=None)
 @given(st.lists(STEPS, max_size=25))
-def test_what_always_holds(steps: list[Any]) -> None:
+def test_metadata_invariants_hold_after_every_step(steps: list[Any]) -> None:
     cluster = Recorded()
     for step in steps:
         before = cluster.image

@@ -19,7 +19,7 @@ BROKERS = st.lists(
 
 
 @given(BROKERS.filter(lambda brokers: not all(one.fenced for one in brokers)), st.data())
-def test_replicas_are_where_they_are_wanted(brokers: list[UsableBroker], data: st.DataObject) -> None:
+def test_replicas_are_spread_over_racks_and_live_brokers(brokers: list[UsableBroker], data: st.DataObject) -> None:
     factor = data.draw(st.integers(1, len(brokers)))
     partitions = data.draw(st.integers(1, 40))
     random = Random(data.draw(st.integers(0, 1000)))
@@ -41,16 +41,14 @@ def test_replicas_are_where_they_are_wanted(brokers: list[UsableBroker], data: s
 
 
 @given(BROKERS.filter(lambda brokers: not all(one.fenced for one in brokers)), st.integers(1, 60), st.integers(0, 99))
-def test_leaders_are_spread_evenly_over_the_brokers_that_live(
-    brokers: list[UsableBroker], partitions: int, seed: int
-) -> None:
+def test_leaders_are_spread_evenly_over_live_brokers(brokers: list[UsableBroker], partitions: int, seed: int) -> None:
     leaders = Counter(replicas[0] for replicas in place_replicas(brokers, partitions, 1, Random(seed)))
     found = [leaders[broker.broker_id] for broker in brokers if not broker.fenced]
     assert max(found) - min(found) <= 1
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.data())
-def test_where_racks_are_equal_each_broker_follows_as_often(racks: int, members: int, data: st.DataObject) -> None:
+def test_equal_racks_give_each_broker_as_many_replicas(racks: int, members: int, data: st.DataObject) -> None:
     count = racks * members
     factor = data.draw(st.integers(1, count))
     brokers = [UsableBroker(number, f"rack{number % racks}", False) for number in range(count)]

@@ -115,7 +115,7 @@ def contents(state: ProducerState) -> object:
 
 
 @given(actions)
-def test_every_answer_is_what_a_scan_of_the_log_says(actions: list[tuple[int, str, int, int]]) -> None:
+def test_producer_checks_equal_a_scan_of_the_log(actions: list[tuple[int, str, int, int]]) -> None:
     state, log = play(actions)
     state.high_watermark_moved(state.end_offset)
     assert state.first_unstable_offset == min(open_transactions(log).values(), default=None)

@@ -9,5 +9,5 @@ texts = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(st.dictionaries(texts, texts))
-def test_properties_come_back(values: dict[str, str]) -> None:
+def test_properties_survive_a_round_trip(values: dict[str, str]) -> None:
     assert {key: value for key, (value, _) in parse_properties(format_properties(values)).items()} == values

@@ -18,7 +18,7 @@ codecs = st.sampled_from(Compression)
 
 
 @given(records=records, codec=codecs, base_offset=st.integers(0, 2**62))
-def test_a_batch_gives_back_its_records(records: list[Record], codec: Compression, base_offset: int) -> None:
+def test_batch_returns_its_records(records: list[Record], codec: Compression, base_offset: int) -> None:
     batch = build_batch(records, base_offset=base_offset, compression=codec)
     expected = [record._replace(offset=base_offset + at) for at, record in enumerate(records)]
     assert list(iter_records(batch)) == expected
@@ -43,6 +43,6 @@ def test_damage_ends_in_a_kafka_error_or_in_records(
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_refused_or_checked(noise: bytes) -> None:
+def test_random_bytes_are_rejected_or_checked(noise: bytes) -> None:
     with contextlib.suppress(KafkaError):
         check_batch(memoryview(noise))

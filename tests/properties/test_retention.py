@@ -35,7 +35,7 @@ class Aged(NamedTuple):
     policy=st.sets(st.sampled_from(["delete", "compact"])),
     full=st.booleans(),
 )
-def test_the_oldest_segments_that_may_go(
+def test_retention_deletes_the_oldest_deletable_segments(
     shapes: list[tuple[int, int]],
     retention_ms: int,
     retention_bytes: int,
@@ -77,7 +77,7 @@ DAY_MS = 1000
 TODAY_MS = 10 * DAY_MS
 
 
-def kept_by_hand(log: Log, now_ms: int, config: LogConfig, high_watermark: int) -> int:
+def log_start_after_retention(log: Log, now_ms: int, config: LogConfig, high_watermark: int) -> int:
     """Return the log start after retention, computed from the segments' batches one by one."""
     sealed, bases = log.segments[:-1], [segment.base_offset for segment in log.segments]
     sizes = [segment.size_bytes for segment in log.segments]
@@ -105,7 +105,7 @@ def kept_by_hand(log: Log, now_ms: int, config: LogConfig, high_watermark: int) 
     passes=st.lists(st.integers(0, 6), max_size=3),
     clean=st.booleans(),
 )
-def test_a_log_keeps_exactly_what_is_young_or_needed_and_where_it_starts(
+def test_log_start_after_retention_equals_a_scan(
     ages: list[list[int]],
     retention_days: int,
     retention_bytes: int,
@@ -133,7 +133,7 @@ def test_a_log_keeps_exactly_what_is_young_or_needed_and_where_it_starts(
         )
         for days in (0, *passes):
             now_ms += days * DAY_MS
-            expected = kept_by_hand(log, now_ms, config, log.high_watermark)
+            expected = log_start_after_retention(log, now_ms, config, log.high_watermark)
             log.delete_old_segments(now_ms)
             assert log.log_start_offset == expected
             assert content(log) == b"".join(

@@ -35,7 +35,7 @@ def time_entries(log: Log) -> list[list[tuple[int, int]]]:
     cut=st.integers(0, 25),
     damage=st.sampled_from(["none", "torn", "gone", "killed"]),
 )
-def test_rule_21_time_indexes_rise_whatever_the_timestamps_and_tell_of_every_record(
+def test_rule_21_time_indexes_are_monotone_and_cover_every_record(
     batches: list[list[int]], cut: int, damage: str
 ) -> None:
     with TemporaryDirectory() as folder:

@@ -184,12 +184,14 @@ def check_files(log: Log, found: list[Txn]) -> None:
         entries = decode_entries(path.read_bytes(), base) if path.exists() else []
         aborted = [txn for txn in found if txn.aborted and base <= (txn.marker or 0) < following]
         assert entries == [
-            AbortedTxn(txn.producer_id, txn.first_offset, txn.marker or 0, stable_at(txn.marker or 0, found))
+            AbortedTxn(
+                txn.producer_id, txn.first_offset, txn.marker or 0, last_stable_offset_at(txn.marker or 0, found)
+            )
             for txn in aborted
         ]
 
 
-def stable_at(marker: int, found: list[Txn]) -> int:
+def last_stable_offset_at(marker: int, found: list[Txn]) -> int:
     """Return the first offset of the first transaction still open when the marker was appended."""
     begun = [txn for txn in found if txn.first_offset < marker]
     return min((txn.first_offset for txn in begun if txn.marker is None or txn.marker > marker), default=marker + 1)
@@ -213,7 +215,7 @@ def check_read(log: Log, found: list[Txn], offset: int, size_bytes: int) -> None
 
 @settings(max_examples=examples(200), deadline=None)
 @given(ACTIONS)
-def test_rule_13_readers_of_committed_records_see_what_a_scan_of_the_log_says(
+def test_rule_13_read_committed_results_equal_a_scan_of_the_log(
     actions: list[tuple[str, int, int]],
 ) -> None:
     with TemporaryDirectory() as name:

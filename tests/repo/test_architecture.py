@@ -145,7 +145,7 @@ def test_every_path_exists(page: str) -> None:
     assert missing == []
 
 
-def test_every_file_that_is_named_without_its_folder_exists() -> None:
+def test_every_file_name_without_folder_exists() -> None:
     """Checks text and drawings."""
     named = {name for page in PAGES for name in FILE.findall(text_of(page)) if "NAME" not in name}
     assert named - {path.name for path in files()} == set()
@@ -190,7 +190,7 @@ def test_every_name_is_defined(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_program_imports_exists(page: str) -> None:
+def test_imports_of_programs_exist(page: str) -> None:
     programs = [
         ast.parse(re.sub("^   ", "", text, flags=re.MULTILINE))
         for kind, text in FENCE.findall(text_of(page))
@@ -213,7 +213,7 @@ def rows() -> list[tuple[str, list[str], list[str]]]:
     ]
 
 
-def test_the_table_of_kafkas_classes_names_ours_and_their_files() -> None:
+def test_table_of_kafka_classes_links_our_classes_and_files() -> None:
     assert len(rows()) > 40
     for kafka, ours, paths in rows():
         assert ours, kafka
@@ -226,7 +226,7 @@ def test_the_table_of_kafkas_classes_names_ours_and_their_files() -> None:
             assert not member or any(has_member(owner, member, path) for path in paths if path.endswith(".py")), name
 
 
-def test_a_link_says_where_it_leads() -> None:
+def test_link_text_is_the_end_of_its_path() -> None:
     links = re.findall(r"\[`?([\w/.]+\.py)`?\]\(\.\./([^)]+)\)", text_of(ARCHITECTURE))
     assert links
     assert [shown for shown, path in links if not path.endswith(shown)] == []
@@ -246,7 +246,7 @@ def parse(drawing: str) -> Drawing:
 
 
 @pytest.mark.parametrize("drawing", drawings(), ids=["Produce", "Fetch", "CreateTopics"])
-def test_a_drawing_shows_calls_that_there_are(drawing: str) -> None:
+def test_drawing_shows_existing_calls(drawing: str) -> None:
     found = parse(drawing)
     assert len(found.arrows) > 10
     for participant, path in found.files.items():
@@ -270,7 +270,7 @@ def test_a_drawing_shows_calls_that_there_are(drawing: str) -> None:
                 assert name in names_in(found.files[caller]).all, f"{caller} does not call {name}"
 
 
-def test_every_package_of_the_server_is_a_room() -> None:
+def test_every_package_of_the_server_is_on_the_folder_map() -> None:
     [block] = [text for language, text in FENCE.findall(text_of(ARCHITECTURE)) if not language]
     top, room, drawn = "", "", set()
     for line in block.splitlines():

@@ -26,7 +26,7 @@ class Load:
         return warm_up(self.run, "MB/s", clock=lambda: self.now)
 
 
-def test_three_rounds_have_to_agree() -> None:
+def test_load_is_warm_when_three_rounds_agree() -> None:
     assert Load([50, 100, 101, 150, 151, 152, 1], 10).warmed() == ({"MB/s": 50}, {"MB/s": 151}, 6, True)
 
 
@@ -36,7 +36,7 @@ def test_rounds_that_drift_apart_in_small_steps_do_not_agree() -> None:
     assert (found.rounds, found.settled, found.summary) == (10, False, "10, still changing")
 
 
-def test_short_rounds_go_on_until_the_load_has_run_long_enough() -> None:
+def test_short_rounds_repeat_until_minimum_warm_up_time() -> None:
     assert Load([100] * 50, 0.5).warmed().rounds == 20
     assert Load([100] * 50, 2.0).warmed().rounds == 5
 
@@ -45,9 +45,7 @@ def test_short_rounds_go_on_until_the_load_has_run_long_enough() -> None:
     ("asked", "settled", "holds"),
     [(at_least(1), True, "yes"), (at_most(0.5), True, "NO"), (at_least(1), False, "unsettled")],
 )
-def test_a_row_says_whether_its_bound_holds_only_if_both_sides_have_settled(
-    asked: Asked, settled: bool, holds: str
-) -> None:
+def test_row_reports_its_bound_only_if_both_sides_have_settled(asked: Asked, settled: bool, holds: str) -> None:
     ours = runs([Warmed({"MB/s": 2}, {"MB/s": 2}, 3, settled=True)], "MB/s")
     theirs = runs([Warmed({"MB/s": 1}, {"MB/s": 1}, 10, settled)], "MB/s")
     assert str(Row("MB/s", asked, ours, theirs)).endswith(f" {holds} |")

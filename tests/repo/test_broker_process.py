@@ -24,13 +24,13 @@ def port_of(address: str) -> int:
     return int(address.removeprefix("127.0.0.1:"))
 
 
-def test_no_connection_of_a_client_takes_the_address_of_a_broker() -> None:
+def test_broker_ports_are_below_the_ephemeral_range() -> None:
     ports = [port_of(free_address()) for _ in range(50)]
     assert max(ports) < first_ephemeral_port()
     assert len(set(ports)) == len(ports)
 
 
-def test_neither_an_address_in_use_nor_one_that_was_returned_before_is_returned(
+def test_free_address_skips_used_and_returned_addresses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     former, free = (port_of(free_address()) for _ in range(2))

@@ -80,7 +80,7 @@ def commands(services: dict[str, Any]) -> list[list[str]]:
     return [services[f"broker-{number}"]["command"] for number in (1, 2, 3)]
 
 
-def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_reach(project: PROJECT) -> None:
+def test_containers_and_host_each_have_a_reachable_listener(project: PROJECT) -> None:
     for number, command in enumerate(commands(project()), 1):
         port = 9091 + number
         listeners, advertised = listeners_of(command)
@@ -90,7 +90,7 @@ def test_a_container_and_the_machine_outside_each_have_a_listener_that_they_can_
         assert [(one["target"], one["published"]) for one in published] == [(port, str(port))]
 
 
-def test_the_brokers_are_one_cluster_in_which_one_may_fail(project: PROJECT) -> None:
+def test_brokers_are_one_cluster_with_replication_factor_3_and_min_isr_2(project: PROJECT) -> None:
     settings = [settings_of(command) for command in commands(project())]
     assert [one.node_id for one in settings] == [1, 2, 3]
     assert {tuple(map(str, one.voters)) for one in settings} == {
@@ -99,7 +99,7 @@ def test_the_brokers_are_one_cluster_in_which_one_may_fail(project: PROJECT) -> 
     assert {(one["default.replication.factor"], one["min.insync.replicas"]) for one in settings} == {(3, 2)}
 
 
-def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: Path) -> None:
+def test_brokers_with_these_commands_serve_on_both_listeners(project: PROJECT, tmp_path: Path) -> None:
     ports: dict[str, str] = {}
     with ExitStack() as stack:
 
@@ -136,7 +136,7 @@ def test_brokers_started_so_serve_on_both_listeners(project: PROJECT, tmp_path: 
     assert [broker.returncode for broker in brokers] == [0, 0, 0]
 
 
-def test_other_machines_are_told_the_address_of_this_one(project: PROJECT) -> None:
+def test_advertised_address_comes_from_the_environment(project: PROJECT) -> None:
     _, advertised = listeners_of(commands(project(ADVERTISE="kafka.example.com"))[2])
     assert advertised == {"INTERNAL://broker-3:29092", "EXTERNAL://kafka.example.com:9094"}
 
@@ -152,7 +152,7 @@ def test_the_image_alone_can_be_reached_through_its_exposed_port() -> None:
     assert json.loads(last("broker", "ENTRYPOINT")) == ["barnabas"]
 
 
-def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT) -> None:
+def test_data_is_in_volumes_that_the_brokers_can_write(project: PROJECT) -> None:
     sources = set()
     for number, command in enumerate(commands(project()), 1):
         (directory,) = settings_of(command).log_dirs
@@ -164,7 +164,7 @@ def test_data_lies_in_volumes_that_the_brokers_may_write(project: PROJECT) -> No
     assert f"install -d -o {last('broker', 'USER')} {directory}" in dict(stages()["broker"])["RUN"]
 
 
-def test_a_broker_is_healthy_as_long_as_it_answers_by_itself(project: PROJECT, tmp_path: Path) -> None:
+def test_health_check_passes_for_a_broker_without_its_cluster(project: PROJECT, tmp_path: Path) -> None:
     services = project()
     kind, program, *arguments = services["broker-1"]["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "python")
@@ -178,7 +178,7 @@ def test_a_broker_is_healthy_as_long_as_it_answers_by_itself(project: PROJECT, t
 
 
 @pytest.mark.parametrize("service", ["flights", "flight-delays"])
-def test_a_job_takes_these_options_and_finds_the_broker(project: PROJECT, service: str) -> None:
+def test_job_accepts_its_options_and_has_the_broker_address(project: PROJECT, service: str) -> None:
     module, *options = project()[service]["command"]
     assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
     assert "--bootstrap=broker-1:29092" in options
@@ -193,7 +193,7 @@ def test_every_service_is_a_stage_of_the_dockerfile(project: PROJECT) -> None:
     assert {service["build"]["target"] for service in project().values()} == set(stages()) == {"broker", "spark"}
 
 
-def test_the_flights_start_when_the_cluster_is_well_and_the_job_when_they_are_there(project: PROJECT) -> None:
+def test_flights_start_after_healthy_cluster_and_job_after_flights(project: PROJECT) -> None:
     services = project()
     conditions = {name: service.get("depends_on", {}) for name, service in services.items()}
     assert conditions["cluster-is-well"]["broker-1"]["condition"] == "service_healthy"
@@ -204,7 +204,7 @@ def test_the_flights_start_when_the_cluster_is_well_and_the_job_when_they_are_th
     assert (options.brokers, options.exit_when_healthy, options.give_up) == (["broker-1:29092"], True, 120)
 
 
-def test_what_is_copied_into_an_image_exists_and_the_build_gets_to_see_it() -> None:
+def test_files_copied_into_an_image_exist_and_are_in_the_build_context() -> None:
     ignored = set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
     sources = {shlex.split(rest)[0] for stage in stages() for name, rest in stages()[stage] if name == "COPY"}
     assert sources == {".", "requirements/run.txt", "requirements/dev.txt"}

@@ -51,7 +51,7 @@ def test_a_target_runs(target: str, commands: list[str], environment: Path) -> N
     assert [line.strip() for line in printed.splitlines()] == commands
 
 
-def test_the_full_figures_are_those_that_tests_ask_for() -> None:
+def test_full_figures_match_the_variables_that_tests_read() -> None:
     asked = re.compile(r'environ\.get\("(BARNABAS_TEST_\w+)", "\d+"\)')
     tests = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
     assert {name for text in tests for name in asked.findall(text)} == FULL_FIGURES.keys()
@@ -62,7 +62,7 @@ def test_options_are_passed_on(environment: Path) -> None:
     assert "barnabas serve --config x\n" in dry_run(environment, "run", "ARGS=--config x")
 
 
-def test_help_lists_every_target_that_is_for_people() -> None:
+def test_help_lists_every_public_target() -> None:
     targets = re.findall(r"^([a-z-]+):.*?## (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     printed = run("make", "--no-print-directory", "help", cwd=ROOT)
     assert re.findall(r"^  make (\S+) +(.+)$", printed, re.MULTILINE) == targets
@@ -73,7 +73,7 @@ def test_help_lists_every_target_that_is_for_people() -> None:
 @pytest.mark.parametrize(
     ("target", "requirements"), [("run", "run"), ("test", "dev"), ("check", "dev"), ("demo", "dev")]
 )
-def test_a_target_makes_its_own_environment(target: str, requirements: str, tmp_path: Path) -> None:
+def test_target_creates_its_own_environment(target: str, requirements: str, tmp_path: Path) -> None:
     printed = dry_run(tmp_path / "venv", target)
     assert f"--require-hashes -r requirements/{requirements}.txt" in printed
 
@@ -90,7 +90,7 @@ def test_continuous_integration_checks_and_then_tests(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("installer", ["uv", "pip"])
-def test_one_command_in_a_fresh_clone_ends_with_a_broker(installer: str, tmp_path: Path) -> None:
+def test_one_command_in_a_fresh_clone_starts_a_broker(installer: str, tmp_path: Path) -> None:
     clone, path = tmp_path / "clone", os.environ["PATH"]
     for file in files():
         copy = clone / file.relative_to(ROOT)

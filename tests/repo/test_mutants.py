@@ -19,7 +19,7 @@ def test_a_mutant_changes_one_place_and_is_found_by_a_test(mutant: Mutant, tmp_p
     assert any(f"def {mutant.found_by}(" in path.read_text(encoding="utf-8") for path in tests if path.is_file())
 
 
-def test_a_mutant_that_fits_no_more_is_an_error(tmp_path: Path) -> None:
+def test_mutant_that_no_longer_matches_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="0 places"):
         Mutant("changed since", "a.py", "2", "3", "", "", 0).apply(tmp_path)

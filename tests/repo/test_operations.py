@@ -77,7 +77,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
     made.stop()
 
 
-def test_the_settings_of_the_page_make_a_cluster_whose_metadata_outlives_two_of_three_disks(nodes: Nodes) -> None:
+def test_settings_of_the_page_make_a_cluster_that_keeps_metadata_after_losing_two_disks(nodes: Nodes) -> None:
     nodes.start()
     nodes.call("topic", "create", "orders:3")
     nodes.call("produce", "orders", "-X", "acks=all", said="a\nb\n")
@@ -96,7 +96,7 @@ def test_the_settings_of_the_page_make_a_cluster_whose_metadata_outlives_two_of_
     assert sorted(one["status"] for one in controllers) == ["leader", "voter", "voter"]
 
 
-def test_a_rolling_restart_loses_no_record_and_stops_no_producer(nodes: Nodes) -> None:
+def test_rolling_restart_loses_no_record_and_interrupts_no_producer(nodes: Nodes) -> None:
     assert "`barnabas health` prints `healthy: yes`" in text_of(PAGE)
     nodes.start()
     nodes.call("topic", "create", "orders:3")

@@ -23,17 +23,17 @@ from tests.typed import present
 
 # Prefixes of commands that other tests run, and those tests.
 RUN_ELSEWHERE = {
-    "make run": "test_makefile.py::test_one_command_in_a_fresh_clone_ends_with_a_broker",
+    "make run": "test_makefile.py::test_one_command_in_a_fresh_clone_starts_a_broker",
     "make test": "test_makefile.py::test_a_target_runs",
     "make demo": "test_makefile.py::test_a_target_runs",
-    "pip install .": "test_wheel.py::test_a_broker_serves_whatever_modules_its_user_has",
-    "docker compose up": "test_compose.py::test_brokers_started_so_serve_on_both_listeners",
-    "docker compose --profile demo up": "test_compose.py::test_a_job_takes_these_options_and_finds_the_broker",
+    "pip install .": "test_wheel.py::test_modules_of_the_user_do_not_affect_the_broker",
+    "docker compose up": "test_compose.py::test_brokers_with_these_commands_serve_on_both_listeners",
+    "docker compose --profile demo up": "test_compose.py::test_job_accepts_its_options_and_has_the_broker_address",
     "kafka-console-": "../clients/test_records.py::test_client_reads_back_what_it_produced",
 }
 # Settings files that another test starts brokers with.
 SETTINGS_ELSEWHERE = {
-    "node-1.properties": "test_operations.py::test_a_rolling_restart_loses_no_record_and_stops_no_producer",
+    "node-1.properties": "test_operations.py::test_rolling_restart_loses_no_record_and_interrupts_no_producer",
 }
 NEEDS = {"kcat": "kcat", "pyspark": "java"}
 # Prefixes of commands that serve until Ctrl-C, and the subcommand of `barnabas` that each runs.
@@ -147,7 +147,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_line_of_a_page_typed_in_order_prints_what_the_page_shows(page: str, reader: Reader) -> None:
+def test_commands_of_a_page_run_in_order_print_its_output(page: str, reader: Reader) -> None:
     missing: set[str] = set()
     for block in blocks(page):
         needed = {tool for sign, tool in NEEDS.items() if re.search(rf"\b{sign}\b", block.text)}
@@ -159,7 +159,7 @@ def test_every_line_of_a_page_typed_in_order_prints_what_the_page_shows(page: st
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_is_of_a_kind_that_is_run(page: str) -> None:
+def test_every_block_has_a_language_that_the_tests_run(page: str) -> None:
     assert {block.language for block in blocks(page)} <= {"console", "python", "properties"}
 
 
@@ -172,7 +172,7 @@ def test_console_blocks_are_on_these_pages_only() -> None:
 def test_a_command_that_is_not_run_here_is_run_by_another_test(start: str, test: str) -> None:
     consoles = [block for page in PAGES for block in blocks(page) if block.language == "console"]
     assert [command for block in consoles for command, _ in block.commands if command.startswith(start)]
-    assert_is_a_test(test)
+    assert_test_exists(test)
 
 
 def test_every_file_of_settings_is_used() -> None:
@@ -182,10 +182,10 @@ def test_every_file_of_settings_is_used() -> None:
         typed = " ".join(command for block in consoles for command, _ in block.commands)
         for block in blocks(page):
             if block.language == "properties" and f"--config {block.file_name}" not in typed:
-                assert_is_a_test(SETTINGS_ELSEWHERE[block.file_name])
+                assert_test_exists(SETTINGS_ELSEWHERE[block.file_name])
 
 
-def assert_is_a_test(test: str) -> None:
+def assert_test_exists(test: str) -> None:
     file, _, name = test.partition("::")
     assert f"def {name}" in (Path(__file__).parent / file).read_text(encoding="utf-8")
 
@@ -194,7 +194,7 @@ def test_the_readme_is_a_landing_page() -> None:
     assert len(text_of("README.md").splitlines()) <= 150
 
 
-def test_the_connector_is_that_of_the_pinned_spark() -> None:
+def test_connector_version_is_the_pinned_spark_version() -> None:
     connectors = re.findall(r"org\.apache\.spark:spark-sql-kafka-0-10_2\.13:[\w.]+", text_of("docs/SPARK.md"))
     assert set(connectors) == {f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"}
 
@@ -222,5 +222,5 @@ def test_every_page_and_section_that_is_linked_exists() -> None:
         ([], "a\n", False),
     ],
 )
-def test_what_a_command_prints_is_compared(expected: list[str], printed: str, is_it: bool) -> None:
+def test_printed_output_is_compared_with_the_page(expected: list[str], printed: str, is_it: bool) -> None:
     assert prints(expected, printed) is is_it

@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
         ("tests/crash/test_promises.py", "tests/crash/test_promises.py"),
     ],
 )
-def test_a_file_that_differs_has_its_test_file_run(root: Path, name: str, test: str) -> None:
+def test_changed_file_selects_its_test_file(root: Path, name: str, test: str) -> None:
     assert choose([name], root) == Choice({test: name}, [])
 
 
@@ -62,12 +62,12 @@ def test_deleted_files_choose_nothing(root: Path) -> None:
     assert choose(["tests/unit/broker/test_gone.py", "broker/gone.py"], root) == Choice({}, [])
 
 
-def test_what_is_chosen_is_named_with_its_reason(root: Path) -> None:
+def test_chosen_tests_are_listed_with_the_reason(root: Path) -> None:
     printed = describe(choose(["broker/dispatch.py"], root), "main")
     assert "tests/unit/broker/test_dispatch.py  (broker/dispatch.py)" in printed
 
 
-def test_files_differ_that_are_changed_or_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_and_new_files_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quick, "ROOT", tmp_path)
     commit = ("-c", "user.name=n", "-c", "user.email=e", "commit", "--quiet", "--message=m")
     quick._git("init", "--quiet", "--initial-branch=main")
@@ -85,11 +85,11 @@ def test_files_differ_that_are_changed_or_new(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(("code", "status"), [("pass", 0), ("raise SystemExit(5)", 1)])
-def test_a_command_that_ends_has_its_status(code: str, status: int) -> None:
+def test_run_returns_the_status_of_the_command(code: str, status: int) -> None:
     assert run([sys.executable, "-c", code], time.monotonic() + 60) == status
 
 
-def test_a_command_that_does_not_end_in_time_is_ended_and_has_failed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_that_exceeds_the_deadline_is_terminated_and_fails(capsys: pytest.CaptureFixture[str]) -> None:
     waits = [sys.executable, "-c", "import signal; signal.pause()"]
     assert run(waits, time.monotonic()) == 1
     assert "out of time" in capsys.readouterr().out

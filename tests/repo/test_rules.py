@@ -20,7 +20,7 @@ def test_every_rule_is_listed_with_the_files_that_show_it() -> None:
     assert listed == carried
 
 
-def test_the_rules_that_one_broker_can_show_have_tests_named_for_them() -> None:
+def test_rules_for_one_broker_have_tests_with_their_number() -> None:
     named = {
         found for path in TESTS.rglob("test_*.py") for found in re.findall(r"def test_rule_(\d+)_", path.read_text())
     }

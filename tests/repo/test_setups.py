@@ -16,18 +16,18 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_missing_tool_skips_the_test_and_says_why() -> None:
+def test_missing_tool_skips_the_test_with_a_reason() -> None:
     with pytest.raises(pytest.skip.Exception, match=f"not installed: {MISSING}"):
         require("sh", MISSING)
 
 
-def test_missing_tool_fails_the_test_where_every_proof_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_tool_fails_the_test_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match=MISSING):
         require(MISSING)
 
 
-def test_setup_is_built_once_for_the_same_sources_and_anew_for_others(cache: Path) -> None:
+def test_setup_is_built_once_for_each_content_of_its_sources(cache: Path) -> None:
     pin = cache / "pin.txt"
     built: list[Path] = []
     pin.write_text("1.0")

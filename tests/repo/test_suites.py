@@ -20,10 +20,10 @@ from tests.suites import (
     Part,
     Result,
     Running,
-    handed_down,
     longest_first,
     main,
     merged,
+    part_environment,
     parts,
     report,
     tools_in,
@@ -39,7 +39,7 @@ def test_every_test_file_is_in_one_part() -> None:
     assert sorted(divided) == sorted(str(file) for file in (ROOT / "tests").rglob("test_*.py"))
 
 
-def test_a_suite_longer_than_a_part_is_divided_evenly() -> None:
+def test_suite_longer_than_a_part_is_divided_evenly() -> None:
     divided = parts("unit", ROOT / "tests")
     assert len(divided) == 2
     assert abs(len(divided[0].files) - len(divided[1].files)) <= 1
@@ -73,7 +73,7 @@ def test_parts_of_a_suite_are_one_line_of_the_table() -> None:
         ("2 passed, 1 skipped in 0.1s\n", {}),
     ],
 )
-def test_tools_that_tests_miss_are_counted(line: str, tools: dict[str, int]) -> None:
+def test_missing_tools_are_counted(line: str, tools: dict[str, int]) -> None:
     assert tools_in(line) == tools
 
 
@@ -85,7 +85,7 @@ def test_missing_tools_are_listed_at_the_end(capsys: pytest.CaptureFixture[str])
     assert totals == "4 passed, 0 failed, 0 skipped"
 
 
-def test_a_part_reads_what_pytest_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_result_is_parsed_from_pytest_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "scripts" / "test_three.py"
     file.parent.mkdir()
     file.write_text(
@@ -103,7 +103,7 @@ def test_a_part_reads_what_pytest_prints(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_the_parts_cache_bytecode_and_get_no_variables_of_make() -> None:
-    assert handed_down({"PATH": "/bin", "MAKEFLAGS": "s", "PYTHONDONTWRITEBYTECODE": "1"}) == {"PATH": "/bin"}
+    assert part_environment({"PATH": "/bin", "MAKEFLAGS": "s", "PYTHONDONTWRITEBYTECODE": "1"}) == {"PATH": "/bin"}
 
 
 _WAITS = """

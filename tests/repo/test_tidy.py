@@ -114,12 +114,12 @@ def pure_modules() -> list[str]:
     ]
 
 
-def test_a_pure_module_has_no_way_to_the_outside() -> None:
+def test_pure_module_imports_and_calls_no_io() -> None:
     ways_out = {module: imports_of(parsed(module), *EFFECTS) for module in pure_modules()}
     assert not {module: found for module, found in ways_out.items() if found}
 
 
-def test_a_pure_module_of_the_broker_builds_on_pure_ones() -> None:
+def test_pure_broker_module_imports_only_pure_modules() -> None:
     impure = {name.removesuffix(".py").replace("/", ".") for name in modules("broker")} - {
         name.removesuffix(".py").replace("/", ".") for name in PURE_IN_BROKER
     }
@@ -127,12 +127,12 @@ def test_a_pure_module_of_the_broker_builds_on_pure_ones() -> None:
     assert not {module: found for module, found in used.items() if found}
 
 
-def test_only_the_broker_and_the_command_know_the_event_loop() -> None:
+def test_only_the_broker_and_the_command_import_the_event_loop() -> None:
     others = modules("protocol", "storage", "controller", "spark_jobs", "docs")
     assert not [module for module in others if imports_of(parsed(module), "asyncio", "uvloop")]
 
 
-def test_only_the_disk_touches_files() -> None:
+def test_only_the_disk_accesses_files() -> None:
     # --ephemeral creates its temporary directory before there is a disk; standard input is not a file of a log.
     allowed = {"broker/__main__.py": {"tempfile", "tempfile.mkdtemp", "os.read"}}
     for module in modules(*SERVER):
@@ -143,11 +143,11 @@ def test_only_the_disk_touches_files() -> None:
 
 
 @pytest.mark.parametrize(("library", "places"), ONE_PLACE.items())
-def test_each_of_these_is_used_in_one_place(library: str, places: set[str]) -> None:
+def test_library_is_imported_only_by_its_modules(library: str, places: set[str]) -> None:
     assert {module for module in modules(*SERVER) if imports_of(parsed(module), library)} == places
 
 
-def test_the_server_starts_no_threads_or_processes_and_makes_no_chance_of_its_own() -> None:
+def test_server_starts_no_threads_or_processes_and_creates_no_randomness() -> None:
     assert not [module for module in modules(*SERVER) if imports_of(parsed(module), *NOWHERE)]
 
 
@@ -163,20 +163,20 @@ def test_a_client_library_is_imported_when_a_command_runs_and_not_before() -> No
     assert not at_the_top
 
 
-def test_nothing_depends_on_assert() -> None:
+def test_product_has_no_assert() -> None:
     asserts = {m: [n.lineno for n in ast.walk(parsed(m)) if isinstance(n, ast.Assert)] for m in modules(*PRODUCT)}
     assert not {module: lines for module, lines in asserts.items() if lines}
 
 
-def test_a_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert not [module for module in modules(*PRODUCT, "docs", "benchmarks") if not ast.get_docstring(parsed(module))]
 
 
-def test_a_file_is_short_enough_to_be_read_in_one_sitting() -> None:
+def test_file_is_not_longer_than_the_maximum() -> None:
     assert not [module for module in modules(*PRODUCT, "docs", "benchmarks", "tests") if length(module) > MAX_LINES]
 
 
-def test_a_file_is_short_as_a_rule() -> None:
+def test_most_files_are_short() -> None:
     lengths = sorted(map(length, modules(*SERVER)))
     assert lengths[len(lengths) // 2] <= 200
 
@@ -196,12 +196,12 @@ def without_own_tests() -> list[str]:
     return [module for module in with_code if not (ROOT / own_test_file(module)).exists()]
 
 
-def test_every_module_has_a_test_file_of_its_own_or_a_reason() -> None:
+def test_every_module_has_a_test_file_or_an_exemption() -> None:
     assert not [m for m in without_own_tests() if not any(fnmatch.fnmatch(m, known) for known in TESTED_ELSEWHERE)]
 
 
 @pytest.mark.parametrize(("pattern", "tests"), TESTED_ELSEWHERE.items())
-def test_a_reason_for_having_no_test_file_holds(pattern: str, tests: str) -> None:
+def test_exemption_from_a_test_file_is_valid(pattern: str, tests: str) -> None:
     assert (ROOT / tests).exists()
     assert fnmatch.filter(without_own_tests(), pattern), "it has one now"
 
@@ -216,7 +216,7 @@ def test_tests_are_no_package() -> None:
     assert not [path for path in files() if path.name == "__init__.py" and "tests" in path.relative_to(ROOT).parts]
 
 
-def test_the_project_stands_alone() -> None:
+def test_no_file_refers_outside_the_repository() -> None:
     """No file has a path of one machine, or a path outside the checkout."""
     elsewhere = re.compile(rb"(?<![\w.])/(work|root|Users)/\w|\.\./shared")
     this = "tests/repo/test_tidy.py"

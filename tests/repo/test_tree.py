@@ -35,6 +35,6 @@ def test_calls_are_found_inside_calls() -> None:
     assert calls(ast.parse(CODE)) == {"time.sleep", "open"}
 
 
-def test_files_not_yet_committed_belong_to_the_project() -> None:
+def test_untracked_files_belong_to_the_project() -> None:
     assert {"tests/repo/tree.py", "storage/disk.py"} <= set(modules("tests", "storage"))
     assert not [path for path in files() if ".venv" in path.parts]

@@ -66,7 +66,7 @@ def test_the_wheel_is_one_package_with_the_server_inside(wheel: Path) -> None:
     assert in_wheel == {"barnabas/py.typed", *modules("barnabas"), *server}
 
 
-def test_the_wheel_says_what_it_is(wheel: Path) -> None:
+def test_wheel_metadata_is_complete(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         about = f"barnabas-{__version__}.dist-info"
         metadata = email.message_from_bytes(archive.read(f"{about}/METADATA"))
@@ -83,7 +83,7 @@ def metadata_of(folder: Path) -> Message:
         return email.message_from_bytes(archive.read(f"barnabas-{__version__}.dist-info/METADATA"))
 
 
-def test_no_link_of_the_description_is_dead_on_a_package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_of_the_description_work_on_a_package_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = re.compile(r"\]\((?!https?://|#)")
     assert link.search((ROOT / "README.md").read_text(encoding="utf-8"))
     monkeypatch.delenv("BARNABAS_PROJECT_URL", raising=False)
@@ -104,7 +104,7 @@ def test_no_link_of_the_description_is_dead_on_a_package_index(tmp_path: Path, m
     ]
 
 
-def test_what_a_broker_needs_takes_less_than_32_mb(installed: Path) -> None:
+def test_installed_requirements_take_less_than_32_mb(installed: Path) -> None:
     (packages,) = installed.parent.glob("lib/python*/site-packages")
     sources = (path for path in packages.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     sizes = {path: path.stat().st_size for path in sources if path.relative_to(packages).parts[0] not in INSTALLERS}
@@ -131,7 +131,7 @@ def test_nothing_but_barnabas_can_be_imported(installed: Path, package: str) -> 
     assert b"ModuleNotFoundError" in done.stderr
 
 
-def test_a_broker_serves_whatever_modules_its_user_has(installed: Path, tmp_path: Path) -> None:
+def test_modules_of_the_user_do_not_affect_the_broker(installed: Path, tmp_path: Path) -> None:
     for name in SERVER:
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
@@ -174,7 +174,7 @@ def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_
             broker.terminate()
 
 
-def test_every_api_that_is_served_in_the_checkout_is_served_from_the_wheel(installed: Path) -> None:
+def test_wheel_serves_every_api_of_the_checkout(installed: Path) -> None:
     (server,) = installed.parent.glob("lib/python*/site-packages/barnabas/_server")
     count = "from broker.routes import served_apis; print(*sorted(served_apis('broker')))"
     from_wheel = run(installed / "python", "-c", count, cwd=server)

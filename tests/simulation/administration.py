@@ -157,11 +157,11 @@ class TopicAdministrator:
         values = {index: await self._write(topic, index) for index in range(topic.partitions)}
         changes = [self._grow, self._set, self._look]
         for change in random.sample(changes, random.randint(0, len(changes))):
-            await self._surely(change, topic)
+            await self._until_answered(change, topic)
             await client.pause()
         for index, value in values.items():
             if value is not None:
-                await self._surely(self._read, topic, index, value)
+                await self._until_answered(self._read, topic, index, value)
         await self._delete(topic)
         self._former.add(topic.topic_id)
         await client.pause()
@@ -205,7 +205,7 @@ class TopicAdministrator:
         except Lost:
             client.forget()
 
-    async def _surely(self, work: Any, *args: Any) -> None:
+    async def _until_answered(self, work: Any, *args: Any) -> None:
         """Repeat `work` until no response is lost."""
         while True:
             try:
@@ -319,7 +319,7 @@ class TopicAdministrator:
             Invariant.ADMIN_ANSWERS, code is ErrorCode.NONE or code in _HARD, f"{topic.name}: {code.name}"
         )
         if code is ErrorCode.NONE:
-            await self._surely(self._get, topic, value)
+            await self._until_answered(self._get, topic, value)
 
     async def _get(self, topic: Topic, value: str) -> None:
         asked = DescribeConfigsRequest.Resource(
@@ -346,7 +346,7 @@ class TopicAdministrator:
 
     async def _delete(self, topic: Topic) -> None:
         client = self.client
-        await self._surely(self._look, topic)
+        await self._until_answered(self._look, topic)
         while True:
             try:
                 wanted = DeleteTopicsRequest.Topic(name=None, topic_id=topic.topic_id)
@@ -369,9 +369,9 @@ class TopicAdministrator:
                 continue
             client.world.check(Invariant.ADMIN_ANSWERS, code in PATIENCE, f"{topic.name} is not deleted: {code.name}")
             await client.pause()
-        await self._surely(self._look_for_deleted, topic)
+        await self._until_answered(self._describe_deleted, topic)
 
-    async def _look_for_deleted(self, topic: Topic) -> None:
+    async def _describe_deleted(self, topic: Topic) -> None:
         found = await describe(self.client, topic.name)
         self.client.world.check(
             Invariant.DELETED_TOPICS_ARE_GONE,

@@ -33,7 +33,7 @@ from tests.planting import Bug, Planter
 from tests.simulation.violation import Invariant
 
 
-def commits_before_the_sync(plant: Planter) -> None:
+def commits_unsynced_records(plant: Planter) -> None:
     """With `fsync=always`, the high watermark passes records that are not synced."""
 
     def advance(self: Partition) -> bool:
@@ -43,17 +43,17 @@ def commits_before_the_sync(plant: Planter) -> None:
     plant.setattr(Partition, "advance_high_watermark", advance)
 
 
-def syncs_nothing(plant: Planter) -> None:
+def never_syncs_logs(plant: Planter) -> None:
     """No log is ever synced."""
     plant.setattr(Flush, "sync", lambda self: setattr(self, "error", None))
 
 
-def forgets_sequences(plant: Planter) -> None:
+def ignores_producer_sequences(plant: Planter) -> None:
     """The sequences of producers are not checked."""
     plant.setattr(ProducerState, "check", lambda self, header: None)
 
 
-def remembers_only_the_last_batch(plant: Planter) -> None:
+def remembers_only_last_producer_batch(plant: Planter) -> None:
     """Only one batch per producer is remembered, not five."""
     check = ProducerState.check
 
@@ -66,7 +66,7 @@ def remembers_only_the_last_batch(plant: Planter) -> None:
     plant.setattr(ProducerState, "check", checked)
 
 
-def takes_any_epoch_of_a_session(plant: Planter) -> None:
+def accepts_any_fetch_session_epoch(plant: Planter) -> None:
     """A fetch session accepts every epoch."""
     opened = FetchSessions.open
 
@@ -79,22 +79,22 @@ def takes_any_epoch_of_a_session(plant: Planter) -> None:
     plant.setattr(FetchSessions, "open", open_session)
 
 
-def takes_commits_of_any_generation(plant: Planter) -> None:
+def accepts_commits_of_any_generation(plant: Planter) -> None:
     """OffsetCommit does not check member and generation."""
     plant.setattr(shard, "_check_committer", lambda group, who: None)
 
 
-def keeps_no_log_start_through_a_crash(plant: Planter) -> None:
+def does_not_store_log_start(plant: Planter) -> None:
     """The log start offset that DeleteRecords moved is not stored."""
     offsets = CheckpointFiles._offsets
 
-    def but_starts(self: CheckpointFiles, directory: LogDirectory, name: str) -> Any:
+    def without_log_starts(self: CheckpointFiles, directory: LogDirectory, name: str) -> Any:
         return {} if name == LOG_STARTS else offsets(self, directory, name)
 
-    plant.setattr(CheckpointFiles, "_offsets", but_starts)
+    plant.setattr(CheckpointFiles, "_offsets", without_log_starts)
 
 
-def believes_that_every_stop_was_clean(plant: Planter) -> None:
+def skips_recovery_after_crash(plant: Planter) -> None:
     """Logs are not recovered after a crash."""
     opened = LogDirectory.open
 
@@ -105,7 +105,7 @@ def believes_that_every_stop_was_clean(plant: Planter) -> None:
     plant.setattr(LogDirectory, "open", open_directory)
 
 
-def reads_past_the_high_watermark(plant: Planter) -> None:
+def consumer_reads_past_high_watermark(plant: Planter) -> None:
     """A consumer reads up to the log end."""
     read = Log.read
 
@@ -115,7 +115,7 @@ def reads_past_the_high_watermark(plant: Planter) -> None:
     plant.setattr(Log, "read", read_all)
 
 
-def gives_producer_ids_twice(plant: Planter) -> None:
+def assigns_duplicate_producer_ids(plant: Planter) -> None:
     """Every producer gets the same id."""
 
     async def next_id(self: ProducerIdManager) -> int:
@@ -124,7 +124,7 @@ def gives_producer_ids_twice(plant: Planter) -> None:
     plant.setattr(ProducerIdManager, "next", next_id)
 
 
-def takes_over_the_log_of_a_namesake(plant: Planter) -> None:
+def reuses_log_of_deleted_topic(plant: Planter) -> None:
     """The log of a deleted topic stays, and becomes the log of the next topic of that name."""
 
     def stays(self: LogManager, topic: str, partition: int) -> None:
@@ -150,7 +150,7 @@ def takes_over_the_log_of_a_namesake(plant: Planter) -> None:
     plant.setattr(ReplicaManager, "_host", hosted)
 
 
-def answers_repetitions_with_the_log_end(plant: Planter) -> None:
+def answers_duplicates_with_log_end(plant: Planter) -> None:
     """A duplicate batch is answered with the log end offset, not with its own offset (rule 9)."""
     append = Log.append_as_leader
 
@@ -161,18 +161,18 @@ def answers_repetitions_with_the_log_end(plant: Planter) -> None:
     plant.setattr(Log, "append_as_leader", appended)
 
 
-def forgets_producers_at_a_restart(plant: Planter) -> None:
+def loses_producer_state_at_restart(plant: Planter) -> None:
     """Producer state is not recovered at start-up (rule 10)."""
     plant.setattr(loader, "recover_producers", lambda *_, **__: ProducerState())
 
 
-def looks_up_the_next_time(plant: Planter) -> None:
+def list_offsets_skips_equal_timestamp(plant: Planter) -> None:
     """ListOffsets finds the first record later than the timestamp, not the first at or after it."""
     find = Log.offset_for_timestamp
     plant.setattr(Log, "offset_for_timestamp", lambda self, timestamp: find(self, timestamp + 1))
 
 
-def drops_the_first_record_of_a_batch(plant: Planter) -> None:
+def cleaner_drops_first_record_of_batch(plant: Planter) -> None:
     """The cleaner drops the first record of each batch, whether or not a later one has its key."""
     what_stays = OffsetMap.what_stays
 
@@ -185,7 +185,7 @@ def drops_the_first_record_of_a_batch(plant: Planter) -> None:
     plant.setattr(OffsetMap, "what_stays", but_the_first)
 
 
-def dates_compacted_records_anew(plant: Planter) -> None:
+def cleaner_changes_timestamps(plant: Planter) -> None:
     """The cleaner changes the timestamps of the records that stay in a batch."""
     rebuild = BatchCleaner._rebuilt
 
@@ -195,7 +195,7 @@ def dates_compacted_records_anew(plant: Planter) -> None:
     plant.setattr(BatchCleaner, "_rebuilt", rebuilt)
 
 
-def leaves_settings_out_of_snapshots(plant: Planter) -> None:
+def omits_topic_configs_from_snapshots(plant: Planter) -> None:
     """A metadata snapshot lacks the topic configs."""
 
     def records(image: MetadataImage) -> Iterator[Message]:
@@ -205,17 +205,17 @@ def leaves_settings_out_of_snapshots(plant: Planter) -> None:
 
 
 BUGS = (
-    Bug(commits_before_the_sync, Invariant.COMMITTED_IS_SYNCED, 4, 0),
-    Bug(syncs_nothing, Invariant.STARTS, 6, 0),
-    Bug(takes_any_epoch_of_a_session, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
-    Bug(takes_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 6, 0),
-    Bug(keeps_no_log_start_through_a_crash, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),
-    Bug(believes_that_every_stop_was_clean, Invariant.COMMITTED_IS_THE_SAME, 1, 0),
-    Bug(reads_past_the_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
-    Bug(gives_producer_ids_twice, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
-    Bug(takes_over_the_log_of_a_namesake, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
-    Bug(looks_up_the_next_time, Invariant.TIMES_ARE_FOUND, 4, 0),
-    Bug(drops_the_first_record_of_a_batch, Invariant.COMPACTED_KEEPS_LAST, 4, 0),
-    Bug(dates_compacted_records_anew, Invariant.COMPACTED_KEEPS_OFFSETS, 3, 0),
+    Bug(commits_unsynced_records, Invariant.COMMITTED_IS_SYNCED, 4, 0),
+    Bug(never_syncs_logs, Invariant.STARTS, 6, 0),
+    Bug(accepts_any_fetch_session_epoch, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
+    Bug(accepts_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 6, 0),
+    Bug(does_not_store_log_start, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),
+    Bug(skips_recovery_after_crash, Invariant.COMMITTED_IS_THE_SAME, 1, 0),
+    Bug(consumer_reads_past_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
+    Bug(assigns_duplicate_producer_ids, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
+    Bug(reuses_log_of_deleted_topic, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
+    Bug(list_offsets_skips_equal_timestamp, Invariant.TIMES_ARE_FOUND, 4, 0),
+    Bug(cleaner_drops_first_record_of_batch, Invariant.COMPACTED_KEEPS_LAST, 4, 0),
+    Bug(cleaner_changes_timestamps, Invariant.COMPACTED_KEEPS_OFFSETS, 3, 0),
 )
 """Every bug of a single broker."""

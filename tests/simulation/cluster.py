@@ -217,7 +217,7 @@ class Host:
         loop.threads_s = threads.choice(((1e-5, 1e-4), (1e-4, 5e-3)))
         loop.stepped_share = threads.choice((0.0, 0.2))
         loop.origin_s, loop.rate = self.clock
-        loop.disk_waits_s = self.disk.take_waits_s
+        loop.disk_waits_s = self.disk.pop_sync_waits_s
         loop.on_exception = self._failed
         random = world.random(f"{self.name} broker {self.starts}")
         self.broker = Broker(

@@ -30,7 +30,7 @@ from tests.simulation import bugs, raft_bugs
 from tests.simulation.violation import Invariant
 
 
-def cuts_to_its_own_high_watermark(plant: Planter) -> None:
+def follower_truncates_to_its_high_watermark(plant: Planter) -> None:
     """A follower truncates to its high watermark, not by leader epoch (rule 1)."""
     copy_of = ReplicaManager.copy_of
 
@@ -42,12 +42,12 @@ def cuts_to_its_own_high_watermark(plant: Planter) -> None:
     plant.setattr(ReplicaManager, "copy_of", cut)
 
 
-def counts_only_who_is_surely_in_sync(plant: Planter) -> None:
+def high_watermark_ignores_pending_isr(plant: Planter) -> None:
     """The high watermark does not wait for a replica whose ISR change is pending (rule 7)."""
     plant.setattr(Partition, "maximal_isr", property(lambda self: self.isr & (self.proposed_isr or self.isr)))
 
 
-def counts_proposed_replicas_for_min_isr(plant: Planter) -> None:
+def counts_pending_isr_for_min_isr(plant: Planter) -> None:
     """Replicas that the controller has not yet added to the ISR count for `min.insync.replicas` (rule 3)."""
     advance = Partition.advance_high_watermark
 
@@ -61,22 +61,22 @@ def counts_proposed_replicas_for_min_isr(plant: Planter) -> None:
     plant.setattr(Partition, "advance_high_watermark", advance_with_the_proposed)
 
 
-def commits_with_too_few_in_sync(plant: Planter) -> None:
+def does_not_check_min_isr(plant: Planter) -> None:
     """`min.insync.replicas` is not checked (rule 5)."""
     advance = Partition.advance_high_watermark
 
-    def advance_with_anybody(self: Partition) -> bool:
+    def advance_without_min_isr(self: Partition) -> bool:
         isr, self.isr = self.isr, frozenset(self.replicas)
         try:
             return advance(self)
         finally:
             self.isr = isr
 
-    plant.setattr(Partition, "advance_high_watermark", advance_with_anybody)
+    plant.setattr(Partition, "advance_high_watermark", advance_without_min_isr)
     plant.setattr(Partition, "min_isr", property(lambda self: 1))
 
 
-def says_where_it_ends_before_it_knows(plant: Planter) -> None:
+def new_leader_lists_offsets_too_early(plant: Planter) -> None:
     """A new leader answers ListOffsets before its high watermark reaches its epoch (rule 4)."""
     lead = Partition.lead
 
@@ -87,23 +87,23 @@ def says_where_it_ends_before_it_knows(plant: Planter) -> None:
     plant.setattr(Partition, "lead", lead_at_once)
 
 
-def takes_any_broker_epoch_into_sync(plant: Planter) -> None:
+def joins_isr_with_old_broker_epoch(plant: Planter) -> None:
     """A restarted broker joins the ISR by the fetches of its former incarnation (rule 8)."""
     plant.setattr(alter_partition, "_is_eligible", lambda image, replica, epoch: image.is_active(replica))
     plant.setattr(isr, "is_eligible", lambda follower, brokers: follower.log_end_offset >= 0)
 
 
-def keeps_in_sync_who_may_have_lost_records(plant: Planter) -> None:
+def keeps_isr_through_unclean_restart(plant: Planter) -> None:
     """A broker stays in ISR and ELR through an unclean restart (rule 8)."""
     plant.setattr(registration, "on_unclean_restart", lambda *_: [])
 
 
-def takes_into_sync_who_is_behind(plant: Planter) -> None:
+def adds_lagging_replica_to_isr(plant: Planter) -> None:
     """A replica that lacks committed records joins the ISR."""
     plant.setattr(isr, "_has_all", lambda *_: True)
 
 
-def remembers_the_farthest_that_a_follower_was(plant: Planter) -> None:
+def counts_former_log_end_of_follower(plant: Planter) -> None:
     """A follower that returns with a shorter log counts with its former log end."""
     fetched = ReplicaState.fetched
 
@@ -113,7 +113,7 @@ def remembers_the_farthest_that_a_follower_was(plant: Planter) -> None:
     plant.setattr(ReplicaState, "fetched", fetched_before)
 
 
-def takes_fetches_of_any_leader_epoch(plant: Planter) -> None:
+def does_not_check_leader_epoch_of_requests(plant: Planter) -> None:
     """The leader epoch of a request is not checked."""
     check = Partition.check
 
@@ -123,12 +123,12 @@ def takes_fetches_of_any_leader_epoch(plant: Planter) -> None:
     plant.setattr(Partition, "check", checked)
 
 
-def never_parts_from_another_log(plant: Planter) -> None:
+def leader_does_not_detect_divergence(plant: Planter) -> None:
     """A leader does not compare the log of a follower with its own."""
     plant.setattr(Partition, "_diverging", lambda *_: None)
 
 
-def takes_who_is_in_sync_for_as_far_as_itself(plant: Planter) -> None:
+def new_leader_assumes_isr_has_its_log_end(plant: Planter) -> None:
     """A new leader assumes that the whole ISR has its log end (rule 4)."""
     lead = Partition.lead
 
@@ -143,7 +143,7 @@ def takes_who_is_in_sync_for_as_far_as_itself(plant: Planter) -> None:
     plant.setattr(Partition, "lead", lead_at_once)
 
 
-def keeps_epochs_that_begin_where_it_cuts(plant: Planter) -> None:
+def truncation_keeps_empty_leader_epochs(plant: Planter) -> None:
     """A truncation that drops no record keeps the leader epochs (rule 2)."""
     cut = FollowerReplica.cut
 
@@ -154,17 +154,17 @@ def keeps_epochs_that_begin_where_it_cuts(plant: Planter) -> None:
     plant.setattr(FollowerReplica, "cut", cut_records)
 
 
-def acknowledges_what_only_the_leader_has(plant: Planter) -> None:
+def acks_all_does_not_wait_for_followers(plant: Planter) -> None:
     """A Produce with acks=all is answered at once (rule 6)."""
     plant.setattr(Partition, "committed", lambda self, _end_offset: self.unavailable or ErrorCode.NONE)
 
 
-def deletes_records_on_the_leader_alone(plant: Planter) -> None:
+def delete_records_does_not_wait_for_followers(plant: Planter) -> None:
     """DeleteRecords waits for no follower (rule 23)."""
     plant.setattr(Partition, "low_watermark", property(lambda self: self.log.log_start_offset))
 
 
-def remembers_no_producers_as_a_follower(plant: Planter) -> None:
+def followers_keep_no_producer_state(plant: Planter) -> None:
     """Followers keep no producer state (rule 10)."""
     append = Log.append_as_follower
 
@@ -178,7 +178,7 @@ def remembers_no_producers_as_a_follower(plant: Planter) -> None:
     plant.setattr(Log, "append_as_follower", append_records)
 
 
-def knows_former_topics_by_their_name(plant: Planter) -> None:
+def resolves_deleted_topic_id_by_name(plant: Planter) -> None:
     """A request by the id of a deleted topic reaches the next topic of its name (rule 24)."""
     topic_name = ReplicaManager.topic_name
     names: dict[bytes, str] = {}
@@ -192,7 +192,7 @@ def knows_former_topics_by_their_name(plant: Planter) -> None:
     plant.setattr(ReplicaManager, "topic_name", name_for_ever)
 
 
-def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
+def reuses_replica_of_deleted_topic(plant: Planter) -> None:
     """A replica of a deleted topic becomes one of the next topic of its name (rule 24)."""
     load = ReplicaManager.load
 
@@ -205,7 +205,7 @@ def goes_on_with_the_replica_of_a_namesake(plant: Planter) -> None:
     plant.setattr(ReplicaManager, "load", load_by_name)
 
 
-def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
+def assigns_log_without_topic_id_by_name(plant: Planter) -> None:
     """A log that lost its topic id in a power cut becomes a replica of any topic of that name.
 
     The id is synced only with the first flush of records; otherwise it would rarely be lost.
@@ -227,16 +227,16 @@ def takes_a_log_without_an_id_for_that_of_any_namesake(plant: Planter) -> None:
     plant.setattr(LogFiles, "save_topic_id", save_unsynced)
 
 
-def answers_who_creates_topics_at_once(plant: Planter) -> None:
+def create_topics_does_not_wait_for_brokers(plant: Planter) -> None:
     """CreateTopics waits for no broker (rule 26)."""
 
-    async def wait_for_nobody(*_: Any) -> None:
+    async def do_not_wait(*_: Any) -> None:
         """Return at once; the other brokers learn of the topic later."""
 
-    plant.setattr(topic_creation, "until_served", wait_for_nobody)
+    plant.setattr(topic_creation, "until_served", do_not_wait)
 
 
-def coordinates_before_it_has_loaded(plant: Planter) -> None:
+def coordinator_answers_while_loading(plant: Planter) -> None:
     """A group coordinator answers while it loads (rule 17)."""
     load = ShardHost.load
 
@@ -248,12 +248,12 @@ def coordinates_before_it_has_loaded(plant: Planter) -> None:
     plant.setattr(ShardHost, "load", load_while_serving)
 
 
-def answers_groups_before_it_is_committed(plant: Planter) -> None:
+def coordinator_answers_before_commit(plant: Planter) -> None:
     """A group coordinator answers before its records are committed (rule 29)."""
     plant.setattr(ShardHost, "after", lambda self, result: result)
 
 
-def votes_before_that_is_synced(plant: Planter) -> None:
+def sends_vote_before_sync(plant: Planter) -> None:
     """A vote is sent before the rename of its file is synced, so that a power cut restores the former file."""
     write = MetadataLog.write_quorum_state
 
@@ -268,7 +268,7 @@ def votes_before_that_is_synced(plant: Planter) -> None:
     plant.setattr(MetadataLog, "write_quorum_state", write_without_sync)
 
 
-def forgets_votes_at_a_restart(plant: Planter) -> None:
+def loses_vote_at_restart(plant: Planter) -> None:
     """A restarted voter forgets its vote in the current epoch."""
     read = MetadataLog.read_quorum_state
 
@@ -278,7 +278,7 @@ def forgets_votes_at_a_restart(plant: Planter) -> None:
     plant.setattr(MetadataLog, "read_quorum_state", read_without_vote)
 
 
-def commits_metadata_before_it_is_synced(plant: Planter) -> None:
+def commits_unsynced_metadata(plant: Planter) -> None:
     """Metadata counts as stored before it is synced."""
     append, receive = MetadataLog.append, MetadataLog.receive
 
@@ -292,7 +292,7 @@ def commits_metadata_before_it_is_synced(plant: Planter) -> None:
     plant.setattr(MetadataLog, "receive", receive_without_flush)
 
 
-def elects_preferred_replicas_that_are_not_in_sync(plant: Planter) -> None:
+def elects_preferred_replicas_out_of_sync(plant: Planter) -> None:
     """The preferred replica is elected as soon as it is alive, in sync or not."""
     elect = _Target._elect
 
@@ -305,7 +305,7 @@ def elects_preferred_replicas_that_are_not_in_sync(plant: Planter) -> None:
     plant.setattr(_Target, "_elect", elect_preferred)
 
 
-def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
+def latest_offset_is_log_end(plant: Planter) -> None:
     """ListOffsets returns the log end for the latest offset, not the high watermark (rule 22)."""
     find_offset = Partition.find_offset
 
@@ -316,12 +316,12 @@ def says_that_the_log_end_is_the_latest(plant: Planter) -> None:
     plant.setattr(Partition, "find_offset", find)
 
 
-def keeps_laggards_in_sync(plant: Planter) -> None:
+def keeps_lagging_followers_in_isr(plant: Planter) -> None:
     """A lagging follower never leaves the ISR."""
     plant.setattr(isr_manager, "without_laggards", lambda *_: None)
 
 
-def keeps_producers_of_truncated_records(plant: Planter) -> None:
+def truncation_keeps_producer_state(plant: Planter) -> None:
     """A truncation keeps the producer state of the records that it drops."""
     truncate = Log.truncate_to
 
@@ -334,12 +334,12 @@ def keeps_producers_of_truncated_records(plant: Planter) -> None:
     plant.setattr(Log, "truncate_to", truncate_records)
 
 
-def ends_epochs_at_the_log_end(plant: Planter) -> None:
+def leader_epochs_end_at_log_end(plant: Planter) -> None:
     """OffsetForLeaderEpoch returns the log end for every epoch."""
     plant.setattr(Log, "end_offset_for_epoch", lambda self, epoch: EpochEnd(epoch, self.log_end_offset))
 
 
-def takes_the_high_watermark_of_another_log(plant: Planter) -> None:
+def follower_high_watermark_passes_log_end(plant: Planter) -> None:
     """The high watermark of a follower passes its log end."""
 
     def update(self: Log, offset: int) -> int:
@@ -349,7 +349,7 @@ def takes_the_high_watermark_of_another_log(plant: Planter) -> None:
     plant.setattr(Log, "update_high_watermark", update)
 
 
-def takes_all_directories_offline_with_one(plant: Planter) -> None:
+def all_directories_go_offline_with_one(plant: Planter) -> None:
     """All data directories go offline when one fails."""
     due_flushes = LogManager.due_flushes
 
@@ -362,44 +362,44 @@ def takes_all_directories_offline_with_one(plant: Planter) -> None:
 
 
 BUGS = (
-    Bug(cuts_to_its_own_high_watermark, Invariant.ISR_KEEPS_COMMITTED, 1, 0),
-    Bug(counts_only_who_is_surely_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 44, 0),
-    Bug(counts_proposed_replicas_for_min_isr, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
-    Bug(commits_with_too_few_in_sync, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
-    Bug(elects_preferred_replicas_that_are_not_in_sync, Invariant.HIGH_WATERMARK_RISES, 1, 0),
-    Bug(bugs.leaves_settings_out_of_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
-    Bug(says_where_it_ends_before_it_knows, Invariant.LATEST_IS_NOT_BEHIND, 44, 0),
-    Bug(says_that_the_log_end_is_the_latest, Invariant.LATEST_IS_COMMITTED, 1, 0),
-    Bug(takes_any_broker_epoch_into_sync, Invariant.ISR_HAS_COMMITTED, 17, 0),
-    Bug(keeps_in_sync_who_may_have_lost_records, Invariant.HIGH_WATERMARK_RISES, 1, 0),
-    Bug(takes_into_sync_who_is_behind, Invariant.ISR_HAS_COMMITTED, 7, 0),
-    Bug(remembers_the_farthest_that_a_follower_was, Invariant.ISR_HAS_COMMITTED, 17, 0),
-    Bug(keeps_laggards_in_sync, Invariant.ACKS_ALL_GOES_ON, 1, 0),
-    Bug(takes_fetches_of_any_leader_epoch, Invariant.LEADER_EPOCHS_ARE_FENCED, 1, 0),
-    Bug(never_parts_from_another_log, Invariant.COMMITTED_IS_THE_SAME, 44, 0),
-    Bug(takes_who_is_in_sync_for_as_far_as_itself, Invariant.ISR_HAS_COMMITTED, 9, 0),
-    Bug(keeps_epochs_that_begin_where_it_cuts, Invariant.REPLICAS_CONVERGE, 0, 0),
-    Bug(acknowledges_what_only_the_leader_has, Invariant.LATEST_IS_NOT_BEHIND, 7, 0),
-    Bug(deletes_records_on_the_leader_alone, Invariant.DELETED_RECORDS_STAY_DELETED, 14, 0),
-    Bug(bugs.forgets_sequences, Invariant.RECORDS_ARE_UNIQUE, 7, 0),
-    Bug(bugs.remembers_only_the_last_batch, Invariant.SEQUENCES_ARE_KEPT, 44, 0),
-    Bug(bugs.answers_repetitions_with_the_log_end, Invariant.RECORDS_STAY, 9, 0),
-    Bug(bugs.forgets_producers_at_a_restart, Invariant.RECORDS_ARE_UNIQUE, 9, 0),
-    Bug(remembers_no_producers_as_a_follower, Invariant.RECORDS_ARE_UNIQUE, 0, 0),
-    Bug(keeps_producers_of_truncated_records, Invariant.PRODUCERS_ARE_TRUNCATED, 32, 0),
-    Bug(knows_former_topics_by_their_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 0, 0),
-    Bug(goes_on_with_the_replica_of_a_namesake, Invariant.COMMITTED_IS_THE_SAME, 13, 0),
-    Bug(takes_a_log_without_an_id_for_that_of_any_namesake, Invariant.COMMITTED_IS_THE_SAME, 0, 0),
-    Bug(answers_who_creates_topics_at_once, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),
-    Bug(coordinates_before_it_has_loaded, Invariant.OFFSETS_STAY, 9, 0),
-    Bug(answers_groups_before_it_is_committed, Invariant.OFFSETS_STAY, 4, 0),
-    Bug(votes_before_that_is_synced, Invariant.VOTES_ARE_KEPT, 60, 0),
-    Bug(forgets_votes_at_a_restart, Invariant.VOTES_ARE_KEPT, 1, 0),
+    Bug(follower_truncates_to_its_high_watermark, Invariant.ISR_KEEPS_COMMITTED, 1, 0),
+    Bug(high_watermark_ignores_pending_isr, Invariant.COMMITTED_BY_MIN_ISR, 44, 0),
+    Bug(counts_pending_isr_for_min_isr, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
+    Bug(does_not_check_min_isr, Invariant.COMMITTED_BY_MIN_ISR, 1, 0),
+    Bug(elects_preferred_replicas_out_of_sync, Invariant.HIGH_WATERMARK_RISES, 1, 0),
+    Bug(bugs.omits_topic_configs_from_snapshots, Invariant.METADATA_IS_THE_SAME, 2, 0),
+    Bug(new_leader_lists_offsets_too_early, Invariant.LATEST_IS_NOT_BEHIND, 44, 0),
+    Bug(latest_offset_is_log_end, Invariant.LATEST_IS_COMMITTED, 1, 0),
+    Bug(joins_isr_with_old_broker_epoch, Invariant.ISR_HAS_COMMITTED, 17, 0),
+    Bug(keeps_isr_through_unclean_restart, Invariant.HIGH_WATERMARK_RISES, 1, 0),
+    Bug(adds_lagging_replica_to_isr, Invariant.ISR_HAS_COMMITTED, 7, 0),
+    Bug(counts_former_log_end_of_follower, Invariant.ISR_HAS_COMMITTED, 17, 0),
+    Bug(keeps_lagging_followers_in_isr, Invariant.ACKS_ALL_GOES_ON, 1, 0),
+    Bug(does_not_check_leader_epoch_of_requests, Invariant.LEADER_EPOCHS_ARE_FENCED, 1, 0),
+    Bug(leader_does_not_detect_divergence, Invariant.COMMITTED_IS_THE_SAME, 44, 0),
+    Bug(new_leader_assumes_isr_has_its_log_end, Invariant.ISR_HAS_COMMITTED, 9, 0),
+    Bug(truncation_keeps_empty_leader_epochs, Invariant.REPLICAS_CONVERGE, 0, 0),
+    Bug(acks_all_does_not_wait_for_followers, Invariant.LATEST_IS_NOT_BEHIND, 7, 0),
+    Bug(delete_records_does_not_wait_for_followers, Invariant.DELETED_RECORDS_STAY_DELETED, 14, 0),
+    Bug(bugs.ignores_producer_sequences, Invariant.RECORDS_ARE_UNIQUE, 7, 0),
+    Bug(bugs.remembers_only_last_producer_batch, Invariant.SEQUENCES_ARE_KEPT, 44, 0),
+    Bug(bugs.answers_duplicates_with_log_end, Invariant.RECORDS_STAY, 9, 0),
+    Bug(bugs.loses_producer_state_at_restart, Invariant.RECORDS_ARE_UNIQUE, 9, 0),
+    Bug(followers_keep_no_producer_state, Invariant.RECORDS_ARE_UNIQUE, 0, 0),
+    Bug(truncation_keeps_producer_state, Invariant.PRODUCERS_ARE_TRUNCATED, 32, 0),
+    Bug(resolves_deleted_topic_id_by_name, Invariant.FORMER_TOPIC_IDS_ARE_REFUSED, 0, 0),
+    Bug(reuses_replica_of_deleted_topic, Invariant.COMMITTED_IS_THE_SAME, 13, 0),
+    Bug(assigns_log_without_topic_id_by_name, Invariant.COMMITTED_IS_THE_SAME, 0, 0),
+    Bug(create_topics_does_not_wait_for_brokers, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),
+    Bug(coordinator_answers_while_loading, Invariant.OFFSETS_STAY, 9, 0),
+    Bug(coordinator_answers_before_commit, Invariant.OFFSETS_STAY, 4, 0),
+    Bug(sends_vote_before_sync, Invariant.VOTES_ARE_KEPT, 60, 0),
+    Bug(loses_vote_at_restart, Invariant.VOTES_ARE_KEPT, 1, 0),
     Bug(raft_bugs.commits_earlier_epochs_by_counting, Invariant.QUORUM_COMMITS_ITS_EPOCH, 1, 0),
-    Bug(raft_bugs.half_is_a_majority, Invariant.METADATA_ON_A_MAJORITY, 1, 0),
-    Bug(ends_epochs_at_the_log_end, Invariant.EPOCHS_END, 9, 0),
-    Bug(takes_the_high_watermark_of_another_log, Invariant.OFFSETS_ARE_ORDERED, 1, 0),
-    Bug(takes_all_directories_offline_with_one, Invariant.OTHER_DIRECTORIES_SERVE, 9, 0),
-    Bug(commits_metadata_before_it_is_synced, Invariant.METADATA_IS_THE_SAME, 49, 1),
+    Bug(raft_bugs.half_counts_as_majority, Invariant.METADATA_ON_A_MAJORITY, 1, 0),
+    Bug(leader_epochs_end_at_log_end, Invariant.EPOCHS_END, 9, 0),
+    Bug(follower_high_watermark_passes_log_end, Invariant.OFFSETS_ARE_ORDERED, 1, 0),
+    Bug(all_directories_go_offline_with_one, Invariant.OTHER_DIRECTORIES_SERVE, 9, 0),
+    Bug(commits_unsynced_metadata, Invariant.METADATA_IS_THE_SAME, 49, 1),
 )
 """Every bug of several brokers."""

@@ -91,7 +91,7 @@ class SimulatedDisk(MemoryDisk):
         self.slow_sync_s = 0.0
         self._interrupted = None
 
-    def tell_after(self, count: int, told: asyncio.Future[None]) -> None:
+    def notify_after(self, count: int, told: asyncio.Future[None]) -> None:
         """Complete `told` after `count` more writes, syncs and directory changes."""
         self._told_after = count, told
 
@@ -101,7 +101,7 @@ class SimulatedDisk(MemoryDisk):
         """
         self._interrupted = count, interruption
 
-    def take_waits_s(self) -> float:
+    def pop_sync_waits_s(self) -> float:
         """Return the total sync duration since the last call."""
         waited_s, self._waited_s = self._waited_s, 0.0
         return waited_s

@@ -47,8 +47,8 @@ class Faults:
                     (self._isolate, 3),
                     (self._slow_down, 2),
                     (self._cut_power_amid_writes, 4),
-                    (self._come_back_apart, 6),
-                    (self._leave_alone, 2),
+                    (self._restart_partitioned, 6),
+                    (self._kill_others, 2),
                 )
                 if world.clustered
                 else ()
@@ -148,7 +148,7 @@ class Faults:
     async def _cut_power_amid_writes(self, host: Host) -> None:
         """Cut the power right after one of the next few writes and syncs, for example of a vote."""
         starts, written = host.starts, asyncio.get_running_loop().create_future()
-        host.disk.tell_after(self._random.choice((1, 2, 4, 8, 30)), written)
+        host.disk.notify_after(self._random.choice((1, 2, 4, 8, 30)), written)
         await asyncio.wait([written], timeout=1.0)
         if host.starts == starts and self._may_crash(host):
             await self._cut_power(host)
@@ -221,7 +221,7 @@ class Faults:
                 f"{host.name} does not serve {partition}, which is not in {failed}",
             )
 
-    async def _come_back_apart(self, host: Host) -> None:
+    async def _restart_partitioned(self, host: Host) -> None:
         """Crash, and restart without a connection to one of the other hosts for a while."""
         await self._random.choice((self._kill, self._cut_power, self._cut_power, self._wipe))(host)
         await self._while_s(0.1)
@@ -234,7 +234,7 @@ class Faults:
         for link in links:
             link.up = True
 
-    async def _leave_alone(self, host: Host) -> None:
+    async def _kill_others(self, host: Host) -> None:
         """Kill the other brokers one after the other for a while."""
         gone = []
         for other in host.cluster:

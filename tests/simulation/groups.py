@@ -27,7 +27,7 @@ _REJOIN = frozenset(
 )
 
 
-def is_waited_out(world: World, code: ErrorCode) -> bool:
+def is_retriable_for(world: World, code: ErrorCode) -> bool:
     """Return whether a client retries after this error; a coordinator with a failed disk cannot load its groups."""
     unreadable = code is ErrorCode.UNKNOWN_SERVER_ERROR and any(host.faulty for host in world.hosts)
     return code in PATIENCE or unreadable
@@ -85,7 +85,7 @@ class Committer:
         code = ErrorCode(answer.topics[0].partitions[0].error_code)
         if code is not ErrorCode.NONE:
             known.lost.add(offset)
-            expected = is_waited_out(self.client.world, code)
+            expected = is_retriable_for(self.client.world, code)
             self.client.world.check(
                 Invariant.GROUP_ANSWERS, expected, f"{self.client.name} got {code.name} for an OffsetCommit"
             )
@@ -118,7 +118,7 @@ class Committer:
                 if not self.history.always and cuts_before != self.client.world.power_cuts:
                     one.deleted = -1
         self.client.world.count("deletions of groups", code is ErrorCode.NONE)
-        waited_out = is_waited_out(self.client.world, code)
+        waited_out = is_retriable_for(self.client.world, code)
         self.client.world.check(
             Invariant.GROUP_ANSWERS, expected or waited_out, f"{self.client.name} got {code.name} for DeleteGroups"
         )
@@ -142,7 +142,7 @@ class Committer:
         [group] = answer.groups
         code = ErrorCode(group.error_code)
         if code is not ErrorCode.NONE:
-            expected = is_waited_out(self.client.world, code)
+            expected = is_retriable_for(self.client.world, code)
             self.client.world.check(
                 Invariant.GROUP_ANSWERS, expected, f"{self.client.name} got {code.name} for an OffsetFetch"
             )
@@ -185,7 +185,7 @@ class Member:
         error = ErrorCode(code)
         if error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
-        waited_out = is_waited_out(self.client.world, error)
+        waited_out = is_retriable_for(self.client.world, error)
         if waited_out:
             self.client.forget()
         expected = error is ErrorCode.NONE or error in _REJOIN or waited_out

@@ -116,7 +116,8 @@ class Invariants:
         losses = self._committed_of(host, partition).losses
         check(
             Invariant.HIGH_WATERMARK_RISES,
-            high_watermark >= seen.high_watermark or self._may_part(partition, seen, losses > self._losses.get(key, 0)),
+            high_watermark >= seen.high_watermark
+            or self._may_drop_records(partition, seen, losses > self._losses.get(key, 0)),
             f"the high watermark of {name} went back from {seen.high_watermark} to {high_watermark}",
         )
         if high_watermark > seen.high_watermark:
@@ -162,7 +163,7 @@ class Invariants:
         return seen
 
     @staticmethod
-    def _may_part(partition: Partition, seen: Seen, others_lost: bool) -> bool:
+    def _may_drop_records(partition: Partition, seen: Seen, others_lost: bool) -> bool:
         """Return whether a replica may drop committed records.
 
         A replica whose disk failed during a reset is empty and offline: no client reads it again. A follower starts

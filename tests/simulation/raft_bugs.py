@@ -27,22 +27,22 @@ from tests.typed import present
 SIMULATED_MS = 12_000
 
 
-def votes_for_all_who_ask(plant: Planter) -> None:
+def votes_twice_in_one_epoch(plant: Planter) -> None:
     """A node votes again in an epoch in which it has voted."""
     plant.setattr(request_handling, "may_vote", lambda state, *_: state.leader_id == NO_NODE)
 
 
-def votes_for_logs_that_lack_entries(plant: Planter) -> None:
+def votes_for_outdated_logs(plant: Planter) -> None:
     """A node votes for a candidate whose log is behind its own."""
     plant.setattr(RaftLog, "may_be_led_by", lambda *_: True)
 
 
-def votes_for_the_longer_log(plant: Planter) -> None:
+def votes_by_log_end_offset_alone(plant: Planter) -> None:
     """A node compares only the offsets of logs for a vote, not their epochs."""
     plant.setattr(RaftLog, "may_be_led_by", lambda log, end: end.end_offset >= log.end_offset)
 
 
-def forgets_votes(plant: Planter) -> None:
+def does_not_store_votes(plant: Planter) -> None:
     """Votes are not stored."""
     set_state = Member._set_state
 
@@ -54,7 +54,7 @@ def forgets_votes(plant: Planter) -> None:
     plant.setattr(Member, "_set_state", unstored)
 
 
-def forgets_epochs(plant: Planter) -> None:
+def loses_epoch_at_restart(plant: Planter) -> None:
     """The epoch is not loaded after a restart."""
     begin = RaftNode.__init__
 
@@ -64,7 +64,7 @@ def forgets_epochs(plant: Planter) -> None:
     plant.setattr(RaftNode, "__init__", forgetful)
 
 
-def stands_in_an_epoch_that_was(plant: Planter) -> None:
+def candidate_does_not_increment_epoch(plant: Planter) -> None:
     """A candidate does not increment its epoch."""
     stand = Member._stand
 
@@ -77,17 +77,17 @@ def stands_in_an_epoch_that_was(plant: Planter) -> None:
     plant.setattr(Member, "_stand", in_this_epoch)
 
 
-def half_is_a_majority(plant: Planter) -> None:
+def half_counts_as_majority(plant: Planter) -> None:
     """Half of the voters count as a majority."""
     plant.setattr(VoterSet, "majority", property(lambda voters: max(1, len(voters.by_id) // 2)))
 
 
-def counts_answers_to_earlier_questions(plant: Planter) -> None:
+def counts_responses_to_earlier_requests(plant: Planter) -> None:
     """Responses to earlier requests count."""
     plant.setattr(Calls, "ended", lambda calls, request: [calls._sent.pop(request.to, None)] != [])
 
 
-def takes_the_question_for_the_election(plant: Planter) -> None:
+def counts_pre_votes_as_votes(plant: Planter) -> None:
     """Granted pre-votes count as votes."""
     stand = Member._stand
 
@@ -99,7 +99,7 @@ def takes_the_question_for_the_election(plant: Planter) -> None:
     plant.setattr(Member, "_stand", with_the_answers)
 
 
-def would_never_vote(plant: Planter) -> None:
+def grants_no_pre_vote(plant: Planter) -> None:
     """A node grants no pre-vote."""
     plant.setattr(request_handling, "would_vote", lambda *_, **__: False)
 
@@ -118,7 +118,7 @@ def commits_earlier_epochs_by_counting(plant: Planter) -> None:
     plant.setattr(LeaderState, "commit", at_once)
 
 
-def counts_what_is_not_synced(plant: Planter) -> None:
+def raft_leader_counts_unsynced_entries(plant: Planter) -> None:
     """A leader counts its own entries before they are synced."""
     append = Member._append
 
@@ -140,12 +140,12 @@ def counts_observers(plant: Planter) -> None:
     plant.setattr(LeaderState, "commit", commit)
 
 
-def takes_all_logs_for_the_same(plant: Planter) -> None:
+def raft_leader_does_not_detect_divergence(plant: Planter) -> None:
     """A leader does not compare the log of a follower with its own."""
     plant.setattr(RaftLog, "compare", lambda *_: None)
 
 
-def commits_what_it_has_not(plant: Planter) -> None:
+def raft_high_watermark_passes_log_end(plant: Planter) -> None:
     """The high watermark of a follower passes its log end."""
 
     def commit(self: RaftLog, end_offset: int) -> bool:
@@ -156,7 +156,7 @@ def commits_what_it_has_not(plant: Planter) -> None:
     plant.setattr(RaftLog, "commit", commit)
 
 
-def cuts_to_the_high_watermark(plant: Planter) -> None:
+def raft_follower_truncates_to_high_watermark(plant: Planter) -> None:
     """A follower truncates to its high watermark."""
     follow = Member._follow
 
@@ -169,7 +169,7 @@ def cuts_to_the_high_watermark(plant: Planter) -> None:
     plant.setattr(Member, "_follow", cut)
 
 
-def cuts_by_offset_alone(plant: Planter) -> None:
+def raft_follower_truncates_by_offset_alone(plant: Planter) -> None:
     """A follower truncates by offset, not by epoch."""
 
     def truncate(self: RaftLog, leaders: RaftEpochEnd) -> int:
@@ -180,7 +180,7 @@ def cuts_by_offset_alone(plant: Planter) -> None:
     plant.setattr(RaftLog, "truncate", truncate)
 
 
-def compares_offsets_alone(plant: Planter) -> None:
+def raft_leader_compares_offsets_alone(plant: Planter) -> None:
     """A leader compares only the offsets of a follower, not the epochs."""
     compare = RaftLog.compare
 
@@ -191,7 +191,7 @@ def compares_offsets_alone(plant: Planter) -> None:
     plant.setattr(RaftLog, "compare", without_epochs)
 
 
-def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
+def keeps_epochs_before_snapshot(plant: Planter) -> None:
     """A log that starts at a snapshot keeps the epochs of its former entries."""
     reset_to_snapshot = RaftLog.reset_to_snapshot
 
@@ -203,33 +203,33 @@ def keeps_epochs_behind_a_snapshot(plant: Planter) -> None:
     plant.setattr(RaftLog, "reset_to_snapshot", with_epochs)
 
 
-def leads_on_without_a_quorum(plant: Planter) -> None:
+def leader_without_quorum_does_not_resign(plant: Planter) -> None:
     """A leader that reaches no majority does not resign, and receives no later epoch."""
     plant.setattr(LeaderState, "quorum_until_ms", lambda *_: None)
     plant.setattr(RaftNode, "_learn", lambda *_: None)
 
 
 BUGS = (
-    Bug(votes_for_all_who_ask, Promise.ELECTION_SAFETY, 1, 9),
-    Bug(votes_for_logs_that_lack_entries, Promise.LEADER_COMPLETENESS, 1, 20),
-    Bug(votes_for_the_longer_log, Promise.LEADER_COMPLETENESS, 8, 3),
-    Bug(forgets_votes, Promise.ELECTION_SAFETY, 0, 25),
-    Bug(forgets_epochs, Promise.MONOTONE, 0, 25),
-    Bug(stands_in_an_epoch_that_was, Promise.EPOCHS_ARE_NEW, 0, 25),
-    Bug(half_is_a_majority, Promise.DURABILITY, 0, 15),
-    Bug(counts_answers_to_earlier_questions, Promise.ELECTION_SAFETY, 11, 4),
-    Bug(takes_the_question_for_the_election, Promise.ELECTION_SAFETY, 0, 11),
-    Bug(would_never_vote, Promise.ELECTS, 0, 25),
+    Bug(votes_twice_in_one_epoch, Promise.ELECTION_SAFETY, 1, 9),
+    Bug(votes_for_outdated_logs, Promise.LEADER_COMPLETENESS, 1, 20),
+    Bug(votes_by_log_end_offset_alone, Promise.LEADER_COMPLETENESS, 8, 3),
+    Bug(does_not_store_votes, Promise.ELECTION_SAFETY, 0, 25),
+    Bug(loses_epoch_at_restart, Promise.MONOTONE, 0, 25),
+    Bug(candidate_does_not_increment_epoch, Promise.EPOCHS_ARE_NEW, 0, 25),
+    Bug(half_counts_as_majority, Promise.DURABILITY, 0, 15),
+    Bug(counts_responses_to_earlier_requests, Promise.ELECTION_SAFETY, 11, 4),
+    Bug(counts_pre_votes_as_votes, Promise.ELECTION_SAFETY, 0, 11),
+    Bug(grants_no_pre_vote, Promise.ELECTS, 0, 25),
     Bug(commits_earlier_epochs_by_counting, Promise.OWN_EPOCH, 0, 20),
-    Bug(counts_what_is_not_synced, Promise.DURABILITY, 0, 24),
+    Bug(raft_leader_counts_unsynced_entries, Promise.DURABILITY, 0, 24),
     Bug(counts_observers, Promise.DURABILITY, 1, 16),
-    Bug(takes_all_logs_for_the_same, Promise.DURABILITY, 1, 17),
-    Bug(commits_what_it_has_not, Promise.STATE_MACHINE_SAFETY, 0, 25),
-    Bug(cuts_to_the_high_watermark, Promise.LEADER_COMPLETENESS, 1, 11),
-    Bug(cuts_by_offset_alone, Promise.TRUNCATIONS_DROP, 19, 1),
-    Bug(compares_offsets_alone, Promise.LOG_MATCHING, 0, 8),
-    Bug(keeps_epochs_behind_a_snapshot, Promise.SNAPSHOT_EPOCHS, 9, 19),
-    Bug(leads_on_without_a_quorum, Promise.ALL_FOLLOW, 1, 16),
+    Bug(raft_leader_does_not_detect_divergence, Promise.DURABILITY, 1, 17),
+    Bug(raft_high_watermark_passes_log_end, Promise.STATE_MACHINE_SAFETY, 0, 25),
+    Bug(raft_follower_truncates_to_high_watermark, Promise.LEADER_COMPLETENESS, 1, 11),
+    Bug(raft_follower_truncates_by_offset_alone, Promise.TRUNCATIONS_DROP, 19, 1),
+    Bug(raft_leader_compares_offsets_alone, Promise.LOG_MATCHING, 0, 8),
+    Bug(keeps_epochs_before_snapshot, Promise.SNAPSHOT_EPOCHS, 9, 19),
+    Bug(leader_without_quorum_does_not_resign, Promise.ALL_FOLLOW, 1, 16),
 )
 """Every bug, with the promise and the seed that find it."""
 

@@ -202,7 +202,7 @@ class RaftCluster:
         if ready.reset_to_snapshot is not None:
             disk.reset_to_snapshot(ready.reset_to_snapshot)
             self.promises.loads(member)
-            self.promises.began_behind(member)
+            self.promises.resets_to_snapshot(member)
         for entry in ready.entries:
             if isinstance(entry.records[0], LeaderChangeMessage):
                 self.promises.leads(member, entry.epoch)
@@ -294,13 +294,13 @@ class RaftCluster:
         self.propose()
         self.at(self.random.randrange(5, 100), self.work)
 
-    def suffer(self) -> None:
+    def inject_faults(self) -> None:
         """Inject faults, for ever."""
         leader = self.leader()
         victim = leader.node_id if leader and self.random.random() < 0.4 else self.random.choice(list(self.members))
         fault = self.random.choice(FAULTS)
         getattr(self, fault)(self.members[victim])
-        self.at(self.random.randrange(20, 600), self.suffer)
+        self.at(self.random.randrange(20, 600), self.inject_faults)
 
     def _crashes(self, member: Member) -> None:
         if member.raft is not None:
@@ -348,7 +348,7 @@ class RaftCluster:
 
     def heal(self) -> None:
         """End all faults and restart stopped nodes."""
-        self._queue = [event for event in self._queue if event[2] != self.suffer]
+        self._queue = [event for event in self._queue if event[2] != self.inject_faults]
         heapq.heapify(self._queue)
         self.blocked, self.loss = set(), 0.0
         for member in self.members.values():
@@ -358,14 +358,14 @@ class RaftCluster:
                     self.crash(member)
                 self.start(member)
 
-    def must_go_on(self, within_ms: int = 8_000) -> None:
+    def must_make_progress(self, within_ms: int = 8_000) -> None:
         """Require that all nodes follow one leader and apply what is proposed now."""
         committed = self.promises.committed_end
         for _ in range(within_ms // STRIDE_MS - 1):
             self.run(until_ms=self.now_ms + STRIDE_MS)
             if not self.promises.missing(committed):
                 return
-        self.promises.goes_on(committed)
+        self.promises.makes_progress(committed)
 
     def leader(self) -> RaftNode | None:
         """Return the leader of the latest epoch."""
@@ -402,8 +402,8 @@ def simulate(seed: int, until_ms: int, *, node_class: type[RaftNode] = RaftNode)
     size = Random(seed).choice((3, 3, 3, 5))
     cluster = RaftCluster(seed, voters=size, observers=seed % 3, node_class=node_class)
     cluster.at(0, cluster.work)
-    cluster.at(500, cluster.suffer)
+    cluster.at(500, cluster.inject_faults)
     cluster.run(until_ms=until_ms)
     cluster.heal()
-    cluster.must_go_on()
+    cluster.must_make_progress()
     return cluster

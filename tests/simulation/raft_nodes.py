@@ -32,7 +32,7 @@ from tests.simulation.raft_disk import RaftDisk
 TIMING = Timing()
 
 
-class Patience:
+class FixedRandom:
     """A node's random source: constant, and larger for larger ids."""
 
     def __init__(self, node_id: int) -> None:
@@ -80,7 +80,7 @@ class Nodes:
                 oldest_snapshot=disk.oldest,
                 newest_snapshot=disk.snapshot,
                 timing=TIMING,
-                random=Patience(node_id),  # type: ignore[arg-type]
+                random=FixedRandom(node_id),  # type: ignore[arg-type]
                 now_ms=self.now_ms,
             )
             self.applied[node_id] = disk.start_offset
@@ -160,7 +160,7 @@ class Nodes:
     def _perform(self, node_id: int) -> None:
         node = self.nodes.get(node_id)
         while node is not None and (ready := node.ready()) is not None:
-            self._tell_role(node_id)
+            self._log_role(node_id)
             self._store(node_id, ready)
             for request in ready.requests:
                 self._send(node_id, request)
@@ -169,7 +169,7 @@ class Nodes:
                     self.disks[node_id].fill_in(answer.response, answer.read)
                 token: Any = answer.token  # passed in by `_send`
                 source, request = token
-                self._tell_vote(node_id, request, answer.response)
+                self._log_vote(node_id, request, answer.response)
                 if (node_id, source) not in self.cut:
                     self._end(source, request, answer.response)
             if ready.high_watermark > self.applied[node_id]:
@@ -177,7 +177,7 @@ class Nodes:
                 self.told.append(f"{node_id}: committed below {ready.high_watermark}")
             self.told += [f"{node_id}: warning: {warning}" for warning in ready.warnings]
             node.advance(ready)
-            self._tell_role(node_id)
+            self._log_role(node_id)
 
     def _store(self, node_id: int, ready: Ready) -> None:
         disk = self.disks[node_id]
@@ -196,14 +196,14 @@ class Nodes:
             disk.append_batches(ready.received.base_offset, bytes(ready.received.batches))
         disk.sync()
 
-    def _tell_role(self, node_id: int) -> None:
+    def _log_role(self, node_id: int) -> None:
         node = self.nodes[node_id]
         if self._roles[node_id] != (node.role, node.epoch):
             self._roles[node_id] = (node.role, node.epoch)
             of = f" of {node.leader_id}" if node.role in (Role.FOLLOWER, Role.OBSERVER) else ""
             self.told.append(f"{node_id}: {node.role.value}{of} in epoch {node.epoch}")
 
-    def _tell_vote(self, node_id: int, request: OutboundRequest, response: Any) -> None:
+    def _log_vote(self, node_id: int, request: OutboundRequest, response: Any) -> None:
         if isinstance(request.message, VoteRequest) and response.topics:
             asked, answered = request.message.topics[0].partitions[0], response.topics[0].partitions[0]
             says = ("would vote" if asked.pre_vote else "votes") if answered.vote_granted else "refuses"

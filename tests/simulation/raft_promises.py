@@ -249,7 +249,7 @@ class Promises:
         )
         self._applied[member.node_id] = snapshot.end_offset
 
-    def began_behind(self, member: Any) -> None:
+    def resets_to_snapshot(self, member: Any) -> None:
         """Check a node's log after a snapshot has replaced it."""
         log, snapshot = member.raft._log, member.disk.snapshot
         # Nothing below the snapshot is known, not even in epochs before its own.
@@ -260,7 +260,7 @@ class Promises:
             f"node {member.node_id} begins behind {snapshot} with {log}",
         )
 
-    def goes_on(self, than: int) -> None:
+    def makes_progress(self, than: int) -> None:
         """Require one leader, and that every node has applied more than `than`."""
         missing = self.missing(than)
         if missing is not None:

@@ -23,7 +23,7 @@ _MOVES = PATIENCE | {ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NO_REASSIGN
 _ELECTIONS = PATIENCE | {ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
 
 
-class Rearranger:
+class Reassigner:
     """Reassign partitions and elect preferred leaders."""
 
     def __init__(self, client: Client, topics: list[Topic], brokers: list[int]) -> None:

@@ -34,7 +34,7 @@ from tests.simulation.lookups import Lookup
 from tests.simulation.loop import Loop, Schedule, Trace
 from tests.simulation.network import Network
 from tests.simulation.producers import Producer
-from tests.simulation.rearrangement import Rearranger
+from tests.simulation.rearrangement import Reassigner
 from tests.simulation.violation import EVERYWHERE, IN_CLUSTERS, Invariant, Violation
 from tests.simulation.workload import Consumer, Topic, within
 
@@ -225,7 +225,7 @@ class Simulation:
         movers = []
         if world.clustered:
             brokers = [host.node_id for host in world.hosts if host.settings.is_broker]
-            movers.append(Rearranger(self._client("mover"), self.topics, brokers))
+            movers.append(Reassigner(self._client("mover"), self.topics, brokers))
         lookup = Lookup(self._client("lookup"), history, self.topics)
         actors = (lookup, *producers, *consumers, *committers, *members, *administrators, *deleters, *movers)
         working = [self._begin(actor.client, actor) for actor in actors]  # type: ignore[attr-defined]

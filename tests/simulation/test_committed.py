@@ -34,14 +34,14 @@ def committed(log: Log) -> Compacted:
     return known
 
 
-def test_what_compaction_leaves_is_right(tmp_path: Path) -> None:
+def test_correct_compaction_passes(tmp_path: Path) -> None:
     log = log_of(tmp_path, *BEFORE)
     known = committed(log)
     compact(log)
     known.compacted(log, check, "log")
 
 
-def test_the_last_record_of_a_key_is_missed(tmp_path: Path) -> None:
+def test_lost_last_record_of_key_is_found(tmp_path: Path) -> None:
     known = committed(log_of(tmp_path / "one", *BEFORE))
     other = log_of(tmp_path / "other", (b"b", b"1"))  # it replaces a=1, and so differs there, too
     with pytest.raises(Violation) as found:
@@ -49,7 +49,7 @@ def test_the_last_record_of_a_key_is_missed(tmp_path: Path) -> None:
     assert found.value.invariant is Invariant.COMPACTED_KEEPS_OFFSETS
 
 
-def test_a_log_that_was_compacted_once_too_often_is_found(tmp_path: Path) -> None:
+def test_log_compacted_by_uncommitted_record_is_found(tmp_path: Path) -> None:
     """`b` is missing, as if a later record of its key were committed; that record is not below any high watermark."""
     log = log_of(tmp_path, *BEFORE)
     known = committed(log)
@@ -61,7 +61,7 @@ def test_a_log_that_was_compacted_once_too_often_is_found(tmp_path: Path) -> Non
     assert found.value.invariant is Invariant.COMPACTED_KEEPS_LAST
 
 
-def test_a_tombstone_may_go_once_its_time_is_over(tmp_path: Path) -> None:
+def test_expired_tombstone_may_be_removed(tmp_path: Path) -> None:
     for number, (retention_ms, goes) in enumerate(((0, True), (86_400_000, False))):
         log = log_of(tmp_path / str(number), *BEFORE, (b"d", b"1"), delete_retention_ms=retention_ms)
         known = committed(log)

@@ -7,7 +7,7 @@ from tests.simulation.copies import Copies
 REPLICA = ("b2", b"t" * 16, 0)
 
 
-def test_a_process_that_died_with_more_than_its_successor_counts_in_its_leader_epoch() -> None:
+def test_log_end_of_dead_process_counts_in_its_leader_epoch() -> None:
     copies = Copies()
     copies.seen(REPLICA, 3, 4, truncated=False)
     copies.seen(REPLICA, 3, 0, truncated=False)  # the next process, after a power cut
@@ -16,7 +16,7 @@ def test_a_process_that_died_with_more_than_its_successor_counts_in_its_leader_e
     assert copies.end(("b3", *REPLICA[1:]), 3) == 0
 
 
-def test_what_a_replica_truncates_counts_no_more() -> None:
+def test_truncated_records_do_not_count() -> None:
     copies = Copies()
     copies.seen(REPLICA, 3, 4, truncated=False)
     copies.seen(REPLICA, 3, 2, truncated=True)

@@ -18,7 +18,7 @@ def disk_of(seed: int = 1) -> SimulatedDisk:
     return SimulatedDisk(Random(seed), schedule.trace, Network(schedule, Random(seed)))
 
 
-def test_what_is_synced_outlasts_every_power_cut() -> None:
+def test_synced_data_survives_every_power_cut() -> None:
     for seed in range(30):
         disk = disk_of(seed)
         file = disk.open_file("/kept", create=True)
@@ -30,7 +30,7 @@ def test_what_is_synced_outlasts_every_power_cut() -> None:
         assert disk.read_file("/kept")[:4] == b"kept"
 
 
-def test_what_is_not_synced_is_lost_at_times() -> None:
+def test_unsynced_data_is_sometimes_lost() -> None:
     sizes = set()
     for seed in range(30):
         disk = disk_of(seed)
@@ -42,7 +42,7 @@ def test_what_is_not_synced_is_lost_at_times() -> None:
     assert {0, 4} <= sizes
 
 
-def test_the_call_that_is_to_fail_fails_once() -> None:
+def test_injected_failure_occurs_once() -> None:
     disk = disk_of()
     file = disk.open_file("/file", create=True)
     disk.fail("sync", errno.EIO, after=1)
@@ -52,7 +52,7 @@ def test_the_call_that_is_to_fail_fails_once() -> None:
     file.sync()
 
 
-def test_a_full_disk_takes_nothing_more_and_gives_all_it_has() -> None:
+def test_full_disk_rejects_writes_and_serves_reads() -> None:
     disk = disk_of()
     file = disk.open_file("/file", create=True)
     file.pwrite(b"before", 0)
@@ -63,7 +63,7 @@ def test_a_full_disk_takes_nothing_more_and_gives_all_it_has() -> None:
     assert file.pread(6, 0) == b"before"
 
 
-def test_a_directory_that_fails_leaves_the_other_alone() -> None:
+def test_failed_directory_does_not_affect_the_other() -> None:
     disk = disk_of()
     disk.make_dirs("/one")
     disk.make_dirs("/other")
@@ -73,18 +73,18 @@ def test_a_directory_that_fails_leaves_the_other_alone() -> None:
         disk.open_file("/other/file", create=True)
 
 
-def test_syncs_that_take_long_are_waited_for() -> None:
+def test_disk_counts_duration_of_slow_syncs() -> None:
     disk = disk_of()
     file = disk.open_file("/file", create=True)
     file.sync()
-    assert disk.take_waits_s() == 0
+    assert disk.pop_sync_waits_s() == 0
     disk.slow_sync_s = 2.0
     file.sync()
-    assert disk.take_waits_s() > 0
-    assert disk.take_waits_s() == 0
+    assert disk.pop_sync_waits_s() > 0
+    assert disk.pop_sync_waits_s() == 0
 
 
-def test_a_power_cut_falls_between_two_operations_of_one_callback() -> None:
+def test_power_cut_occurs_between_two_operations_of_one_callback() -> None:
     """The process ends there: nothing after it in the callback happens, on the disk or elsewhere."""
     schedule = Schedule(Random(1), Trace())
     disk = SimulatedDisk(Random(1), schedule.trace, Network(schedule, Random(1)))

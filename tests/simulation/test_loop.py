@@ -17,12 +17,12 @@ def schedule() -> Schedule:
     return Schedule(Random(1), Trace())
 
 
-def test_hours_pass_at_once(schedule: Schedule) -> None:
+def test_hours_of_virtual_time_pass_at_once(schedule: Schedule) -> None:
     schedule.run(schedule.loop("a"), asyncio.sleep(3600))
     assert 3600 <= schedule.now < 3601
 
 
-def test_what_is_ready_in_a_loop_runs_in_its_order(schedule: Schedule) -> None:
+def test_ready_callbacks_of_one_loop_run_in_order(schedule: Schedule) -> None:
     loop, seen = schedule.loop("a"), list[int]()
 
     async def call() -> None:
@@ -34,7 +34,7 @@ def test_what_is_ready_in_a_loop_runs_in_its_order(schedule: Schedule) -> None:
     assert seen == list(range(10))
 
 
-def test_the_seed_decides_which_loop_comes_first() -> None:
+def test_seed_decides_which_loop_runs_first() -> None:
     def order(seed: int) -> str:
         schedule, seen = Schedule(Random(seed), Trace()), list[str]()
         loops = [schedule.loop(name) for name in "abcd"]
@@ -48,7 +48,7 @@ def test_the_seed_decides_which_loop_comes_first() -> None:
     assert orders == [order(seed) for seed in range(10)]
 
 
-def test_a_thread_takes_its_time_and_its_errors_arrive(schedule: Schedule) -> None:
+def test_thread_takes_time_and_its_errors_arrive(schedule: Schedule) -> None:
     loop = schedule.loop("a")
 
     async def work() -> tuple[int, float]:
@@ -62,7 +62,7 @@ def test_a_thread_takes_its_time_and_its_errors_arrive(schedule: Schedule) -> No
     assert took_s > 0
 
 
-def test_a_wait_that_never_ends_is_told(schedule: Schedule) -> None:
+def test_endless_wait_raises_stuck(schedule: Schedule) -> None:
     loop = schedule.loop("a")
 
     async def wait() -> None:
@@ -73,7 +73,7 @@ def test_a_wait_that_never_ends_is_told(schedule: Schedule) -> None:
     loop.die()
 
 
-def test_work_that_goes_round_for_ever_is_told(schedule: Schedule) -> None:
+def test_endless_work_raises_exhausted(schedule: Schedule) -> None:
     loop = schedule.loop("a")
 
     async def spin() -> None:
@@ -91,7 +91,7 @@ def _ticking(loop: Loop, ticks: list[float]) -> None:
     loop.call_later(1, _ticking, loop, ticks)
 
 
-def test_of_a_dead_process_nothing_happens_any_more(schedule: Schedule) -> None:
+def test_dead_process_runs_no_callback(schedule: Schedule) -> None:
     victim, ticks = schedule.loop("a"), list[float]()
     _ticking(victim, ticks)
     other = schedule.loop("b")
@@ -100,7 +100,7 @@ def test_of_a_dead_process_nothing_happens_any_more(schedule: Schedule) -> None:
     assert len(ticks) == 3
 
 
-def test_a_process_that_dies_before_a_task_begins_warns_of_nothing_that_was_not_awaited(schedule: Schedule) -> None:
+def test_process_that_dies_before_task_starts_causes_no_never_awaited_warning(schedule: Schedule) -> None:
     loop = schedule.loop("a")
 
     async def inner() -> None:
@@ -116,7 +116,7 @@ def test_a_process_that_dies_before_a_task_begins_warns_of_nothing_that_was_not_
     assert (told, task.done()) == ([], False)
 
 
-def test_a_paused_process_goes_on_where_it_was(schedule: Schedule) -> None:
+def test_paused_process_continues_after_resume(schedule: Schedule) -> None:
     victim, ticks = schedule.loop("a"), list[float]()
     _ticking(victim, ticks)
     other = schedule.loop("b")
@@ -126,7 +126,7 @@ def test_a_paused_process_goes_on_where_it_was(schedule: Schedule) -> None:
     assert [int(tick) for tick in ticks] == [0, 1, 2, 7, 8, 9]
 
 
-def test_a_clock_that_runs_fast_lets_its_timers_come_sooner(schedule: Schedule) -> None:
+def test_fast_clock_fires_its_timers_earlier(schedule: Schedule) -> None:
     loop = schedule.loop("a")
     loop.origin_s, loop.rate = 1000.0, 2.0
     begun_s = loop.time()
@@ -135,7 +135,7 @@ def test_a_clock_that_runs_fast_lets_its_timers_come_sooner(schedule: Schedule) 
     assert 5 <= schedule.now < 5.1
 
 
-def test_a_loop_stands_still_while_the_disk_keeps_it_waiting(schedule: Schedule) -> None:
+def test_loop_runs_nothing_while_it_waits_for_disk(schedule: Schedule) -> None:
     loop, schedule.keeper = schedule.loop("a"), schedule.loop("keeper")
     waits_s = [3.0]
     loop.disk_waits_s = lambda: waits_s.pop() if waits_s else 0.0
@@ -149,7 +149,7 @@ def stepped(schedule: Schedule) -> Loop:
     return loop
 
 
-def test_the_loop_goes_on_between_two_operations_of_a_thread(schedule: Schedule) -> None:
+def test_loop_runs_between_two_operations_of_thread(schedule: Schedule) -> None:
     loop, seen = stepped(schedule), list[str]()
 
     def work() -> str:
@@ -170,7 +170,7 @@ def test_the_loop_goes_on_between_two_operations_of_a_thread(schedule: Schedule)
     assert "loop" in seen[seen.index("thread 0") : seen.index("thread 4")]
 
 
-def test_a_thread_of_a_process_that_died_has_no_effect_any_more(schedule: Schedule) -> None:
+def test_thread_of_dead_process_has_no_effect(schedule: Schedule) -> None:
     loop, other, seen = stepped(schedule), schedule.loop("b"), list[str]()
 
     def work() -> None:
@@ -187,7 +187,7 @@ def test_a_thread_of_a_process_that_died_has_no_effect_any_more(schedule: Schedu
     assert len(seen) == written < 1000
 
 
-def test_what_a_thread_raises_is_told(schedule: Schedule) -> None:
+def test_exception_of_thread_reaches_its_future(schedule: Schedule) -> None:
     loop = stepped(schedule)
 
     def work() -> None:

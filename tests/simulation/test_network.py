@@ -86,7 +86,7 @@ def test_bytes_arrive_whole_and_in_order_both_ways(seed: int) -> None:
     assert pair.client.received == sent
 
 
-def test_nobody_listens_nobody_answers(pair: Pair) -> None:
+def test_connection_without_listener_is_refused(pair: Pair) -> None:
     async def connect() -> None:
         await pair.client_loop.create_connection(Recorder, "server", 1)
 
@@ -94,7 +94,7 @@ def test_nobody_listens_nobody_answers(pair: Pair) -> None:
         pair.schedule.run(pair.client_loop, connect())
 
 
-def test_a_close_sends_what_is_held_and_is_heard_as_the_end(pair: Pair) -> None:
+def test_close_flushes_buffer_and_peer_receives_eof(pair: Pair) -> None:
     pair.client.transport.write(bytes(2_000_000))
     pair.client.transport.close()
     pair.wait(10)
@@ -103,7 +103,7 @@ def test_a_close_sends_what_is_held_and_is_heard_as_the_end(pair: Pair) -> None:
     assert pair.client.lost == pair.server.lost == [None]
 
 
-def test_a_reader_that_reads_nothing_holds_back_who_writes(pair: Pair) -> None:
+def test_reader_that_does_not_read_pauses_writer(pair: Pair) -> None:
     pair.server.transport.pause_reading()
     pair.client.transport.set_write_buffer_limits(0)
     pair.client.transport.write(bytes(3_000_000))
@@ -115,7 +115,7 @@ def test_a_reader_that_reads_nothing_holds_back_who_writes(pair: Pair) -> None:
     assert len(pair.server.received) == 3_000_000
 
 
-def test_a_direction_that_is_down_stalls_what_it_carries_and_no_more(pair: Pair) -> None:
+def test_link_down_stalls_only_its_direction(pair: Pair) -> None:
     pair.network.link("client", "server").up = False
     pair.client.transport.write(b"there")
     pair.server.transport.write(b"back")
@@ -126,7 +126,7 @@ def test_a_direction_that_is_down_stalls_what_it_carries_and_no_more(pair: Pair)
     assert pair.server.received == b"there"
 
 
-def test_a_connection_breaks_that_is_stalled_for_too_long(pair: Pair) -> None:
+def test_connection_stalled_for_too_long_breaks(pair: Pair) -> None:
     pair.network.link("client", "server").up = False
     pair.client.transport.write(b"there")
     pair.wait(60)
@@ -134,13 +134,13 @@ def test_a_connection_breaks_that_is_stalled_for_too_long(pair: Pair) -> None:
     assert pair.server.lost == []  # it sends nothing, so it does not notice
 
 
-def test_a_reset_loses_the_connection_at_both_ends(pair: Pair) -> None:
+def test_reset_loses_connection_at_both_ends(pair: Pair) -> None:
     pair.network.reset(pair.client.transport)
     pair.wait()
     assert [type(error) for error in pair.client.lost + pair.server.lost] == [ConnectionResetError] * 2
 
 
-def test_the_kernel_of_a_dead_process_closes_and_that_of_a_dead_machine_says_nothing(pair: Pair) -> None:
+def test_dead_process_closes_its_connections_and_dead_machine_sends_nothing(pair: Pair) -> None:
     other = Pair()
     other.connect()
     for victim, power in ((pair, False), (other, True)):
@@ -155,7 +155,7 @@ def test_the_kernel_of_a_dead_process_closes_and_that_of_a_dead_machine_says_not
     assert [type(error) for error in other.client.lost] == [ConnectionResetError]
 
 
-def test_bytes_leave_through_a_descriptor_as_far_as_there_is_room(pair: Pair) -> None:
+def test_send_through_descriptor_accepts_bytes_up_to_free_room(pair: Pair) -> None:
     transport = pair.network.transports[pair.client.transport.get_extra_info("socket").fileno()]
     sent = transport.send_now(bytes(5_000_000))
     assert sent is not None

@@ -26,20 +26,20 @@ class Product:
         return "1"
 
 
-def adds_one_more(plant: Planter) -> None:
+def sum_is_too_large(plant: Planter) -> None:
     """A sum is too large by one."""
     plant.setattr(Product, "add", lambda self, other: self.first + other + 1)
 
 
-def begins_at_two(plant: Planter) -> None:
+def first_is_two(plant: Planter) -> None:
     plant.setattr(Product, "first", property(lambda self: 2))
 
 
-def fits_no_more(plant: Planter) -> None:
+def patch_does_not_fit(plant: Planter) -> None:
     plant.setattr(Product, "add", lambda self: 0)
 
 
-def patches_what_is_gone(plant: Planter) -> None:
+def patches_missing_name(plant: Planter) -> None:
     plant.setattr(Product, "subtract", lambda self, other: 0)
 
 
@@ -53,8 +53,8 @@ def check() -> BaseException | None:
     return None
 
 
-@pytest.mark.parametrize("plant", [adds_one_more, begins_at_two])
-def test_a_bug_is_found_by_the_invariant_that_it_names(plant: object) -> None:
+@pytest.mark.parametrize("plant", [sum_is_too_large, first_is_two])
+def test_bug_is_found_by_the_invariant_that_it_names(plant: object) -> None:
     with planted(plant) as planter:  # type: ignore[arg-type]
         error = check()
     planter.require_calls()
@@ -64,8 +64,8 @@ def test_a_bug_is_found_by_the_invariant_that_it_names(plant: object) -> None:
     assert check() is None
 
 
-def test_a_patch_that_does_not_fit_the_product_finds_nothing() -> None:
-    with planted(fits_no_more) as planter:
+def test_patch_that_does_not_fit_product_finds_nothing() -> None:
+    with planted(patch_does_not_fit) as planter:
         error = check()
     planter.require_calls()
     assert isinstance(error, TypeError)
@@ -73,20 +73,20 @@ def test_a_patch_that_does_not_fit_the_product_finds_nothing() -> None:
     assert name_of(error) == "TypeError"
 
 
-def test_a_patch_without_a_call_is_an_error() -> None:
-    with planted(adds_one_more) as planter:
+def test_patch_without_a_call_is_an_error() -> None:
+    with planted(sum_is_too_large) as planter:
         Product().text()
     with pytest.raises(NeverCalledError, match=r"never called: Product\.add"):
         planter.require_calls()
 
 
-def test_a_bug_that_patches_nothing_is_an_error() -> None:
+def test_bug_that_patches_nothing_is_an_error() -> None:
     with planted(lambda plant: None) as planter, pytest.raises(NeverCalledError, match="nothing was patched"):
         planter.require_calls()
 
 
-def test_a_patch_of_a_name_that_is_gone_is_an_error() -> None:
-    with pytest.raises(AttributeError, match="subtract"), planted(patches_what_is_gone):
+def test_patch_of_missing_name_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="subtract"), planted(patches_missing_name):
         pass
 
 
@@ -94,36 +94,36 @@ def clean(bug: Bug, seed: int) -> BaseException | None:
     return None
 
 
-def test_the_recorded_seed_alone_replays_a_bug_and_another_that_finds_it_is_named() -> None:
+def test_only_recorded_seed_replays_bug_and_failure_names_another_seed() -> None:
     tried = []
 
     def outcome_of(bug: Bug, seed: int) -> BaseException | None:
         tried.append(seed)
         return Finding(Rule.SUM, "") if seed == 26 else TypeError()
 
-    assert replay(Bug(adds_one_more, Rule.SUM, 26, 1), outcome_of, clean) == ""
+    assert replay(Bug(sum_is_too_large, Rule.SUM, 26, 1), outcome_of, clean) == ""
     assert tried == [26]
-    stale = replay(Bug(adds_one_more, Rule.SUM, 30, 1), outcome_of, clean)
-    assert stale == "adds_one_more: 30 does not break SUM, but comes to TypeError; 26 does: record it"
+    stale = replay(Bug(sum_is_too_large, Rule.SUM, 30, 1), outcome_of, clean)
+    assert stale == "sum_is_too_large: 30 does not break SUM, but comes to TypeError; 26 does: record it"
     assert tried[1:] == [30, 25, 26]
-    assert "none of range(0, 25) does" in replay(Bug(adds_one_more, Rule.SUM, 3, 1), outcome_of, clean)
+    assert "none of range(0, 25) does" in replay(Bug(sum_is_too_large, Rule.SUM, 3, 1), outcome_of, clean)
     assert tried[4:] == [3, 0, 1, 2, *range(4, 25)]
-    assert "TEXT" in replay(Bug(adds_one_more, Rule.TEXT, 26, 1), outcome_of, clean)
+    assert "TEXT" in replay(Bug(sum_is_too_large, Rule.TEXT, 26, 1), outcome_of, clean)
 
 
-def test_a_seed_that_finds_something_without_the_bug_shows_nothing() -> None:
+def test_seed_with_finding_without_bug_is_rejected() -> None:
     def broken(bug: Bug, seed: int) -> BaseException | None:
         return Finding(Rule.SUM, "1 + 1 is 3")
 
-    shown = replay(Bug(adds_one_more, Rule.SUM, 1, 1), broken, broken)
-    assert shown == "adds_one_more: 1 finds SUM without the bug, too: 1 + 1 is 3"
+    shown = replay(Bug(sum_is_too_large, Rule.SUM, 1, 1), broken, broken)
+    assert shown == "sum_is_too_large: 1 finds SUM without the bug, too: 1 + 1 is 3"
 
 
-def test_a_control_run_has_the_workload_of_the_bug_and_not_the_bug() -> None:
+def test_control_run_has_workload_of_bug_without_bug() -> None:
     workload = type("Workload", (), {"actions": 1})
 
     def plant(planter: Planter) -> None:
-        adds_one_more(planter)
+        sum_is_too_large(planter)
         planter.tune(workload, "actions", 2)
 
     with unplanted(plant) as planter:
@@ -133,16 +133,16 @@ def test_a_control_run_has_the_workload_of_the_bug_and_not_the_bug() -> None:
     assert workload.actions == 1  # type: ignore[attr-defined]
 
 
-def test_a_run_that_does_not_reach_a_patch_finds_nothing() -> None:
+def test_run_that_does_not_call_patch_finds_nothing() -> None:
     def outcome_of(bug: Bug, seed: int) -> BaseException | None:
         if seed:
             raise NeverCalledError("never called: Product.add")
         return Finding(Rule.SUM, "")
 
-    line = survey(Bug(adds_one_more, Rule.SUM, 1, 1), outcome_of, range(3), most=0)
-    assert line == "adds_one_more: found by 1, [0]: {'never called: Product.add': 2, 'SUM': 1}"
+    line = survey(Bug(sum_is_too_large, Rule.SUM, 1, 1), outcome_of, range(3), most=0)
+    assert line == "sum_is_too_large: found by 1, [0]: {'never called: Product.add': 2, 'SUM': 1}"
 
 
-def test_a_bug_is_described_by_its_plant() -> None:
-    bug = Bug(adds_one_more, Rule.SUM, 1, 25)
-    assert (bug.name, bug.mistake) == ("adds_one_more", "A sum is too large by one.")
+def test_bug_is_described_by_docstring_of_its_plant() -> None:
+    bug = Bug(sum_is_too_large, Rule.SUM, 1, 25)
+    assert (bug.name, bug.mistake) == ("sum_is_too_large", "A sum is too large by one.")

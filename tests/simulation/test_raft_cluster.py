@@ -15,13 +15,13 @@ SEEDS = int(os.environ.get("BARNABAS_TEST_RAFT_SEEDS", "20"))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_raft_keeps_what_it_promises(seed: int) -> None:
+def test_raft_keeps_its_promises(seed: int) -> None:
     cluster = simulate(seed, SIMULATED_MS)
     assert len(cluster.promises.leaders) > 1, "nothing happened that would have tried it"
     assert cluster.promises.committed_end > 100
 
 
-def test_a_seed_decides_everything() -> None:
+def test_seed_decides_everything() -> None:
     def fate(cluster: RaftCluster) -> tuple[object, ...]:
         return cluster.events, cluster.now_ms, cluster.promises.leaders, cluster.promises.states
 
@@ -30,5 +30,5 @@ def test_a_seed_decides_everything() -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_found_by_the_promise_that_it_breaks(bug: Bug) -> None:
+def test_planted_bug_breaks_its_promise(bug: Bug) -> None:
     assert replay(bug, outcome_of, control_of) == ""

@@ -18,7 +18,7 @@ SEEDS = max(1, int(os.environ.get("BARNABAS_TEST_RAFT_SEEDS", "20")) // 4)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_the_files_are_what_raft_relies_on(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_log_files_equal_the_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def state_at(self: Promises, snapshot: SnapshotId) -> bytes:
         record = ConfigRecord(resource_type=2, resource_name="", name="", value=self.states[snapshot.end_offset][0])
         return b"".join(encode_snapshot([record], epoch=snapshot.epoch, now_ms=0, last_timestamp_ms=0))

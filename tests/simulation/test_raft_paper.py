@@ -23,20 +23,20 @@ from tests.typed import instance, present
 from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, granted, only, vote
 
 
-def test_section_5_1_a_later_epoch_ends_the_lead() -> None:
+def test_section_5_1_leader_resigns_on_later_epoch() -> None:
     leader = LoneVoter(1).lead()
     leader.asked(vote(2, leader.node.epoch + 1))
     assert leader.node.role is Role.UNATTACHED
 
 
-def test_section_5_1_requests_of_earlier_epochs_are_refused() -> None:
+def test_section_5_1_requests_with_earlier_epochs_are_rejected() -> None:
     voter = LoneVoter(1, state=QuorumState(epoch=5))
     for request in (vote(2, 4), begin(2, 4), end(2, 4, 1), fetch(2, 4, 1, 1)):
         assert only(voter.asked(request)).error_code == 74
     assert voter.node.epoch == 5
 
 
-def test_section_5_2_election_safety_a_voter_votes_once_an_epoch() -> None:
+def test_section_5_2_election_safety_voter_votes_once_per_epoch() -> None:
     voter = LoneVoter(1)
     assert granted(voter.asked(vote(2, 7)))
     assert not granted(voter.asked(vote(3, 7)))
@@ -44,21 +44,21 @@ def test_section_5_2_election_safety_a_voter_votes_once_an_epoch() -> None:
     assert granted(voter.asked(vote(3, 8)))
 
 
-def test_section_5_2_election_safety_a_vote_outlives_a_crash() -> None:
+def test_section_5_2_election_safety_vote_survives_crash() -> None:
     voter = LoneVoter(1)
     voter.asked(vote(2, 7))
     again = LoneVoter(1, state=voter.states[-1])
     assert not granted(again.asked(vote(3, 7)))
 
 
-def test_section_5_2_election_safety_a_vote_is_given_out_to_be_stored_with_its_answer_not_after_it() -> None:
+def test_section_5_2_election_safety_ready_has_vote_to_store_with_its_response() -> None:
     voter = LoneVoter(1)
     voter.asked(vote(2, 7))
     states = [ready.quorum_state for ready in voter.readies if ready.answers]
     assert [(state.epoch, state.voted_id) for state in states] == [(7, 2)]
 
 
-def test_section_5_2_election_safety_a_candidate_leads_by_a_majority_alone() -> None:
+def test_section_5_2_election_safety_candidate_needs_majority_to_lead() -> None:
     candidate = LoneVoter(1, state=QuorumState(1))
     candidate.node.campaign(0)
     candidate.perform()
@@ -69,7 +69,7 @@ def test_section_5_2_election_safety_a_candidate_leads_by_a_majority_alone() -> 
     assert candidate.node.role is Role.LEADER  # type: ignore[comparison-overlap]  # a call has changed it since
 
 
-def test_section_5_2_election_safety_two_leaders_are_of_two_epochs() -> None:
+def test_section_5_2_election_safety_two_leaders_have_different_epochs() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.start()
     nodes.lead(1)
@@ -79,7 +79,7 @@ def test_section_5_2_election_safety_two_leaders_are_of_two_epochs() -> None:
     assert leaders == [1, 2]
 
 
-def test_section_5_3_leader_append_only_a_leader_keeps_what_its_followers_lack() -> None:
+def test_section_5_3_leader_append_only_leader_keeps_entries_its_followers_lack() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.log(1, 1, 1, 3, 3)
     nodes.log(2, 1, 2)
@@ -117,7 +117,7 @@ def test_section_5_3_log_matching_figure_7(theirs: tuple[int, ...]) -> None:
     assert nodes.disks[2].batches == nodes.disks[1].batches
 
 
-def test_section_5_3_a_follower_takes_back_nothing_that_is_committed() -> None:
+def test_section_5_3_follower_never_truncates_committed_entries() -> None:
     follower = LoneVoter(1, 1, 1, high_watermark=3)
     follower.follow(2, 2)
     diverging = only_diverging(follower, epoch=1, end_offset=2)
@@ -132,14 +132,14 @@ def only_diverging(follower: LoneVoter, epoch: int, end_offset: int) -> tuple[An
     return follower.the_fetch(), response
 
 
-def test_section_5_4_1_leader_completeness_a_log_that_lacks_entries_is_not_voted_for() -> None:
+def test_section_5_4_1_leader_completeness_candidate_with_outdated_log_gets_no_vote() -> None:
     voter = LoneVoter(1, 1, 3, state=QuorumState(3))
     assert not granted(voter.asked(vote(2, 4, end=(2, 9))))
     assert not granted(voter.asked(vote(2, 5, end=(3, 2))))
     assert granted(voter.asked(vote(2, 6, end=(3, 3))))
 
 
-def test_section_5_4_1_leader_completeness_a_new_leader_has_all_that_was_committed() -> None:
+def test_section_5_4_1_leader_completeness_new_leader_has_all_committed_entries() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.start()
     nodes.lead(1)
@@ -165,7 +165,7 @@ def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting()
     assert leader.node.high_watermark == 3
 
 
-def test_section_5_4_3_state_machine_safety_all_apply_the_same() -> None:
+def test_section_5_4_3_state_machine_safety_all_nodes_apply_the_same_entries() -> None:
     nodes = Nodes([1, 2, 3])
     nodes.log(1, 1, 2, 2)
     nodes.log(2, 1, 3)
@@ -182,7 +182,7 @@ def test_section_5_4_3_state_machine_safety_all_apply_the_same() -> None:
     assert [batch.epoch for batch in nodes.disks[1].batches][:2] == [1, 3]
 
 
-def test_section_5_5_a_request_that_is_lost_is_sent_again() -> None:
+def test_section_5_5_lost_request_is_sent_again() -> None:
     candidate = LoneVoter(1)
     candidate.node.campaign(0)
     candidate.perform()
@@ -193,7 +193,7 @@ def test_section_5_5_a_request_that_is_lost_is_sent_again() -> None:
     assert again.to == lost.to
 
 
-def test_thesis_section_3_10_a_leader_that_stops_names_its_best_follower_who_stands_at_once() -> None:
+def test_thesis_section_3_10_preferred_successor_of_stopping_leader_starts_election_at_once() -> None:
     leader = LoneVoter(1).lead()
     leader.asked(fetch(3, 2, 2, 2))
     leader.node.resign(0)
@@ -206,7 +206,7 @@ def test_thesis_section_3_10_a_leader_that_stops_names_its_best_follower_who_sta
     assert (successor.node.role, successor.node.epoch) == (Role.CANDIDATE, 3)
 
 
-def test_thesis_section_6_2_a_leader_that_no_majority_hears_resigns() -> None:
+def test_thesis_section_6_2_leader_without_majority_resigns() -> None:
     leader = LoneVoter(1).lead()
     leader.wait(2999)
     assert leader.node.role is Role.LEADER
@@ -214,21 +214,21 @@ def test_thesis_section_6_2_a_leader_that_no_majority_hears_resigns() -> None:
     assert leader.node.role is Role.RESIGNED  # type: ignore[comparison-overlap]  # a call has changed it since
 
 
-def test_thesis_section_9_6_who_hears_a_leader_does_not_want_another() -> None:
+def test_thesis_section_9_6_follower_with_live_leader_grants_no_pre_vote() -> None:
     follower = LoneVoter(1).follow(2, 2)
     assert not granted(follower.asked(vote(3, 2, pre_vote=True)))
     assert follower.node.epoch == 2
 
 
-def test_thesis_section_10_2_1_a_leader_may_count_others_before_itself() -> None:
+def test_thesis_section_10_2_1_leader_may_count_others_before_itself() -> None:
     leader = LoneVoter(1).lead()
     leader.node.propose([NoOpRecord()])
     ready = leader.node.ready()
     assert present(ready).entries == (Entry(2, 2, (NoOpRecord(),)),)
-    leader.node.step(asked_by(2), 0)
-    leader.node.step(asked_by(3), 0)
+    leader.node.step(vote_request_of(2), 0)
+    leader.node.step(vote_request_of(3), 0)
     assert leader.node.high_watermark == 3
 
 
-def asked_by(node_id: int) -> RequestReceived:
+def vote_request_of(node_id: int) -> RequestReceived:
     return RequestReceived(node_id, fetch(node_id, 2, 2, 3))

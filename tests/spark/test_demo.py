@@ -12,7 +12,7 @@ def run_demo(data: Path) -> str:
     return done.stdout
 
 
-def test_the_demo_ends_with_matching_sums_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_demo_ends_with_matching_sums_and_second_run_resumes(tmp_path: Path) -> None:
     first = run_demo(tmp_path)
     assert "336,776 records sent" in first
     assert first.rstrip().endswith("sums match")

@@ -33,25 +33,25 @@ def test_delays_are_summed_by_day_origin_and_carrier(spark: SparkSession) -> Non
     }
 
 
-def test_a_flight_without_a_delay_is_counted_as_cancelled_and_nowhere_else(spark: SparkSession) -> None:
+def test_flight_without_delay_counts_as_cancelled_only(spark: SparkSession) -> None:
     frame = flights(spark, (NOON, "UA", "EWR", "N1", None, 100), (NOON, "UA", "EWR", "N2", 4, 50))
     [row] = flight_delays.daily_delays(frame).collect()
     assert (row.departed, row.cancelled, row.delay_minutes, row.seats) == (1, 1, 4, 50)
 
 
-def test_a_day_with_only_cancelled_flights_has_sums_of_zero(spark: SparkSession) -> None:
+def test_day_with_only_cancelled_flights_has_sums_of_zero(spark: SparkSession) -> None:
     [row] = flight_delays.daily_delays(flights(spark, (NOON, "UA", "EWR", "N1", None, None))).collect()
     assert (row.departed, row.cancelled, row.delay_minutes, row.seats, row.unknown_planes) == (0, 1, 0, 0, 1)
 
 
-def test_a_flight_with_an_unknown_plane_stays_without_seats(spark: SparkSession) -> None:
+def test_flight_with_unknown_plane_has_no_seats(spark: SparkSession) -> None:
     planes = spark.createDataFrame([("N1", "A320", 150)], flight_delays.PLANE_SCHEMA)
     frame = flights(spark, (NOON, "UA", "EWR", "N1", 1, 0), (NOON, "UA", "EWR", "N9", 1, 0)).drop("seats")
     joined = flight_delays.with_planes(frame, planes)
     assert {row.tailnum: row.seats for row in joined.collect()} == {"N1": 150, "N9": None}
 
 
-def test_the_last_record_of_a_plane_wins(spark: SparkSession) -> None:
+def test_last_record_of_a_plane_wins(spark: SparkSession) -> None:
     records = spark.createDataFrame(
         [
             (b"N1", b'{"tailnum":"N1","model":"A320","seats":150}', 0, 0),
@@ -62,7 +62,7 @@ def test_the_last_record_of_a_plane_wins(spark: SparkSession) -> None:
     assert flight_delays.parse_planes(records).collect() == [Row(tailnum="N1", model="A321", seats=180)]
 
 
-def test_a_closing_record_reaches_no_output(spark: SparkSession) -> None:
+def test_closing_record_reaches_no_output(spark: SparkSession) -> None:
     records = spark.createDataFrame(
         [(None, NOON), (b'{"carrier":"UA","origin":"EWR","tailnum":"N1","dep_delay":2}', NOON)],
         "value binary, timestamp timestamp",
@@ -74,14 +74,14 @@ def test_a_closing_record_reaches_no_output(spark: SparkSession) -> None:
     assert [row.origin for row in flight_delays.without_closing_records(delays).collect()] == ["EWR"]
 
 
-def test_a_delay_record_is_keyed_by_its_window(spark: SparkSession) -> None:
+def test_delay_record_is_keyed_by_its_window(spark: SparkSession) -> None:
     delays = flight_delays.daily_delays(flights(spark, (NOON, "UA", "EWR", "N1", 2, 100)))
     [record] = flight_delays.delay_records(delays).collect()
     assert record.key == "2013-05-01/EWR/UA"
     assert '"delay_minutes":2' in record.value
 
 
-def test_the_oracle_agrees_with_a_calculation_by_hand() -> None:
+def test_oracle_equals_manual_calculation() -> None:
     hour = "2013-05-01T12:00:00Z"
     rows = [
         {"time_hour": hour, "minute": "5", "origin": "EWR", "carrier": "UA", "dep_delay": "10", "tailnum": "N1"},
@@ -100,6 +100,6 @@ def test_the_oracle_agrees_with_a_calculation_by_hand() -> None:
         ([(("d", "o", "c"), [1])] * 2, "has d/o/c twice"),
     ],
 )
-def test_the_check_names_what_is_missing_wrong_or_there_twice(found: list[Any], complaint: str) -> None:
+def test_check_names_missing_wrong_and_duplicate_rows(found: list[Any], complaint: str) -> None:
     [text] = check._complaints("Parquet", {("d", "o", "c"): [1]}, found)
     assert complaint in text

@@ -99,7 +99,7 @@ class ShardHost(Generic[S, C]):
         loop: asyncio.AbstractEventLoop,
         new_turn: Callable[[], C],
     ) -> None:
-        """Host the shard of partition `name`. `load` sets `ready`; requests are refused until then, and after `close`."""
+        """Host the shard of partition `name`. Requests are refused until `load` sets `ready`, and after `close`."""
         self._name = name
         self.shard = shard
         self.journal = journal

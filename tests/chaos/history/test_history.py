@@ -141,7 +141,7 @@ PLANTED = {
 @pytest.mark.parametrize(
     ("name", "case"), [(name, case) for name, cases in PLANTED.items() for case in cases], ids=lambda text: text
 )
-def test_a_planted_anomaly_is_found(name: str, case: str) -> None:
+def test_planted_anomaly_is_found(name: str, case: str) -> None:
     verdict = check(PLANTED[name][case])
     assert verdict.outcome == FAILED
     assert name in {anomaly.name for anomaly in verdict.anomalies}
@@ -179,7 +179,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("events", ALLOWED.values(), ids=ALLOWED)
-def test_what_is_allowed_passes(events: list[Event]) -> None:
+def test_allowed_history_passes(events: list[Event]) -> None:
     verdict = check(events)
     assert verdict.anomalies == []
     assert verdict.outcome == PASSED
@@ -200,13 +200,13 @@ TOO_LITTLE = {
 
 
 @pytest.mark.parametrize("events", TOO_LITTLE.values(), ids=TOO_LITTLE)
-def test_too_little_is_unknown(events: list[Event]) -> None:
+def test_short_history_is_unknown(events: list[Event]) -> None:
     verdict = check(events)
     assert verdict.outcome == UNKNOWN
     assert verdict.reason
 
 
-def test_a_history_is_read_as_it_was_written() -> None:
+def test_history_round_trips_through_file() -> None:
     file = io.StringIO()
     for event in clean():
         write(event, file)
@@ -215,7 +215,7 @@ def test_a_history_is_read_as_it_was_written() -> None:
     assert [type(event) for event in read(io.StringIO(file.getvalue()))] == [type(event) for event in clean()]
 
 
-def test_a_last_line_that_is_cut_short_is_left_out() -> None:
+def test_truncated_last_line_is_ignored() -> None:
     lines = ['{"event": "Failed", "process": "a", "value": "x"}\n', '{"event": "Fai']
     assert list(read(lines)) == [Failed("a", "x")]
     with pytest.raises(ValueError, match="line 1"):
@@ -231,7 +231,7 @@ def test_a_last_line_that_is_cut_short_is_left_out() -> None:
     ],
     ids=["passed", "failed", "unknown"],
 )
-def test_the_tool_says_what_a_file_comes_to(events: list[Event], status: int, told: str, tmp_path: Path) -> None:
+def test_tool_prints_verdict_of_file(events: list[Event], status: int, told: str, tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     with path.open("w") as file:
         for event in events:

@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome, from_junit
-from tests.clients.conformance.suite import EXT_CLUSTER, PINS, Order, nothing_told, run_logged
+from tests.clients.conformance.suite import EXT_CLUSTER, PINS, Order, no_outcomes, run_logged
 from tests.oracles.apache_kafka import JVM
 from tests.setups import prepared, require, run
 
@@ -57,7 +57,7 @@ def run_tests(order: Order) -> list[Outcome]:
     most = "1" if order.brokers == 1 else "9"
     printed = run_logged(order, command, TIMEOUT_S, EXT_CMD=str(EXT_CLUSTER), EXT_MAX_BROKERS=most)
     found = from_junit(reports.glob("TEST-junit-jupiter.xml"), name_of)
-    return [outcome for outcome in found if RUNS_ALREADY not in outcome.detail] or nothing_told(order, printed)
+    return [outcome for outcome in found if RUNS_ALREADY not in outcome.detail] or no_outcomes(order, printed)
 
 
 def selector(name: str) -> str:

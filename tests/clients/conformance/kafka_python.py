@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome, from_junit
-from tests.clients.conformance.suite import PINS, Order, nothing_told, run_logged
+from tests.clients.conformance.suite import PINS, Order, no_outcomes, run_logged
 from tests.setups import prepared, run
 
 REQUIREMENTS = Path(__file__).parents[3] / "requirements" / "run.txt"
@@ -35,7 +35,7 @@ def run_tests(order: Order) -> list[Outcome]:
     options = ("-q", "-o", "addopts=", "-o", "junit_logging=no", "-p", "no:cacheprovider", "-p", "no:logging")
     command = (sys.executable, "-m", "pytest", *tests, *left_out, *options, f"--junitxml={report}")
     printed = run_logged(order, command, TIMEOUT_S, sources, **environment)
-    return from_junit([report], name_of) if report.exists() else nothing_told(order, printed)
+    return from_junit([report], name_of) if report.exists() else no_outcomes(order, printed)
 
 
 def name_of(case: ElementTree.Element) -> str:

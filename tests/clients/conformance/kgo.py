@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from tests.clients.conformance.outcomes import Outcome
-from tests.clients.conformance.suite import PINS, Order, nothing_told, run_logged
+from tests.clients.conformance.suite import PINS, Order, no_outcomes, run_logged
 from tests.setups import prepared, require, run
 
 PACKAGE = "github.com/twmb/franz-go/pkg/kgo"
@@ -37,7 +37,7 @@ def run_tests(order: Order) -> list[Outcome]:
     # Some tests read their own sources.
     sources = Path(run("go", "list", "-f", "{{.Dir}}", PACKAGE, cwd=MODULE).strip())
     printed = run_logged(order, command, TIMEOUT_S, sources, **environment)  # type: ignore[arg-type]  # of a type that is known here
-    return outcomes(printed) or nothing_told(order, printed)
+    return outcomes(printed) or no_outcomes(order, printed)
 
 
 def outcomes(printed: str) -> list[Outcome]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.conformance.outcomes import Outcome
-from tests.clients.conformance.suite import PINS, SUITE_ITSELF, Order, nothing_told, run_logged
+from tests.clients.conformance.suite import PINS, SUITE_ITSELF, Order, no_outcomes, run_logged
 from tests.oracles.apache_kafka import kafka_tool
 from tests.setups import prepared, require, require_file, run
 
@@ -75,7 +75,7 @@ class Runner:
         command = (self._built / "tests" / "test-runner", f"-p{at_once}", *(["-Q"] if quick else []), "-L")
         order = self._order._replace(folder=folder)
         printed = run_logged(order, command, TIMEOUT_S, **self._environment, **chosen)  # type: ignore[arg-type]  # keywords of several types
-        return outcomes(printed) or nothing_told(order, printed)
+        return outcomes(printed) or no_outcomes(order, printed)
 
     def alone(self, name: str) -> Outcome:
         """Run one test, or one part (``test/part``) of it."""

@@ -86,6 +86,6 @@ def run_logged(
     return log.read_text(encoding="utf-8", errors="replace")
 
 
-def nothing_told(order: Order, printed: str) -> list[Outcome]:
+def no_outcomes(order: Order, printed: str) -> list[Outcome]:
     """Return the single outcome of a suite that reported none."""
     return [Outcome(SUITE_ITSELF, "failed", f"see {order.folder}\n{printed[-2000:]}")]

@@ -28,19 +28,17 @@ SKIPS = Expectation("skips*", "skipped", "nothing", "wants something else")
 
 @pytest.mark.parametrize("brokers", [1, 3])
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-def test_the_list_of_a_suite_names_a_reason_for_each_test(suite: Suite, brokers: int) -> None:
+def test_list_of_suite_has_reason_for_each_test(suite: Suite, brokers: int) -> None:
     assert all(line.why and line.waits_for for line in expectations(suite.name, brokers))
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in EXPECTED.glob("*.txt")))
-def test_a_listed_failure_has_the_message_with_which_the_test_fails(name: str) -> None:
+def test_listed_failure_has_message_of_the_failed_test(name: str) -> None:
     without = [line for line in read_list(EXPECTED / f"{name}.txt") if line.result == "failed" and not line.says]
     assert len(without) == WITHOUT_MESSAGE.get(name, 0), "add the column SAYS, and keep WITHOUT_MESSAGE small"
 
 
-def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_on_several_brokers_have_their_own_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("one  fails  several brokers  moves\nboth  fails  transactions  because\n")
     (tmp_path / "suite-cluster.txt").write_text("several  fails  transactions  because\n")
     (tmp_path / "other.txt").write_text("both  fails  transactions  because\n")
@@ -53,11 +51,11 @@ def test_several_brokers_have_lines_of_their_own_and_wait_for_no_others(
 @pytest.mark.parametrize(
     "outcome", [Outcome("other", "failed"), Outcome("other", "skipped"), Outcome("waits", "skipped")]
 )
-def test_what_does_not_pass_and_is_not_listed_so_is_unexpected(outcome: Outcome) -> None:
+def test_unlisted_outcome_is_unexpected(outcome: Outcome) -> None:
     assert judge([outcome], [FAILS, SKIPS], whole=True).unexpected == [outcome]
 
 
-def test_what_is_listed_waits_or_skips_by_itself() -> None:
+def test_listed_outcome_waits_or_skips_by_itself() -> None:
     verdict = judge([Outcome("waits", "failed"), Outcome("skips-a", "skipped")], [FAILS, SKIPS], whole=True)
     assert [line for _, line in verdict.waiting] == [FAILS]
     assert [outcome.name for outcome in verdict.by_itself] == ["skips-a"]
@@ -65,16 +63,16 @@ def test_what_is_listed_waits_or_skips_by_itself() -> None:
     assert not verdict.obsolete
 
 
-def test_what_is_listed_and_passes_is_told() -> None:
+def test_listed_test_that_passes_is_obsolete() -> None:
     verdict = judge([Outcome("waits", "passed"), Outcome("skips-a", "skipped")], [FAILS, SKIPS], whole=True)
     assert verdict.obsolete == [FAILS]
 
 
-def test_what_part_of_a_suite_leaves_out_is_not_told() -> None:
+def test_partial_run_reports_no_obsolete_lines() -> None:
     assert not judge([Outcome("other", "passed")], [FAILS], whole=False).obsolete
 
 
-def test_brackets_in_a_name_are_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brackets_in_test_name_are_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("# A comment\ntest[a?b]*  fails  transactions  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     (line,) = expectations("suite")
@@ -82,7 +80,7 @@ def test_brackets_in_a_name_are_no_pattern(tmp_path: Path, monkeypatch: pytest.M
     assert not line.fits("testa")
 
 
-def test_a_line_with_too_few_columns_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_line_with_too_few_columns_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("test  fails  because\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     with pytest.raises(ValueError, match="four or five columns"):
@@ -112,7 +110,7 @@ def test_reports_of_junit_are_read(tmp_path: Path) -> None:
         ("", "unexpected"),
     ],
 )
-def test_a_listed_failure_with_another_message_is_unexpected(detail: str, expected: str) -> None:
+def test_listed_failure_with_another_message_is_unexpected(detail: str, expected: str) -> None:
     line = FAILS._replace(says="no such transaction")
     outcome = Outcome("waits", "failed", detail)
     verdict = judge([outcome], [line], whole=True)
@@ -121,32 +119,32 @@ def test_a_listed_failure_with_another_message_is_unexpected(detail: str, expect
     )
 
 
-def test_the_message_is_the_fifth_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_is_the_fifth_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "suite.txt").write_text("test  fails  transactions  because  no such transaction\n")
     monkeypatch.setattr("tests.clients.conformance.outcomes.EXPECTED", tmp_path)
     assert [line.says for line in expectations("suite")] == ["no such transaction"]
 
 
-def test_what_passes_only_by_itself_is_counted_apart() -> None:
+def test_test_that_passes_only_by_itself_is_counted_separately() -> None:
     outcome = Outcome("other", "passed", alone=True)
     verdict = judge([outcome], [], whole=True)
     assert (verdict.alone, verdict.passed) == ([outcome], [])
 
 
-def test_what_is_left_out_and_passes_when_tried_is_told() -> None:
+def test_unrun_test_that_passes_when_tried_is_obsolete() -> None:
     unrun = Expectation("hangs", "unrun", "transactions", "retries for ever")
     verdict = judge([Outcome("hangs", "passed")], [unrun], whole=True)
     assert (verdict.obsolete, verdict.unrun) == ([unrun], [])
 
 
-def test_what_is_left_out_and_was_not_tried_or_did_not_pass_stays_left_out() -> None:
+def test_unrun_test_that_was_not_tried_or_did_not_pass_stays_unrun() -> None:
     unrun = Expectation("hangs", "unrun", "transactions", "retries for ever")
     for outcomes in ([], [Outcome("hangs", "failed")]):
         verdict = judge(outcomes, [unrun], whole=True)
         assert (verdict.obsolete, verdict.unrun, verdict.unexpected) == ([], [unrun], [])
 
 
-def test_of_what_is_left_out_the_next_is_tried_only_if_the_one_before_passes(tmp_path: Path) -> None:
+def test_next_unrun_test_is_tried_only_if_previous_one_passes(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def answer(order: Order) -> list[Outcome]:

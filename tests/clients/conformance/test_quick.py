@@ -15,7 +15,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("suite", "part", "brokers"), PARTS, ids=lambda value: getattr(value, "name", None))
-def test_what_passes_on_apache_kafka_passes_here(suite: Suite, part: Quick, brokers: int, tmp_path: Path) -> None:
+def test_tests_that_pass_on_apache_kafka_pass_here(suite: Suite, part: Quick, brokers: int, tmp_path: Path) -> None:
     verdict = verdict_of(suite, part, tmp_path / suite.name, brokers).verdict
     assert not verdict.unexpected, [outcome.name for outcome in verdict.unexpected]
     assert verdict.passed or verdict.alone

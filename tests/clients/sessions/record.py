@@ -40,7 +40,7 @@ async def record(client: Client, folder: Path) -> None:
     with broker:
         prepare(proxy.bootstrap)
         await produce_and_consume(client, proxy.address)
-        await take_part(client, proxy.address)
+        await consume_as_member(client, proxy.address)
         await administrate(client, proxy.address)
         await proxy.close()
         broker.check_log()
@@ -58,7 +58,7 @@ async def produce_and_consume(client: Client, address: str) -> None:
     await printed(client.consume(address, TOPIC, RECORDS))
 
 
-async def take_part(client: Client, address: str) -> None:
+async def consume_as_member(client: Client, address: str) -> None:
     """Run a group member that reads all records, commits, and leaves."""
     process = await asyncio.create_subprocess_exec(
         *client.member(address, TOPIC, GROUP, client.assignors[0]), stdout=asyncio.subprocess.PIPE

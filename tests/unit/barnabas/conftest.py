@@ -129,13 +129,13 @@ class Halved(NamedTuple):
 
 
 @pytest.fixture
-def halved(halved_cluster: Halved) -> Iterator[Halved]:
-    yield halved_cluster
+def halved(cluster_without_broker_1: Halved) -> Iterator[Halved]:
+    yield cluster_without_broker_1
     gc.collect()  # collect connections to the killed broker while this test catches their warnings
 
 
 @pytest.fixture(scope="session")
-def halved_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]:
+def cluster_without_broker_1(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Halved]:
     """A cluster with topic t that has lost its only controller, broker 1: broker 2 keeps both in its metadata."""
     with _two_brokers(tmp_path_factory.mktemp("halved")) as (dead, alive):
         led = _led(f"{alive['host']}:{alive['port']}")

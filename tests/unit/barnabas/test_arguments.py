@@ -26,13 +26,11 @@ def parser() -> Parser:
         (["3", "4"], "unexpected arguments: 3 4"),
     ],
 )
-def test_unknown_arguments_are_named_with_what_was_probably_meant(
-    parser: Parser, left: list[str], complaint: str
-) -> None:
+def test_unknown_arguments_get_a_suggestion(parser: Parser, left: list[str], complaint: str) -> None:
     assert unknown_arguments(parser, left, {"--max": "--count N"}) == complaint
 
 
-def test_a_value_that_an_option_does_not_have_is_refused_with_those_it_has(
+def test_invalid_option_value_is_refused_with_the_valid_ones(
     parser: Parser, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
@@ -44,6 +42,6 @@ def test_the_help_names_the_value_of_an_option_once(parser: Parser) -> None:
     assert "\n  -n, --count N       so many\n" in parser.format_help()
 
 
-def test_what_is_like_nothing_gets_no_suggestion() -> None:
+def test_dissimilar_argument_gets_no_suggestion() -> None:
     assert did_you_mean("retention", ["retention.ms"]) == "; did you mean retention.ms?"
     assert did_you_mean("x", ["retention.ms"]) == ""

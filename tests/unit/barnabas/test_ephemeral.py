@@ -21,7 +21,7 @@ from tests.broker_process import COMMAND, READY
 from tests.typed import present
 
 
-def test_a_directory_goes_at_the_end_of_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_directory_is_removed_at_the_end_of_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with temporary_directory() as (path, _):
         assert os.path.dirname(path) == str(tmp_path)
@@ -29,7 +29,7 @@ def test_a_directory_goes_at_the_end_of_the_block(tmp_path: Path, monkeypatch: p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_stays_while_a_process_that_inherited_the_descriptor_runs(tmp_path: Path) -> None:
+def test_directory_stays_while_a_process_holds_the_inherited_descriptor(tmp_path: Path) -> None:
     program = """
 import os, subprocess, sys
 from barnabas._ephemeral import temporary_directory
@@ -55,7 +55,7 @@ with temporary_directory() as (path, keeping):
         assert time.monotonic() < deadline
 
 
-def test_without_a_shell_nothing_is_left_behind_and_the_broker_makes_its_directory_itself(
+def test_without_a_shell_the_broker_creates_and_removes_its_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -83,7 +83,7 @@ def serve(*options: str, by: Sequence[str] = ()) -> Iterator[subprocess.Popen[st
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_the_data_of_an_ephemeral_broker_goes_however_it_ends(
+def test_data_of_an_ephemeral_broker_is_removed_after_any_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -96,7 +96,7 @@ def test_the_data_of_an_ephemeral_broker_goes_however_it_ends(
         assert time.monotonic() < deadline
 
 
-def test_groups_of_an_ephemeral_broker_do_not_wait_unless_told_to_and_it_says_so() -> None:
+def test_ephemeral_broker_has_and_reports_no_initial_rebalance_delay_by_default() -> None:
     for options, said in ((), True), (("-Dgroup.initial.rebalance.delay.ms=5",), False):
         with serve("--ephemeral", *options) as process:
             process.terminate()
@@ -104,7 +104,7 @@ def test_groups_of_an_ephemeral_broker_do_not_wait_unless_told_to_and_it_says_so
         assert ("group.initial.rebalance.delay.ms=0" in log) is said
 
 
-def test_a_hang_up_that_is_ignored_does_not_stop_a_broker(tmp_path: Path) -> None:
+def test_ignored_sighup_does_not_stop_a_broker(tmp_path: Path) -> None:
     with serve("--data-dir", str(tmp_path), by=["nohup"]) as process:
         process.send_signal(signal.SIGHUP)
         assert signal_is_ignored(process.pid, signal.SIGHUP)

@@ -31,7 +31,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("safe", [False, True])
-def test_a_user_s_modules_never_reach_the_broker(hostile: Path, safe: bool) -> None:
+def test_modules_of_the_user_are_not_imported_by_the_broker(hostile: Path, safe: bool) -> None:
     done = launch("serve", "--help", launcher=Path(_launcher.__file__), python_path=hostile, safe=safe)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: barnabas serve ")

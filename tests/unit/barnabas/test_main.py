@@ -36,16 +36,16 @@ def test_an_unknown_command_is_named(call: Command) -> None:
     assert call("x") == (2, "", "barnabas: unknown command 'x'; `barnabas --help` lists them\n")
 
 
-def test_the_version_may_be_meant_by_v(call: Command) -> None:
+def test_version_has_a_short_option(call: Command) -> None:
     assert call("-v") == (2, "", "barnabas: there is no option -v; did you mean --version?\n")
 
 
-def test_an_option_before_the_command_is_told_its_place(call: Command) -> None:
+def test_option_before_the_command_is_refused_with_its_position(call: Command) -> None:
     expected = "barnabas: -b stands before the command; options come after it\n"
     assert call("-b", "127.0.0.1:9092", "topic", "list") == (2, "", expected)
 
 
-def test_help_may_be_asked_for_as_a_command(call: Command) -> None:
+def test_help_is_also_a_command(call: Command) -> None:
     assert call("help", "topic", "list") == call("topic", "list", "--help")
     assert call("help", "group").out.startswith("usage: barnabas group COMMAND")
     assert call("topic", "help") == call("topic", "--help")
@@ -60,7 +60,7 @@ def test_help_imports_no_client_library(command: str) -> None:
     assert "kafka" not in imported
 
 
-def test_serve_becomes_the_server_s_program_whose_options_are_its_own() -> None:
+def test_serve_replaces_the_process_with_the_server() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "barnabas", "serve", "--help"], capture_output=True, text=True, check=True
     )
@@ -69,7 +69,7 @@ def test_serve_becomes_the_server_s_program_whose_options_are_its_own() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["topic", "list", "--help"]])
-def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
+def test_closed_output_pipe_is_no_error(arguments: list[str]) -> None:
     read, write = os.pipe()
     os.close(read)
     line = [sys.executable, "-m", "barnabas", *arguments]
@@ -80,7 +80,7 @@ def test_a_reader_that_is_gone_is_no_error(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", ["--help", "--version", "topic list --help"])
-def test_output_that_a_full_disk_refuses_is_an_error_of_one_line(arguments: str, unbuffered: str) -> None:
+def test_output_to_a_full_disk_is_an_error_of_one_line(arguments: str, unbuffered: str) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         line = [sys.executable, "-m", "barnabas", *arguments.split()]
         environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
@@ -97,7 +97,7 @@ def test_closed_standard_streams_are_no_error(arguments: str, status: int) -> No
     assert subprocess.run(["sh", "-c", f"{command} >&- 2>&-"], check=False).returncode == status
 
 
-def test_a_ready_line_that_nobody_reads_ends_nothing() -> None:
+def test_unread_ready_line_does_not_stop_the_broker() -> None:
     read, write = os.pipe()
     os.close(read)
     line = "from broker.__main__ import _print; _print('ready\\n'); _print('again\\n')"
@@ -109,7 +109,7 @@ def test_a_ready_line_that_nobody_reads_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
-def test_a_broker_whose_standard_streams_are_closed_stops_in_order(closed: str) -> None:
+def test_broker_with_closed_standard_streams_stops_cleanly(closed: str) -> None:
     address = free_address()
     line = f"exec {sys.executable} -m barnabas serve --ephemeral --listen {address} {closed}"
     process = subprocess.Popen(["sh", "-c", line], stderr=subprocess.PIPE)
@@ -125,7 +125,7 @@ def test_a_broker_whose_standard_streams_are_closed_stops_in_order(closed: str) 
     assert (process.returncode, b"Assertion" in log) == (0, False)
 
 
-def test_a_broker_that_cannot_say_that_it_is_ready_stops() -> None:
+def test_broker_that_cannot_print_its_ready_line_stops() -> None:
     line = [sys.executable, "-m", "barnabas", "serve", "--ephemeral", "--listen", "127.0.0.1:0", "--log-level", "error"]
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
@@ -133,7 +133,7 @@ def test_a_broker_that_cannot_say_that_it_is_ready_stops() -> None:
     assert (done.returncode, done.stderr) == (2, message)
 
 
-def test_an_interrupt_during_the_imports_is_no_traceback(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_during_the_imports_prints_no_traceback(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt
 

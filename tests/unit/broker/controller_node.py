@@ -37,7 +37,7 @@ CLUSTER_ID = "0123456789abcdefghijkl"
 LISTENER = "PLAINTEXT"
 
 
-def _nobody(node_id: int) -> NetworkClient:
+def _connect_to_no_node(node_id: int) -> NetworkClient:
     raise AssertionError(f"there is no other controller, {node_id} least of all")
 
 
@@ -89,7 +89,7 @@ class ControllerNode:
         )
         self.controller_channel = ControllerChannel(
             self.controller,
-            _nobody,
+            _connect_to_no_node,
             lambda request: answer_here(self, request),  # type: ignore[arg-type]  # stands in for Broker
             self.loop,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 
-def keep_busy_the_threads_of(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+def block_default_executor(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Occupy the loop's default executor so that no submitted job starts; other executors work."""
     run_in_executor = loop.run_in_executor
 

@@ -139,7 +139,7 @@ class Link:
             if not answer.done():
                 answer.set_result(None)
 
-    def broken_by(self, source: int, target: int) -> bool:
+    def connects_brokers(self, source: int, target: int) -> bool:
         """Return whether this connection links these two brokers."""
         return {source, target} == set(self._ends)
 
@@ -227,7 +227,7 @@ class Cluster:
         """Stop a broker; requests to it are lost."""
         self.members[broker].end()
         for link in self.links:
-            if any(link.broken_by(broker, other) for other in self.members):
+            if any(link.connects_brokers(broker, other) for other in self.members):
                 link.close()
 
     def crash(self, broker: int) -> None:
@@ -252,7 +252,7 @@ class Cluster:
         """Cut the link between two brokers."""
         self.cuts.add(frozenset((one, other)))
         for link in self.links:
-            if link.broken_by(one, other):
+            if link.connects_brokers(one, other):
                 link.close()
 
     def mend(self) -> None:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from broker.authorized_operations import CLUSTER_OPERATIONS, GROUP_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
 
 
-def test_the_bits_are_those_that_apache_kafka_answers_without_an_authorizer() -> None:
+def test_bits_equal_apache_kafkas_without_authorizer() -> None:
     assert (CLUSTER_OPERATIONS, TOPIC_OPERATIONS, GROUP_OPERATIONS) == (8096, 3576, 3400)
     assert OPERATIONS_NOT_ASKED == -2147483648

@@ -23,7 +23,7 @@ def test_help_has_the_form_of_the_other_commands() -> None:
 
 
 @pytest.mark.parametrize("option", ["--socket", "--start-group", "--ephemeral-dir"])
-def test_options_of_launchers_are_taken_and_not_shown(option: str) -> None:
+def test_launcher_options_are_accepted_and_hidden(option: str) -> None:
     assert option not in make_parser().format_help()
     assert option not in options()
     assert parse([f"{option}=x"])
@@ -48,7 +48,7 @@ def test_each_option_that_is_shown_has_a_description_with_its_default() -> None:
         (["--log-level", "loud"], "argument --log-level: 'loud': write one of debug, info, warning, error"),
     ],
 )
-def test_a_mistake_is_explained_after_one_line_of_usage(
+def test_usage_error_is_explained_after_one_usage_line(
     capsys: pytest.CaptureFixture[str], words: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit) as end:
@@ -57,5 +57,5 @@ def test_a_mistake_is_explained_after_one_line_of_usage(
     assert capsys.readouterr().err == f"usage: barnabas serve [OPTION]...\nbarnabas serve: error: {complaint}\n"
 
 
-def test_a_star_stands_for_all_interfaces_as_the_log_has_it() -> None:
+def test_star_stands_for_all_interfaces() -> None:
     assert _endpoint("--listen", "*:9095") == _endpoint("--listen", ":9095") == "PLAINTEXT://:9095"

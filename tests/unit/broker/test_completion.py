@@ -7,12 +7,12 @@ def names(*words: str) -> list[str]:
     return [line.partition("\t")[0] for line in candidates(*words)]
 
 
-def test_options_are_told_with_what_they_do() -> None:
+def test_options_are_completed_with_descriptions() -> None:
     assert "--ephemeral\tkeep the data in a temporary directory" in list(candidates("options"))
     assert "-D" not in names("options")
 
 
-def test_values_are_those_that_an_option_may_have() -> None:
+def test_option_values_are_completed() -> None:
     assert names("values", "--log-format") == ["text", "json"]
     assert names("values", "--config") == names("values", "--unknown") == []
     assert names("values", "-D") == names("settings", "broker")
@@ -27,7 +27,7 @@ def test_values_are_those_that_an_option_may_have() -> None:
         ("client-metrics", "interval.ms="),
     ],
 )
-def test_settings_are_those_of_their_kind(kind: str, name: str) -> None:
+def test_settings_are_completed_by_kind(kind: str, name: str) -> None:
     assert name in names("settings", kind)
     assert names("settings", "nonsense") == []
 

@@ -42,11 +42,11 @@ def test_a_variable_is_a_setting(variable: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("variable", ["KAFKA_HEAP_OPTS", "KAFKA_VERSION", "BARNABAS_BROKERS", "BARNABAS_LOOP", "HOME"])
-def test_variables_of_scripts_and_commands_are_none(variable: str) -> None:
+def test_variables_of_scripts_and_commands_are_ignored(variable: str) -> None:
     assert named(**{variable: "x"}) == {}
 
 
-def test_outside_a_container_variables_are_left_to_other_programs() -> None:
+def test_variables_are_ignored_outside_container() -> None:
     assert environment_settings({"KAFKA_LOG_RETENTION_HOURS": "1"}) == {}
 
 
@@ -56,7 +56,7 @@ def test_two_variables_of_one_setting_must_agree() -> None:
         named(KAFKA_NODE_ID="3", KAFKA_CFG_NODE_ID="4")
 
 
-def test_options_override_the_environment_and_that_a_file(tmp_path: Path) -> None:
+def test_options_override_environment_and_environment_overrides_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=2\nlog.retention.hours=2\nlog.retention.minutes=2\nlog.dirs=/file\n")
     found = started(
@@ -71,13 +71,13 @@ def test_options_override_the_environment_and_that_a_file(tmp_path: Path) -> Non
     assert found.log_dirs == ("/environment",)
 
 
-def test_the_data_stays_in_the_volume_whatever_arguments_are_given() -> None:
+def test_data_dir_defaults_to_volume_with_any_arguments() -> None:
     for arguments in ((), ("--topic", "letters"), ("-Dnum.partitions=3",)):
         assert started(*arguments).log_dirs == ("/var/lib/barnabas",)
     assert started("--data-dir", "/elsewhere").log_dirs == ("/elsewhere",)
 
 
-def test_listeners_of_the_environment_stand_in_for_those_of_the_image() -> None:
+def test_environment_listeners_replace_those_of_image() -> None:
     found = started(KAFKA_LISTENERS="INSIDE://broker:1", KAFKA_LISTENER_SECURITY_PROTOCOL_MAP="INSIDE:PLAINTEXT")
     assert [str(one) for one in found.advertised_listeners] == ["INSIDE://broker:1"]
     advertised = started(KAFKA_ADVERTISED_LISTENERS="PLAINTEXT://kafka:9092")
@@ -85,7 +85,7 @@ def test_listeners_of_the_environment_stand_in_for_those_of_the_image() -> None:
     assert [str(one) for one in advertised.advertised_listeners] == ["PLAINTEXT://kafka:9092"]
 
 
-def test_what_is_wrong_names_its_variable() -> None:
+def test_setting_error_names_its_variable() -> None:
     with pytest.raises(SettingsError, match=r"^environment variable KAFKA_NUM_PARTITIONS: Invalid value many"):
         started(KAFKA_NUM_PARTITIONS="many")
     assert started(KAFKA_NUM_PARTITONS="3").unknown.keys() == {"num.partitons"}

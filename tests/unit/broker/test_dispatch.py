@@ -75,7 +75,7 @@ def answer(parts: Any, key: ApiKey, version: int) -> Any:
     return response_class(key).decode(data, version, at + 4)
 
 
-def test_the_handler_gets_the_request_and_who_sent_it(dispatcher: Dispatcher) -> None:
+def test_handler_receives_request_and_its_context(dispatcher: Dispatcher) -> None:
     seen = []
 
     def handle(broker: Any, context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -92,7 +92,7 @@ def test_the_handler_gets_the_request_and_who_sent_it(dispatcher: Dispatcher) ->
     assert (context.connection_id, context.principal) == (5, "User:ANONYMOUS")
 
 
-def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatcher: Dispatcher) -> None:
+def test_bytes_of_frame_handler_are_sent_unmodified(dispatcher: Dispatcher) -> None:
     seen = []
 
     def handle_frame(*arguments: Any) -> bytes:
@@ -107,19 +107,19 @@ def test_a_frame_that_is_handled_as_it_came_is_answered_with_those_bytes(dispatc
     assert HeartbeatRequest.decode(got, 4, body_at) == HEARTBEAT
 
 
-def test_a_frame_that_is_not_handled_as_it_came_is_decoded(dispatcher: Dispatcher) -> None:
+def test_frame_declined_by_frame_handler_is_decoded(dispatcher: Dispatcher) -> None:
     handled_by(dispatcher, lambda *_: HeartbeatResponse(error_code=27), handle_frame=lambda *_: None)
     parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
 
 
-def test_a_frame_may_be_answered_with_a_response_to_be_encoded(dispatcher: Dispatcher) -> None:
+def test_frame_handler_may_return_response_object(dispatcher: Dispatcher) -> None:
     handled_by(dispatcher, None, handle_frame=lambda *_: HeartbeatResponse(error_code=27))
     parts = dispatcher(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
 
 
-def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher: Dispatcher) -> None:
+def test_exception_in_frame_handler_is_answered(dispatcher: Dispatcher) -> None:
     def handle_frame(*_: object) -> Never:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
 
@@ -128,7 +128,7 @@ def test_what_goes_wrong_while_a_frame_is_handled_is_answered(dispatcher: Dispat
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_handler_that_waits_is_answered_later(dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop) -> None:
+def test_awaitable_of_handler_is_answered_later(dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop) -> None:
     gate = event_loop.create_future()
 
     async def later() -> HeartbeatResponse:
@@ -142,7 +142,7 @@ def test_a_handler_that_waits_is_answered_later(dispatcher: Dispatcher, event_lo
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 25
 
 
-def test_a_handler_without_a_response_is_not_answered(dispatcher: Dispatcher) -> None:
+def test_handler_without_response_sends_nothing(dispatcher: Dispatcher) -> None:
     handle = handled_by(dispatcher, lambda *_: None)
     assert handle(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION) is None
 
@@ -247,9 +247,7 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(
         (request(ApiKey.DESCRIBE_CLUSTER, 0).tobytes() + b"\1\0x", "ends at byte"),
     ],
 )
-def test_what_is_no_request_closes_the_connection(
-    dispatcher: Dispatcher, frame: memoryview | bytes, problem: str
-) -> None:
+def test_invalid_request_closes_connection(dispatcher: Dispatcher, frame: memoryview | bytes, problem: str) -> None:
     with pytest.raises((Disconnect, DecodeError), match=problem):
         dispatcher(memoryview(frame), CONNECTION)
 
@@ -269,7 +267,7 @@ def test_only_apis_with_a_handler_are_served() -> None:
     assert all("broker" in APIS[key].listeners for key in served)
 
 
-def test_a_controller_serves_what_belongs_to_controllers() -> None:
+def test_controller_serves_controller_apis() -> None:
     served = served_apis("controller")
     assert ApiKey.API_VERSIONS in served
     assert ApiKey.PRODUCE not in served
@@ -296,7 +294,7 @@ def test_the_answer_to_an_unknown_version_counts_as_an_error(dispatcher: Dispatc
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_of_a_response_that_cannot_be_encoded_only_the_error_that_is_sent_counts(
+def test_unencodable_response_counts_only_sent_error(
     dispatcher: Dispatcher, event_loop: asyncio.AbstractEventLoop, waits: bool
 ) -> None:
     response = DescribeClusterResponse(error_code=41, endpoint_type=2, cluster_id="c", brokers=[])

@@ -27,7 +27,7 @@ def failed(key: ApiKey, version: int, request: Message, code: ErrorCode, message
     return error_response(key, version, request, code, message)
 
 
-def test_a_code_of_its_own_is_set() -> None:
+def test_top_level_error_code_is_set() -> None:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     assert failed(ApiKey.HEARTBEAT, 4, request, CODE).error_code == CODE
 
@@ -64,7 +64,7 @@ def test_metadata_fails_topic_by_topic() -> None:
     assert response.brokers == []
 
 
-def test_a_null_that_only_a_request_can_say_becomes_the_default() -> None:
+def test_null_allowed_only_in_request_becomes_default() -> None:
     asked = MetadataRequest(topics=[MetadataRequest.Topic(name=None)])
     answer = failed(ApiKey.METADATA, 11, asked, ErrorCode.INVALID_REQUEST)
     assert [topic.name for topic in MetadataResponse.decode(answer.encode(11), 11).topics] == [""]
@@ -74,7 +74,7 @@ def test_metadata_of_all_topics_fails_without_topics() -> None:
     assert failed(ApiKey.METADATA, 9, MetadataRequest(topics=None), CODE).topics == []
 
 
-def test_plain_values_become_entries() -> None:
+def test_string_values_become_entries() -> None:
     request = DeleteGroupsRequest(groups_names=["a", "b"])
     results = failed(ApiKey.DELETE_GROUPS, 2, request, CODE).results
     assert [(result.group_id, result.error_code) for result in results] == [("a", CODE), ("b", CODE)]
@@ -82,7 +82,7 @@ def test_plain_values_become_entries() -> None:
     assert failed(ApiKey.DELETE_TOPICS, 3, topics, CODE).responses[0].name == "t"
 
 
-def test_plain_numbers_become_entries() -> None:
+def test_integer_values_become_entries() -> None:
     topic = OffsetFetchRequest.Topic(name="t", partition_indexes=[7])
     request = OffsetFetchRequest(group_id="g", topics=[topic])
     (answer,) = failed(ApiKey.OFFSET_FETCH, 1, request, CODE).topics
@@ -95,7 +95,7 @@ def test_several_groups_fail_one_by_one() -> None:
     assert [(group.group_id, group.error_code) for group in response.groups] == [("a", CODE), ("b", CODE)]
 
 
-def test_the_kind_of_resource_comes_back() -> None:
+def test_resource_type_is_copied() -> None:
     resource = DescribeConfigsRequest.Resource(resource_type=4, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[resource])
     (result,) = failed(ApiKey.DESCRIBE_CONFIGS, 4, request, CODE, "why").results
@@ -103,7 +103,7 @@ def test_the_kind_of_resource_comes_back() -> None:
 
 
 @pytest.mark.parametrize("key", served_apis("broker"))
-def test_every_version_of_every_served_api_can_say_that_it_failed(key: ApiKey) -> None:
+def test_every_version_of_every_served_api_has_error_response(key: ApiKey) -> None:
     for version in range(APIS[key].min_version, APIS[key].max_version + 1):
         request = _smallest(request_class(key), version)
         response = failed(key, version, request, CODE, "why")

@@ -84,7 +84,7 @@ def place(tmp_path: Path) -> tuple[str, str, str, str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(
+def test_broker_prints_ready_line_and_stops_with_status_0_on_signal(
     place: tuple[str, str, str, str], number: Signals
 ) -> None:
     with serve(*place) as process:
@@ -94,7 +94,7 @@ def test_it_says_when_it_is_ready_and_stops_with_status_0_when_told(
     assert "Traceback" not in log
 
 
-def test_one_line_says_what_started(place: tuple[str, str, str, str]) -> None:
+def test_start_is_logged_in_one_line(place: tuple[str, str, str, str]) -> None:
     with serve(*place) as process:
         port = ready_port(process)
         _, _, log = stopped(process)
@@ -119,9 +119,7 @@ LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 @LOOPS
-def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(
-    place: tuple[str, str, str, str], loop: str
-) -> None:
+def test_broker_stops_with_status_0_at_eof_if_stdin_is_its_parent(place: tuple[str, str, str, str], loop: str) -> None:
     with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.PIPE) as process:
         ready_port(process)
         present(process.stdin).write("this is not looked at")
@@ -132,7 +130,7 @@ def test_it_stops_with_status_0_at_the_end_of_input_if_that_is_its_parent(
 
 
 @LOOPS
-def test_input_that_has_no_end_to_wait_for_is_refused(place: tuple[str, str, str, str], loop: str) -> None:
+def test_stdin_without_eof_is_refused(place: tuple[str, str, str, str], loop: str) -> None:
     with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.DEVNULL) as process:
         _, log = process.communicate(timeout=30)
     assert process.returncode == 2
@@ -140,7 +138,7 @@ def test_input_that_has_no_end_to_wait_for_is_refused(place: tuple[str, str, str
 
 
 @LOOPS
-def test_a_socket_that_it_inherits_is_served(place: tuple[str, str, str, str], loop: str) -> None:
+def test_inherited_socket_is_served(place: tuple[str, str, str, str], loop: str) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port, handed = bound.getsockname()[1], f"--socket=PLAINTEXT={bound.fileno()}"
@@ -151,7 +149,7 @@ def test_a_socket_that_it_inherits_is_served(place: tuple[str, str, str, str], l
             assert stopped(process)[0] == 0
 
 
-def test_a_node_that_waits_for_the_others_stops_when_told(place: tuple[str, str, str, str]) -> None:
+def test_node_waiting_for_quorum_stops_on_signal(place: tuple[str, str, str, str]) -> None:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
         ports = [one.getsockname()[1] for one in sockets]
@@ -164,7 +162,7 @@ def test_a_node_that_waits_for_the_others_stops_when_told(place: tuple[str, str,
         assert stopped(process)[:2] == (0, "")
 
 
-def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_before(
+def test_broker_that_never_joined_leaves_data_as_after_previous_stop(
     place: tuple[str, str, str, str], tmp_path: Path
 ) -> None:
     with serve(*place) as process:
@@ -188,14 +186,14 @@ def test_one_that_has_not_joined_its_cluster_leaves_the_data_as_after_the_stop_b
     assert "no controller answered" in log.splitlines()[-1]
 
 
-def test_it_runs_on_the_asyncio_loop_too(place: tuple[str, str, str, str]) -> None:
+def test_broker_runs_on_asyncio_loop(place: tuple[str, str, str, str]) -> None:
     for arguments, environment in (((), {"BARNABAS_LOOP": "asyncio"}), (("--loop", "asyncio"), {})):
         with serve(*place, *arguments, **environment) as process:  # type: ignore[arg-type]  # keywords of several types
             socket.create_connection(("127.0.0.1", ready_port(process))).close()
             assert stopped(process)[0] == 0
 
 
-def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place: tuple[str, str, str, str]) -> None:
+def test_recovery_is_needed_after_kill_but_not_after_clean_stop(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--topic", "t") as process:
         ready_port(process)
         stopped(process)
@@ -208,9 +206,7 @@ def test_a_clean_stop_leaves_nothing_to_recover_and_a_kill_does(place: tuple[str
         assert "The last shutdown was unclean" in stopped(process)[2]
 
 
-def test_a_log_that_cannot_be_written_any_more_stops_the_broker_with_one_line_for_it(
-    place: tuple[str, str, str, str], tmp_path: Path
-) -> None:
+def test_unwritable_log_stops_broker_with_one_log_line(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     with serve(*place, "--topic", "topic") as process:
         port = ready_port(process)
         log_file = tmp_path / "data" / "topic-0" / f"{0:020d}.log"
@@ -229,7 +225,7 @@ def test_a_log_that_cannot_be_written_any_more_stops_the_broker_with_one_line_fo
     assert f"failed: {log_file}: Is a directory; find the cause (OPERATIONS.md, " in line
 
 
-def test_the_identity_lasts(place: tuple[str, str, str, str], tmp_path: Path) -> None:
+def test_identity_survives_restart(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     seen = set()
     for _ in range(2):
         with serve(*place) as process:
@@ -239,7 +235,7 @@ def test_the_identity_lasts(place: tuple[str, str, str, str], tmp_path: Path) ->
     assert len(seen) == 1
 
 
-def test_topics_exist_when_it_is_ready(place: tuple[str, str, str, str], tmp_path: Path) -> None:
+def test_configured_topics_exist_at_ready_line(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     for _ in range(2):  # The second time they exist already.
         with serve(*place, "--topic", "one:3", "--topic", "two") as process:
             ready_port(process)
@@ -248,7 +244,7 @@ def test_topics_exist_when_it_is_ready(place: tuple[str, str, str, str], tmp_pat
             assert stopped(process)[0] == 0
 
 
-def test_ephemeral_data_goes_with_the_broker(tmp_path: Path) -> None:
+def test_ephemeral_data_is_deleted_at_stop(tmp_path: Path) -> None:
     with serve("--listen", "127.0.0.1:0", "--ephemeral", TMPDIR=str(tmp_path)) as process:
         ready_port(process)
         assert len(list(tmp_path.iterdir())) == 1
@@ -268,7 +264,7 @@ def test_a_second_broker_on_the_same_data_is_refused_with_the_pid_of_the_first(
         assert stopped(process)[0] == 0
 
 
-def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place: tuple[str, str, str, str], tmp_path: Path) -> None:
+def test_port_in_use_is_named_and_data_is_unchanged(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     with serve(*place) as process:
         ready_port(process)
         stopped(process)
@@ -284,9 +280,7 @@ def test_a_port_in_use_is_named_and_leaves_the_data_as_it_was(place: tuple[str, 
     assert after == before
 
 
-def test_a_start_that_was_refused_on_a_new_directory_leaves_it_new(
-    place: tuple[str, str, str, str], tmp_path: Path
-) -> None:
+def test_refused_start_leaves_new_directory_new(place: tuple[str, str, str, str], tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run_to_its_end("--listen", address, *place[2:])[0] == 2
@@ -355,7 +349,7 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path: Path) -> None:
         (("--data-dir", "/proc/nowhere", "--listen", "127.0.0.1:0"), "the data directory cannot be used: "),
     ],
 )
-def test_what_cannot_be_done_is_explained_in_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
+def test_start_failure_is_explained_in_one_line(arguments: tuple[str, ...], problem: str, tmp_path: Path) -> None:
     status, output, log = run_to_its_end(*arguments, "--log-level", "error")
     assert (status, output) == (2, "")
     assert log.startswith("barnabas: ")
@@ -372,7 +366,7 @@ def test_the_data_of_another_node_is_refused(place: tuple[str, str, str, str]) -
     assert "has node.id=1, but the configuration has node.id=7" in log
 
 
-def test_options_go_before_the_file_and_definitions_before_options(tmp_path: Path) -> None:
+def test_options_override_file_and_definitions_override_options(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(f"listeners=PLAINTEXT://127.0.0.1:1\nnode.id=3\nlog.dirs={tmp_path}/data\n")
     arguments = ("--config", str(file), "--listen", "127.0.0.1:0", "-D", "node.id=4")
@@ -383,7 +377,7 @@ def test_options_go_before_the_file_and_definitions_before_options(tmp_path: Pat
     assert "node.id=4" in (tmp_path / "data" / "meta.properties").read_text()
 
 
-def test_options_go_before_all_that_a_file_says_of_the_same(tmp_path: Path) -> None:
+def test_options_override_all_related_settings_of_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"listeners=PLAINTEXT://127.0.0.1:1\nadvertised.listeners=PLAINTEXT://else:1\nlog.dir={tmp_path}/no\n"
@@ -394,21 +388,21 @@ def test_options_go_before_all_that_a_file_says_of_the_same(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "server.properties"]
 
 
-def test_a_definition_goes_before_a_default(tmp_path: Path) -> None:
+def test_definition_overrides_default(tmp_path: Path) -> None:
     with serve("-D", "listeners=PLAINTEXT://127.0.0.1:0", "-D", f"log.dir={tmp_path}/data") as process:
         ready_port(process)
         assert stopped(process)[0] == 0
     assert (tmp_path / "data" / "meta.properties").exists()
 
 
-def test_unknown_settings_are_warned_of_once(place: tuple[str, str, str, str]) -> None:
+def test_unknown_settings_are_logged_once(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "no.such.setting=1") as process:
         ready_port(process)
         _, _, log = stopped(process)
     assert log.count("no.such.setting") == 1
 
 
-def test_what_was_meant_by_an_unknown_setting_is_guessed(place: tuple[str, str, str, str]) -> None:
+def test_unknown_setting_is_logged_with_suggestion(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "num.partition=3", "-D", "flush.messages=1") as process:
         ready_port(process)
         log = stopped(process)[2]
@@ -416,13 +410,13 @@ def test_what_was_meant_by_an_unknown_setting_is_guessed(place: tuple[str, str, 
     assert "flush.messages (did you mean log.flush.interval.messages?)" in log
 
 
-def test_more_replicas_than_brokers_by_default_are_warned_of(place: tuple[str, str, str, str]) -> None:
+def test_default_replication_factor_above_broker_count_is_logged(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "-D", "default.replication.factor=3") as process:
         ready_port(process)
         assert "default.replication.factor=3, but there is one broker" in stopped(process)[2]
 
 
-def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place: tuple[str, str, str, str]) -> None:
+def test_first_line_has_listen_address_not_advertised_one(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
         present(process.stdout).readline()
         line = stopped(process)[2].splitlines()[0]
@@ -430,13 +424,13 @@ def test_the_first_line_says_where_it_listens_and_not_what_it_advertises(place: 
     assert "broker.example.org" not in line
 
 
-def test_what_is_advertised_may_differ_from_where_it_listens(place: tuple[str, str, str, str]) -> None:
+def test_advertised_address_may_differ_from_listen_address(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--advertise", "broker.example.org:1234") as process:
         assert present(process.stdout).readline() == "ready: broker.example.org:1234\n"
         assert stopped(process)[0] == 0
 
 
-def test_clients_cannot_use_up_the_descriptors_that_logs_need(place: tuple[str, str, str, str]) -> None:
+def test_client_connections_leave_descriptors_for_logs(place: tuple[str, str, str, str]) -> None:
     """The hard limit applies; half of such a low limit is reserved for connections."""
     few_files = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 200; exec "$0" "$@"')
     ask_versions = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
@@ -464,7 +458,7 @@ def test_the_log_can_be_json(place: tuple[str, str, str, str]) -> None:
     assert {json.loads(line)["level"] for line in log.splitlines()} == {"info"}
 
 
-def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_than_nodes_send(
+def test_start_on_empty_directory_imports_no_groups_and_only_node_messages(
     place: tuple[str, str, str, str],
 ) -> None:
     process = subprocess.Popen(
@@ -489,7 +483,7 @@ def test_a_start_on_an_empty_directory_imports_no_groups_and_no_more_messages_th
     assert asked == {name for name in imported if name.startswith(("broker.coordinator.group", "protocol.messages."))}
 
 
-def test_metrics_and_probes_are_served_where_asked_for(place: tuple[str, str, str, str]) -> None:
+def test_metrics_and_probes_are_served_on_configured_address(place: tuple[str, str, str, str]) -> None:
     with serve(*place, "--metrics", "127.0.0.1:0") as process:
         ready_port(process)
         address = present(re.search(r"http://127\.0\.0\.1:\d+", present(process.stderr).readline()))[0]

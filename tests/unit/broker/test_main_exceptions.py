@@ -17,7 +17,7 @@ from storage.log_directory import LogDirectory
 
 
 @pytest.mark.parametrize("follows", [True, False])
-def test_an_invariant_that_breaks_with_a_failed_disk_is_logged_unless_the_failure_is_its_cause(
+def test_broken_invariant_is_logged_unless_failed_disk_is_its_cause(
     follows: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory = LogDirectory(OsDisk(), "/data")

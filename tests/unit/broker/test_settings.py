@@ -64,7 +64,7 @@ def test_only_what_was_set_is_explicit() -> None:
     assert found["num.partitions"] == 3
 
 
-def test_unknown_names_are_kept_to_be_warned_of_with_where_they_were_written() -> None:
+def test_unknown_names_are_kept_with_their_origin() -> None:
     found = check_settings(read_properties("num.partition=2\nnode.id=1\ngarbage line here\n", "server.properties"))
     assert list(found.unknown.items()) == [
         ("garbage", "server.properties, line 3"),
@@ -72,7 +72,7 @@ def test_unknown_names_are_kept_to_be_warned_of_with_where_they_were_written() -
     ]
 
 
-def test_an_error_in_a_file_names_file_line_key_value_and_what_is_right() -> None:
+def test_file_error_names_file_line_key_value_and_valid_values() -> None:
     options = read_properties("node.id=1\nnum.partitions=none\n", "conf/server.properties")
     with pytest.raises(SettingsError) as caught:
         check_settings(options)
@@ -97,7 +97,7 @@ def test_an_option_may_have_equals_signs_in_its_value() -> None:
     assert read_option("a = b=c") == ("a", Option("b=c", "-D a"))
 
 
-def test_a_file_that_is_no_properties_file_is_named() -> None:
+def test_invalid_properties_file_is_named() -> None:
     with pytest.raises(SettingsError, match=r"server\.properties: line 1"):
         read_properties("a=\\u12", "server.properties")
 
@@ -107,7 +107,7 @@ def test_the_advertised_listeners_are_the_clients_listeners_by_default() -> None
     assert found.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 0),)
 
 
-def test_listeners_may_have_names_of_their_own() -> None:
+def test_listeners_may_have_custom_names() -> None:
     found = settings(
         listeners="INSIDE://:9092,OUTSIDE://:9093",
         listener__security__protocol__map="INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
@@ -124,13 +124,13 @@ def test_broker_id_is_the_old_name_of_node_id() -> None:
         settings(broker__id="7", node__id="8")
 
 
-def test_both_names_of_the_id_are_told_as_set_where_one_is() -> None:
+def test_both_id_names_are_explicit_if_one_is_set() -> None:
     assert settings(node__id="7").explicit == {"node.id": "7", "broker.id": "7"}
     assert settings(broker__id="7").explicit == {"node.id": "7", "broker.id": "7"}
     assert settings().explicit == {}
 
 
-def test_everything_that_is_wrong_is_named_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     with pytest.raises(SettingsError) as refused:
         settings(num__partitions="many", log__retention__hours="long")
     first, *lines = str(refused.value).splitlines()
@@ -144,12 +144,12 @@ def test_everything_that_is_wrong_is_named_at_once() -> None:
     assert len(str(refused.value).splitlines()) == 4
 
 
-def test_a_listener_s_own_settings_exist_where_the_setting_does() -> None:
+def test_listener_prefix_is_valid_for_existing_settings_only() -> None:
     found = settings(listener__name__x__max__connections="5", listener__name__x__foo="6")
     assert found.unknown.keys() == {"listener.name.x.foo"}
 
 
-def test_log_dirs_goes_before_log_dir() -> None:
+def test_log_dirs_overrides_log_dir() -> None:
     assert settings(log__dir="/a").log_dirs == ("/a",)
     assert settings(log__dir="/a", log__dirs="/b, /c").log_dirs == ("/b", "/c")
     assert settings(log__dirs="/b,/bc").log_dirs == ("/b", "/bc")
@@ -202,7 +202,7 @@ def test_settings_that_contradict_each_other_are_refused(options: dict[str, str]
         settings(**options)
 
 
-def test_what_contradicts_a_default_is_named_with_where_it_was_written() -> None:
+def test_contradiction_with_default_is_named_with_origin() -> None:
     found = read_properties("process.roles=controller\ncontroller.quorum.voters=1@a:1\n", "server.properties")
     found["listeners"] = Option("PLAINTEXT://localhost:9092", DEFAULT_ORIGIN)
     with pytest.raises(SettingsError, match=r"^server\.properties, line 1: listeners: PLAINTEXT is not in"):

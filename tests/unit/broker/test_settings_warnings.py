@@ -20,11 +20,11 @@ def warned(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
     return warned
 
 
-def test_nothing_is_said_of_what_holds(warned: Callable[..., list[str]]) -> None:
+def test_valid_settings_cause_no_warning(warned: Callable[..., list[str]]) -> None:
     assert warned(log_retention_hours="5") == []
 
 
-def test_that_groups_do_not_wait_is_said_where_it_was_set(
+def test_zero_initial_rebalance_delay_is_logged_with_its_origin(
     warned: Callable[..., list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "broker")
@@ -33,7 +33,7 @@ def test_that_groups_do_not_wait_is_said_where_it_was_set(
     assert said.startswith("group.initial.rebalance.delay.ms=0, as in the server.properties")
 
 
-def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warned: Callable[..., list[str]]) -> None:
+def test_unknown_settings_are_logged_with_suggestions(warned: Callable[..., list[str]]) -> None:
     [said] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
     assert "log.retention.hour (did you mean log.retention.hours?)" in said
     assert "retention.ms (did you mean log.retention.ms?)" in said
@@ -41,7 +41,7 @@ def test_settings_that_do_not_exist_are_named_with_what_may_have_been_meant(warn
     assert "nothing.like.it (" not in said
 
 
-def test_settings_that_do_not_exist_are_named_with_the_file_and_the_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptureFixture) -> None:
     text = "node.id=1\ngarbage line here\nlog.retention.hour=5\n"
     key, option = read_option("no.such=1")
     warn_of_settings(check_settings({**read_properties(text, "server.properties"), key: option}))
@@ -51,7 +51,7 @@ def test_settings_that_do_not_exist_are_named_with_the_file_and_the_line(caplog:
     ]
 
 
-def test_settings_of_security_that_protect_nothing_are_named(warned: Callable[..., list[str]]) -> None:
+def test_ineffective_security_settings_are_logged(warned: Callable[..., list[str]]) -> None:
     assert warned(sasl_enabled_mechanisms="GSSAPI") == []  # the default
     [said] = warned(
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -66,12 +66,12 @@ def test_settings_of_security_that_protect_nothing_are_named(warned: Callable[..
     )
 
 
-def test_more_replicas_than_one_broker_can_have_are_named(warned: Callable[..., list[str]]) -> None:
+def test_replication_factor_above_one_on_single_broker_is_logged(warned: Callable[..., list[str]]) -> None:
     [said] = warned(default_replication_factor="3")
     assert said.startswith("default.replication.factor=3, but there is one broker")
 
 
-def test_a_broker_of_a_cluster_may_have_them(warned: Callable[..., list[str]]) -> None:
+def test_replication_factor_above_one_in_cluster_is_not_logged(warned: Callable[..., list[str]]) -> None:
     voters = "1@127.0.0.1:9093,2@127.0.0.1:9094"
     listeners = "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
     names = {"controller_quorum_voters": voters, "listeners": listeners, "controller_listener_names": "CONTROLLER"}

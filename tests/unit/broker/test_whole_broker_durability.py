@@ -74,11 +74,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Whole]]:
             whole.end()
 
 
-def test_by_default_nothing_waits_for_the_disk(start: Callable[..., Whole]) -> None:
+def test_produce_does_not_wait_for_sync_by_default(start: Callable[..., Whole]) -> None:
     assert start().synced() == 0
 
 
-def test_flush_messages_and_fsync_are_the_brokers_until_a_topic_has_its_own(start: Callable[..., Whole]) -> None:
+def test_topic_config_overrides_brokers_flush_messages_and_fsync(start: Callable[..., Whole]) -> None:
     whole = start(log_flush_interval_messages="1")
     assert whole.synced() == 1
     whole.alter(TOPIC, "t", flush_messages="1000")
@@ -89,7 +89,7 @@ def test_flush_messages_and_fsync_are_the_brokers_until_a_topic_has_its_own(star
     assert whole.synced() == 0
 
 
-def test_flush_ms_syncs_beside_the_loop_when_its_time_has_come(start: Callable[..., Whole]) -> None:
+def test_flush_ms_syncs_in_background_task(start: Callable[..., Whole]) -> None:
     whole = start()
     assert whole.synced() == 0
     log = whole.broker.logs.get("t", 0)
@@ -101,7 +101,7 @@ def test_flush_ms_syncs_beside_the_loop_when_its_time_has_come(start: Callable[.
     assert log.recovery_point == 1
 
 
-def test_records_of_many_producers_share_syncs_and_count_once_they_are_synced(start: Callable[..., Whole]) -> None:
+def test_concurrent_producers_share_syncs_and_are_acknowledged_once_synced(start: Callable[..., Whole]) -> None:
     whole = start(barnabas_fsync="always")
 
     async def all_at_once() -> list[ErrorCode]:
@@ -115,7 +115,7 @@ def test_records_of_many_producers_share_syncs_and_count_once_they_are_synced(st
     assert (log.recovery_point, log.high_watermark) == (40, 40)
 
 
-def test_what_is_known_to_be_on_disk_is_checkpointed(start: Callable[..., Whole], tmp_path: Path) -> None:
+def test_recovery_point_of_synced_records_is_checkpointed(start: Callable[..., Whole], tmp_path: Path) -> None:
     whole = start(barnabas_fsync="always", log_segment_bytes="1048576")
     whole.synced()
     log = whole.broker.logs.get("t", 0)
@@ -130,7 +130,7 @@ def test_what_is_known_to_be_on_disk_is_checkpointed(start: Callable[..., Whole]
     assert int(line.split()[2]) in (1, 2)
 
 
-def test_a_stop_leaves_everything_synced(start: Callable[..., Whole]) -> None:
+def test_stop_syncs_everything(start: Callable[..., Whole]) -> None:
     whole = start(barnabas_fsync="always")
     whole.wait(whole.produce(acks=1))
     log = whole.broker.logs.get("t", 0)
@@ -140,7 +140,7 @@ def test_a_stop_leaves_everything_synced(start: Callable[..., Whole]) -> None:
 
 
 @pytest.mark.parametrize(("in_time", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.REQUEST_TIMED_OUT)])
-def test_a_stop_lets_producers_wait_for_the_disk_but_not_for_ever(
+def test_stop_waits_for_pending_syncs_of_producers_for_limited_time(
     start: Callable[..., Whole], monkeypatch: pytest.MonkeyPatch, in_time: bool, code: ErrorCode
 ) -> None:
     whole = start(barnabas_fsync="always")

@@ -64,12 +64,12 @@ def alter(whole: WholeBroker, **configs: str) -> None:
     assert answer.error_code == 0, answer.error_message
 
 
-def test_limits_are_those_of_the_start(start: Callable[..., WholeBroker]) -> None:
+def test_initial_limits_come_from_the_configs(start: Callable[..., WholeBroker]) -> None:
     whole = start(max_connections_per_ip="2", max_connections_per_ip_overrides="10.0.0.1:7, 127.0.0.1:3")
     assert whole.wait(connected(whole, 5)) == 3
 
 
-def test_limits_can_be_altered_while_it_runs(start: Callable[..., WholeBroker]) -> None:
+def test_limits_can_be_altered_live(start: Callable[..., WholeBroker]) -> None:
     whole = start()
     alter(whole, max_connections_per_ip="2")
     assert whole.wait(connected(whole, 5)) == 2
@@ -87,7 +87,7 @@ def test_memory_for_requests_has_no_limit_unless_one_is_set(start: Callable[...,
     assert not unlimited.full
 
 
-def test_memory_for_requests_is_limited_where_that_is_set(start: Callable[..., WholeBroker]) -> None:
+def test_memory_for_requests_is_limited_if_set(start: Callable[..., WholeBroker]) -> None:
     memory = start(queued_max_request_bytes="1000").broker.server.request_memory
     memory.take(1000)
     assert memory.full

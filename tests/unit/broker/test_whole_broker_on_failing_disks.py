@@ -26,7 +26,7 @@ from tests.unit.broker.whole_broker import WholeBroker
 
 
 @pytest.fixture(autouse=True)
-def everything_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def capture_all_log_lines(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
 
 
@@ -170,7 +170,7 @@ def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole: Who
     assert [type(failure) for failure in failures] == [InvariantError]
 
 
-def test_a_start_on_a_log_that_may_not_be_written_is_refused_with_its_name_and_the_remedy(
+def test_start_with_unwritable_log_is_refused_with_its_name_and_remedy(
     whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, disk: FaultyDisk
 ) -> None:
     topic = in_directory(whole, "first")
@@ -186,7 +186,7 @@ def test_a_start_on_a_log_that_may_not_be_written_is_refused_with_its_name_and_t
     )
 
 
-def test_a_broker_starts_without_a_directory_that_cannot_be_used(
+def test_broker_starts_without_unusable_directory(
     whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
@@ -215,7 +215,7 @@ def test_a_broker_starts_without_a_directory_that_cannot_be_used(
     assert read(start(), lost) == [b"kept"]
 
 
-def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before_it_is_served(
+def test_replicas_of_emptied_directory_are_logged_before_they_are_served(
     whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
@@ -238,7 +238,7 @@ def test_what_was_in_a_directory_that_is_empty_now_is_said_to_begin_empty_before
     assert uuid_text(home) not in caplog.text
 
 
-def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(
+def test_failed_write_leaves_no_torn_batch_for_next_start(
     whole: WholeBroker, start: Callable[..., WholeBroker], disk: FaultyDisk
 ) -> None:
     broken = in_directory(whole, "second")
@@ -253,7 +253,7 @@ def test_a_failed_write_leaves_nothing_half_written_for_the_next_start(
     assert read(again, broken) == [b"kept", b"after"]
 
 
-def test_a_full_disk_refuses_records_and_topics_and_goes_on_when_there_is_space(
+def test_full_disk_refuses_records_and_topics_until_there_is_space(
     whole: WholeBroker, disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = in_directory(whole, "first")

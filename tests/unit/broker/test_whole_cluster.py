@@ -49,7 +49,7 @@ def leader(cluster: WholeCluster, topic: str, seen_by: int) -> int:
     return int(state.leader)
 
 
-def test_a_topic_made_through_a_follower_is_on_all_three(three: WholeCluster) -> None:
+def test_topic_created_through_follower_is_on_all_brokers(three: WholeCluster) -> None:
     follower = three.follower()
     assert three.create(follower, "t").error_code == NONE
     assert sorted(three.partition(follower, "t").replicas) == [1, 2, 3]
@@ -57,7 +57,7 @@ def test_a_topic_made_through_a_follower_is_on_all_three(three: WholeCluster) ->
     three.until(lambda: [three.values(node_id, "t") for node_id in (1, 2, 3)] == [[b"one"]] * 3)
 
 
-def test_what_was_acknowledged_outlives_a_leader_that_stops_and_another_that_is_killed(three: WholeCluster) -> None:
+def test_acknowledged_records_survive_stopped_and_killed_leaders(three: WholeCluster) -> None:
     three.create(three.follower(), "t")
     first = leader(three, "t", three.active)
     assert three.produce(first, "t", b"one") == NONE
@@ -77,7 +77,7 @@ def test_what_was_acknowledged_outlives_a_leader_that_stops_and_another_that_is_
     assert three.values(third, "t") == [b"one", b"two", b"three"]
 
 
-def test_when_all_were_killed_at_once_nobody_waits_for_the_session_of_its_last_run(three: WholeCluster) -> None:
+def test_cluster_killed_at_once_restarts_without_waiting_for_old_sessions(three: WholeCluster) -> None:
     for node_id in three.hosts:
         three.kill(node_id)
     began = three.schedule.now
@@ -85,7 +85,7 @@ def test_when_all_were_killed_at_once_nobody_waits_for_the_session_of_its_last_r
     assert three.schedule.now - began < 2
 
 
-def test_a_broker_with_an_empty_disk_is_refilled_before_it_counts(three: WholeCluster) -> None:
+def test_broker_with_empty_disk_is_refilled_before_joining_isr(three: WholeCluster) -> None:
     """Rule 28: a known broker id with an empty disk fetches its partitions from the leaders."""
     three.create(three.follower(), "t")
     assert three.produce(leader(three, "t", 1), "t", b"one") == NONE
@@ -109,7 +109,7 @@ def test_brokers_and_controllers_can_be_processes_of_their_own(make: Callable[..
     assert cluster.create(5, "u", replication_factor=2).error_code == NONE
 
 
-def test_a_new_topic_can_be_produced_to_at_once_through_any_broker(three: WholeCluster) -> None:
+def test_new_topic_can_be_produced_to_immediately_through_any_broker(three: WholeCluster) -> None:
     """Rule 26: CreateTopics is answered when every replica can be served."""
     for number in range(20):
         name = f"t{number}"
@@ -123,7 +123,7 @@ def test_a_new_topic_can_be_produced_to_at_once_through_any_broker(three: WholeC
     assert three.schedule.now < 20, "nobody waited for the next heartbeat"
 
 
-def test_so_can_new_partitions(three: WholeCluster) -> None:
+def test_new_partitions_can_be_produced_to_immediately_through_any_broker(three: WholeCluster) -> None:
     three.create(1, "t")
     requests: Any = request_class(ApiKey.CREATE_PARTITIONS)
     began = three.schedule.now
@@ -136,7 +136,7 @@ def test_so_can_new_partitions(three: WholeCluster) -> None:
     assert three.schedule.now - began < 1
 
 
-def test_a_topic_waits_for_no_broker_that_hangs_longer_than_for_its_session(three: WholeCluster) -> None:
+def test_topic_creation_waits_for_hanging_broker_no_longer_than_its_session(three: WholeCluster) -> None:
     hangs = three.follower()
     three.hosts[hangs].pause()
     assert three.create(three.active, "t").error_code == NONE
@@ -147,7 +147,7 @@ def test_a_topic_waits_for_no_broker_that_hangs_longer_than_for_its_session(thre
 
 
 @pytest.mark.parametrize("timeout_ms", [4_000, 300_000])
-def test_who_made_a_topic_hears_of_it_while_he_still_waits_though_a_broker_is_not_ready(
+def test_create_topics_completes_before_client_timeout_with_hanging_broker(
     make: Callable[..., WholeCluster], timeout_ms: int
 ) -> None:
     cluster = make(**{"broker.session.timeout.ms": "600000"})
@@ -161,7 +161,7 @@ def test_who_made_a_topic_hears_of_it_while_he_still_waits_though_a_broker_is_no
     assert cluster.schedule.now - began < min(timeout_ms / 1000, 30)
 
 
-def test_no_heartbeat_waits_behind_a_request_of_a_client(three: WholeCluster) -> None:
+def test_heartbeats_do_not_wait_behind_client_requests(three: WholeCluster) -> None:
     hangs = three.follower()
     three.hosts[hangs].pause()
     [other] = [node_id for node_id in three.running if node_id != three.active]
@@ -172,7 +172,7 @@ def test_no_heartbeat_waits_behind_a_request_of_a_client(three: WholeCluster) ->
     three.until(creating.done)
 
 
-def test_any_broker_tells_a_live_one_as_the_controller(three: WholeCluster) -> None:
+def test_every_broker_returns_live_broker_as_controller(three: WholeCluster) -> None:
     fields: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
     told = {three.ask(1, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
     assert told == {1, 2, 3}
@@ -190,7 +190,7 @@ def test_groups_have_a_coordinator_through_any_broker_with_all_its_replicas(thre
     assert len(three.partition(three.active, "__consumer_offsets").replicas) == 3
 
 
-def test_groups_wait_for_brokers_rather_than_make_do_with_fewer_replicas(make: Callable[..., WholeCluster]) -> None:
+def test_offsets_topic_creation_waits_for_brokers_for_full_replication(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     cluster.start(1, 2)
     answer = cluster.ask(1, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
@@ -203,7 +203,7 @@ def test_groups_wait_for_brokers_rather_than_make_do_with_fewer_replicas(make: C
 
 
 @pytest.fixture
-def asked_after_a_kill(three: WholeCluster) -> Callable[[int], Any]:
+def metadata_after_kill(three: WholeCluster) -> Callable[[int], Any]:
     """Kill a broker that is a leader; send Metadata to another one as soon as it has lost the connections."""
     three.create(three.follower(), "t", partitions=6)
 
@@ -224,22 +224,22 @@ def asked_after_a_kill(three: WholeCluster) -> Callable[[int], Any]:
 
 
 @pytest.mark.parametrize("of_controller", [False, True])
-def test_who_asks_right_after_a_kill_who_leads_is_told_the_next_leader(
-    three: WholeCluster, asked_after_a_kill: Callable[[int], Any], of_controller: bool
+def test_metadata_right_after_kill_has_next_leader(
+    three: WholeCluster, metadata_after_kill: Callable[[int], Any], of_controller: bool
 ) -> None:
     killed = three.active if of_controller else three.follower()
-    answer = asked_after_a_kill(killed)
+    answer = metadata_after_kill(killed)
     assert {partition.leader_id for partition in answer.topics[0].partitions} == {1, 2, 3} - {killed}
 
 
-def test_a_broker_that_was_killed_is_told_of_for_a_moment_and_one_that_stopped_is_not(
-    three: WholeCluster, asked_after_a_kill: Callable[[int], Any]
+def test_killed_broker_is_listed_for_limited_time_and_stopped_one_is_not(
+    three: WholeCluster, metadata_after_kill: Callable[[int], Any]
 ) -> None:
     def told(answer: Any) -> set[int]:
         return {broker.node_id for broker in answer.brokers}
 
     killed = three.follower()
-    assert told(asked_after_a_kill(killed)) == {1, 2, 3}
+    assert told(metadata_after_kill(killed)) == {1, 2, 3}
     other = three.active
     three.let_pass(3.5)
     assert told(three.ask(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}

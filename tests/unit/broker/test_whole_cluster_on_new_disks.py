@@ -47,7 +47,7 @@ def home(cluster: WholeCluster, broker: int) -> bytes:
     return directory
 
 
-def own_home(cluster: WholeCluster, broker: int) -> bytes:
+def own_log_dir(cluster: WholeCluster, broker: int) -> bytes:
     directory: bytes = cluster.broker(broker).logs.online[0].directory_id
     return directory
 
@@ -57,7 +57,7 @@ def elect_unclean(cluster: WholeCluster, by: int) -> None:
     cluster.ask(by, ApiKey.ELECT_LEADERS, 2, election_type=1, topic_partitions=topics, timeout_ms=20_000)
 
 
-def test_rule_28_a_broker_whose_disk_was_refilled_may_lead_again(cluster: WholeCluster) -> None:
+def test_rule_28_broker_with_refilled_disk_may_lead(cluster: WholeCluster) -> None:
     cluster.kill(5)
     cluster.wipe(5)
     in_sync(cluster, 4, seen_by=4)
@@ -69,9 +69,7 @@ def test_rule_28_a_broker_whose_disk_was_refilled_may_lead_again(cluster: WholeC
 
 
 @pytest.mark.parametrize("starts", [1, 2])
-def test_rule_28_a_broker_that_alone_was_in_sync_does_not_lead_with_an_empty_disk(
-    cluster: WholeCluster, starts: int
-) -> None:
+def test_rule_28_sole_isr_member_does_not_lead_with_empty_disk(cluster: WholeCluster, starts: int) -> None:
     cluster.kill(5)
     in_sync(cluster, 4, seen_by=4)
     assert cluster.produce(4, "t", b"two") == NONE
@@ -86,4 +84,4 @@ def test_rule_28_a_broker_that_alone_was_in_sync_does_not_lead_with_an_empty_dis
     elect_unclean(cluster, by=5)
     in_sync(cluster, 4, 5, seen_by=5)
     cluster.until(lambda: cluster.values(4, "t") == [b"one"])
-    cluster.until(lambda: home(cluster, 4) == own_home(cluster, 4))
+    cluster.until(lambda: home(cluster, 4) == own_log_dir(cluster, 4))

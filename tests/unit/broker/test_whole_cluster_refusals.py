@@ -53,7 +53,7 @@ def refused(cluster: WholeCluster, host: Host) -> str:
     return why[0]
 
 
-def test_a_second_broker_of_an_id_is_told_so(make: Callable[..., WholeCluster]) -> None:
+def test_duplicate_broker_id_is_refused(make: Callable[..., WholeCluster]) -> None:
     cluster = make(APART)
     cluster.start()
     settings = node_settings(4, APART, listeners=f"PLAINTEXT://b5:{PORT}", **SOON)
@@ -62,7 +62,7 @@ def test_a_second_broker_of_an_id_is_told_so(make: Callable[..., WholeCluster]) 
     assert not cluster.broker(cluster.active).image.brokers[4].fenced
 
 
-def test_a_broker_of_another_cluster_is_told_so(make: Callable[..., WholeCluster], said: Callable[[], str]) -> None:
+def test_broker_of_other_cluster_is_refused(make: Callable[..., WholeCluster], said: Callable[[], str]) -> None:
     cluster = make(APART)
     cluster.start(1, 2, 3)
     settings = node_settings(4, APART, barnabas_cluster_id=OTHER)
@@ -73,7 +73,7 @@ def test_a_broker_of_another_cluster_is_told_so(make: Callable[..., WholeCluster
     assert f"Node 1 is not in this node's cluster {OTHER}: " in said()
 
 
-def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_keeps_nobody_in_sync_there(
+def test_unreachable_advertised_address_is_logged_and_its_followers_leave_isr(
     make: Callable[..., WholeCluster], said: Callable[[], str]
 ) -> None:
     cluster = make()
@@ -87,7 +87,7 @@ def test_an_advertised_address_that_nobody_reaches_is_named_by_who_tries_and_kee
     assert f"Cannot connect to broker 3 at nowhere:{PORT}" in said()
 
 
-def test_a_data_directory_of_another_node_is_not_taken(make: Callable[..., WholeCluster]) -> None:
+def test_data_directory_of_other_node_is_refused(make: Callable[..., WholeCluster]) -> None:
     cluster = make(APART)
     cluster.start()
     cluster.stop(4)
@@ -97,7 +97,7 @@ def test_a_data_directory_of_another_node_is_not_taken(make: Callable[..., Whole
     assert "has node.id=4, but the configuration has node.id=5" in refused(cluster, host)
 
 
-def test_a_controller_of_another_cluster_at_a_voters_address_has_no_part_in_the_quorum(
+def test_controller_of_other_cluster_at_voters_address_is_excluded_from_quorum(
     make: Callable[..., WholeCluster], said: Callable[[], str]
 ) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER))
@@ -136,7 +136,7 @@ def test_a_controller_with_other_voters_does_not_lead(
         (CONTROLLER_PORT, ApiKey.PRODUCE, 9),
     ],
 )
-def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(
+def test_request_on_wrong_listener_is_logged_and_closes_connection(
     make: Callable[..., WholeCluster], said: Callable[[], str], port: int, key: ApiKey, version: int
 ) -> None:
     cluster = make({1: BOTH})
@@ -161,7 +161,7 @@ def test_a_request_at_the_wrong_listener_ends_its_connection_and_is_named(
 
 
 @pytest.mark.parametrize(("replica", "of_epoch"), [(9, 1), (2, 0)], ids=["no broker", "no run of this broker"])
-def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(
+def test_client_claiming_replica_id_does_not_advance_high_watermark(
     make: Callable[..., WholeCluster], replica: int, of_epoch: int
 ) -> None:
     cluster = make(min_insync_replicas="1")
@@ -191,7 +191,7 @@ def test_a_client_that_says_it_is_a_replica_moves_no_high_watermark(
     )
 
 
-def test_a_client_that_says_it_is_a_broker_without_its_epoch_fences_nobody(make: Callable[..., WholeCluster]) -> None:
+def test_client_claiming_broker_id_without_epoch_fences_no_broker(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     cluster.start()
     other = cluster.follower()

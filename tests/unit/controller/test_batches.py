@@ -29,7 +29,7 @@ CONTROL = Entry(
 )
 
 
-def test_entries_come_back_from_their_batches() -> None:
+def test_entries_round_trip_through_batches() -> None:
     data = encode_entry(METADATA, 1000) + encode_entry(CONTROL, 1001)
     assert list(decode_entries(data)) == [METADATA, CONTROL]
 
@@ -42,7 +42,7 @@ def test_only_raft_s_own_records_are_control_records() -> None:
     assert header.max_timestamp == 1000
 
 
-def test_a_torn_batch_is_no_entry() -> None:
+def test_truncated_batch_is_rejected() -> None:
     data = encode_entry(METADATA, 1000)
     assert list(decode_entries(data[:-1])) == []
 
@@ -56,12 +56,12 @@ def test_a_torn_batch_is_no_entry() -> None:
     ],
     ids=["no value", "unknown record", "transaction marker"],
 )
-def test_what_cannot_be_understood_is_said(batch: bytearray) -> None:
+def test_unreadable_records_are_reported(batch: bytearray) -> None:
     with pytest.raises(DecodeError):
         list(decode_entries(batch))
 
 
-def test_records_are_cut_into_batches_that_follow_each_other() -> None:
+def test_records_are_split_into_consecutive_batches() -> None:
     entries = list(in_batches([NoOpRecord()] * 5, 10, 4, per_batch=2))
     assert [(entry.base_offset, entry.epoch, len(entry.records)) for entry in entries] == [
         (10, 4, 2),

@@ -65,7 +65,7 @@ class Controller(Cluster):
         self.commit()
 
 
-def test_a_broker_that_is_not_heard_is_gone_after_the_session() -> None:
+def test_broker_without_heartbeats_expires_after_the_session() -> None:
     controller = Controller()
     controller.now += 5000
     controller.hear(1, 3)
@@ -85,7 +85,7 @@ def test_a_session_lasts_to_its_last_millisecond() -> None:
     assert controller.liveness.alive(1000 + SESSION) == set()
 
 
-def test_one_whose_connection_broke_is_gone_after_the_grace() -> None:
+def test_broker_with_a_lost_connection_expires_after_the_grace() -> None:
     controller = Controller()
     controller.hear(1, 2, 3)
     controller.liveness.connection_lost("c2", controller.now)
@@ -93,7 +93,7 @@ def test_one_whose_connection_broke_is_gone_after_the_grace() -> None:
     assert controller.now == 1000 + GRACE
 
 
-def test_one_whose_process_has_ended_gets_no_grace() -> None:
+def test_broker_whose_process_exited_expires_without_grace() -> None:
     controller = Controller()
     controller.hear(1, 2, 3)
     [alone] = controller.liveness.connection_lost("c2", controller.now)
@@ -104,7 +104,7 @@ def test_one_whose_process_has_ended_gets_no_grace() -> None:
     assert controller.now == 1020
 
 
-def test_one_that_was_heard_since_its_process_seemed_to_have_ended_lives_on() -> None:
+def test_heartbeat_after_a_reported_exit_keeps_the_broker_alive() -> None:
     controller = Controller()
     controller.hear(1, 2, 3)
     [alone] = controller.liveness.connection_lost("c2", controller.now)
@@ -113,7 +113,7 @@ def test_one_that_was_heard_since_its_process_seemed_to_have_ended_lives_on() ->
     assert controller.liveness.expired(controller.now) == {}
 
 
-def test_the_end_of_an_earlier_run_does_not_end_this_one() -> None:
+def test_exit_of_a_previous_incarnation_is_ignored() -> None:
     controller = Controller()
     controller.hear(1, 2, 3)
     controller.liveness.connection_lost("c2", controller.now)
@@ -121,14 +121,14 @@ def test_the_end_of_an_earlier_run_does_not_end_this_one() -> None:
     assert controller.liveness.expired(controller.now) == {}
 
 
-def test_who_has_another_connection_is_not_alone_when_one_breaks() -> None:
+def test_broker_with_a_second_connection_survives_the_loss_of_one() -> None:
     controller = Controller()
     controller.hear(2, connection="first")
     controller.hear(2, connection="second")
     assert controller.liveness.connection_lost("first", controller.now) == []
 
 
-def test_one_that_comes_back_within_the_grace_lives_on() -> None:
+def test_heartbeat_within_the_grace_keeps_the_broker_alive() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
     controller.liveness.connection_lost("c1", controller.now)
@@ -138,7 +138,7 @@ def test_one_that_comes_back_within_the_grace_lives_on() -> None:
     assert controller.now == 999 + GRACE + SESSION
 
 
-def test_a_connection_that_breaks_behind_its_successor_means_nothing() -> None:
+def test_loss_of_a_replaced_connection_is_ignored() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
     controller.hear(1, connection="another")
@@ -148,7 +148,7 @@ def test_a_connection_that_breaks_behind_its_successor_means_nothing() -> None:
     assert controller.liveness.due_ms == 1000 + GRACE
 
 
-def test_connections_of_clients_mean_nothing() -> None:
+def test_loss_of_a_client_connection_is_ignored() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
     controller.liveness.connection_lost("a client's", controller.now)
@@ -162,7 +162,7 @@ def test_a_broken_connection_does_not_lengthen_a_session() -> None:
     assert controller.liveness.due_ms == 1000 + SESSION
 
 
-def test_a_new_active_controller_gives_everybody_a_session() -> None:
+def test_new_active_controller_gives_each_broker_a_full_session() -> None:
     controller = Controller(brokers=2)
     controller.hear(1, 2)
     controller.liveness.connection_lost("c1", controller.now)
@@ -173,7 +173,7 @@ def test_a_new_active_controller_gives_everybody_a_session() -> None:
     assert controller.liveness.due_ms == 1200 + SESSION
 
 
-def test_but_not_to_whom_the_quorum_could_not_reach_before() -> None:
+def test_new_active_controller_gives_no_session_to_unreachable_brokers() -> None:
     controller = Controller()
     controller.now += 250
     controller.liveness.lead(controller.image, controller.now)
@@ -185,7 +185,7 @@ def test_but_not_to_whom_the_quorum_could_not_reach_before() -> None:
     assert controller.now == 1000 + GRACE
 
 
-def test_who_is_not_heard_by_a_new_active_controller_loses_its_id_after_the_grace_once_another_claims_it() -> None:
+def test_claimed_id_of_a_broker_silent_to_a_new_controller_is_free_after_the_grace() -> None:
     controller = Controller()
     controller.now += 100
     controller.hear(2)
@@ -197,13 +197,13 @@ def test_who_is_not_heard_by_a_new_active_controller_loses_its_id_after_the_grac
     assert controller.liveness.alive(controller.now) == {2, 3}
 
 
-def test_who_listens_elsewhere_claims_nobodys_id() -> None:
+def test_registration_with_other_endpoints_does_not_claim_an_id() -> None:
     controller = Controller()
     controller.claim(1, {"PLAINTEXT": Endpoint("host1", 9093)})
     assert controller.liveness.alive(controller.now + SESSION) == {1, 2, 3}
 
 
-def test_who_registered_with_this_controller_keeps_its_id() -> None:
+def test_broker_registered_with_this_controller_keeps_its_id() -> None:
     controller = Controller()
     controller.add_broker(4)
     controller.commit()
@@ -211,7 +211,7 @@ def test_who_registered_with_this_controller_keeps_its_id() -> None:
     assert controller.liveness.alive(controller.now + SESSION) == {1, 2, 3, 4}
 
 
-def test_an_earlier_registration_is_heard_no_more() -> None:
+def test_heartbeat_of_a_previous_registration_is_ignored() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
     old = controller.image.brokers[1].epoch
@@ -223,7 +223,7 @@ def test_an_earlier_registration_is_heard_no_more() -> None:
     assert controller.liveness.due_ms == 1000 + SESSION
 
 
-def test_who_starts_is_alive_from_its_first_heartbeat_on() -> None:
+def test_starting_broker_is_alive_from_its_first_heartbeat() -> None:
     controller = Controller(brokers=0)
     controller.add_broker(1, fenced=True)
     controller.commit()
@@ -235,7 +235,7 @@ def test_who_starts_is_alive_from_its_first_heartbeat_on() -> None:
     assert controller.liveness.alive(controller.now + GRACE + 1) == set()
 
 
-def test_who_has_stopped_can_start_again_at_once() -> None:
+def test_stopped_broker_can_register_again_immediately() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
     controller.stop(1)
@@ -245,7 +245,7 @@ def test_who_has_stopped_can_start_again_at_once() -> None:
     assert controller.liveness.alive(controller.now) == {1}
 
 
-def test_fenced_brokers_are_neither_due_nor_alive_until_they_are_heard_again() -> None:
+def test_fenced_brokers_have_no_session_until_their_next_heartbeat() -> None:
     controller = Controller(brokers=1)
     epoch = controller.add_broker(2, fenced=True)
     controller.commit()
@@ -262,7 +262,7 @@ def test_fenced_brokers_are_neither_due_nor_alive_until_they_are_heard_again() -
     assert controller.liveness.due_ms == controller.now + SESSION
 
 
-def test_who_is_gone_is_told_again_until_it_is_fenced() -> None:
+def test_expired_broker_is_reported_until_it_is_fenced() -> None:
     controller = Controller(brokers=1)
     gone = {1: controller.image.brokers[1].epoch}
     due = 1000 + SESSION
@@ -272,7 +272,7 @@ def test_who_is_gone_is_told_again_until_it_is_fenced() -> None:
     assert controller.liveness.expired(due + GRACE) == gone
 
 
-def test_who_is_heard_after_all_is_not_told_again() -> None:
+def test_expired_broker_with_a_late_heartbeat_is_not_reported_again() -> None:
     controller = Controller(brokers=1)
     controller.liveness.expired(1000 + SESSION)
     controller.now += SESSION + 1
@@ -281,7 +281,7 @@ def test_who_is_heard_after_all_is_not_told_again() -> None:
     assert controller.liveness.due_ms == controller.now + SESSION
 
 
-def test_time_in_which_the_controller_stood_still_does_not_count() -> None:
+def test_controller_stall_extends_all_sessions() -> None:
     controller = Controller(brokers=2)
     controller.now += 2000
     controller.hear(1, 2)
@@ -296,7 +296,7 @@ def test_time_in_which_the_controller_stood_still_does_not_count() -> None:
     }
 
 
-def test_nor_does_it_if_a_heartbeat_is_read_before_anybody_looks() -> None:
+def test_controller_stall_extends_sessions_if_a_heartbeat_comes_before_the_check() -> None:
     controller = Controller(brokers=2)
     controller.hear(1, 2)
     controller.now += 60_000
@@ -306,14 +306,14 @@ def test_nor_does_it_if_a_heartbeat_is_read_before_anybody_looks() -> None:
 
 
 @pytest.mark.parametrize("grace", [0, GRACE])
-def test_a_timer_that_is_a_little_late_is_no_reason_to_wait(grace: int) -> None:
+def test_slightly_late_timer_does_not_extend_sessions(grace: int) -> None:
     liveness = BrokerHeartbeatManager(SESSION, grace)
     image = Cluster(brokers=1).image
     liveness.lead(image, 0)
     assert liveness.expired(SESSION + 200) == {1: image.brokers[1].epoch}
 
 
-def test_a_forgotten_broker_is_due_no_more() -> None:
+def test_unregistered_broker_has_no_session() -> None:
     controller = Controller(brokers=1)
     controller.hear(1)
     controller.replay([])
@@ -336,13 +336,13 @@ def stopping() -> Controller:
     return controller
 
 
-def test_a_broker_may_stop_when_all_active_ones_know_what_moved(stopping: Controller) -> None:
+def test_broker_may_shut_down_once_all_active_brokers_applied_the_leader_changes(stopping: Controller) -> None:
     assert not stopping.liveness.may_stop(1)
     stopping.hear(3)
     assert stopping.liveness.may_stop(1)
 
 
-def test_the_offset_that_counts_is_that_of_the_move(stopping: Controller) -> None:
+def test_shutdown_waits_for_the_offset_of_the_leader_changes(stopping: Controller) -> None:
     moved = stopping.image.offset
     stopping.create("u")
     stopping.commit()
@@ -352,7 +352,7 @@ def test_the_offset_that_counts_is_that_of_the_move(stopping: Controller) -> Non
     assert stopping.liveness.may_stop(1)
 
 
-def test_those_that_are_fenced_or_stop_too_are_not_waited_for(stopping: Controller) -> None:
+def test_fenced_and_stopping_brokers_do_not_delay_a_shutdown(stopping: Controller) -> None:
     stopping.apply(lambda image: fence_brokers(image, {3: image.brokers[3].epoch}, stopping.settings))
     stopping.commit()
     assert stopping.liveness.may_stop(1)
@@ -360,7 +360,7 @@ def test_those_that_are_fenced_or_stop_too_are_not_waited_for(stopping: Controll
     assert stopping.liveness.may_stop(1)
 
 
-def test_a_new_active_controller_asks_for_what_it_has_itself(stopping: Controller) -> None:
+def test_new_active_controller_waits_for_its_own_image_offset(stopping: Controller) -> None:
     stopping.hear(3)
     stopping.liveness.lead(stopping.image, stopping.now)
     assert not stopping.liveness.may_stop(1)
@@ -369,12 +369,12 @@ def test_a_new_active_controller_asks_for_what_it_has_itself(stopping: Controlle
 
 
 @pytest.mark.parametrize("broker_id", [2, 9])
-def test_nobody_else_may_stop(stopping: Controller, broker_id: int) -> None:
+def test_only_brokers_in_controlled_shutdown_may_stop(stopping: Controller, broker_id: int) -> None:
     stopping.hear(3)
     assert not stopping.liveness.may_stop(broker_id)
 
 
-def test_something_is_known_when_every_active_broker_has_applied_it() -> None:
+def test_offset_is_applied_when_every_active_broker_has_reached_it() -> None:
     controller = Controller()
     offset = controller.image.offset
     controller.hear(1, 2, offset=offset)
@@ -388,7 +388,7 @@ def test_something_is_known_when_every_active_broker_has_applied_it() -> None:
     assert not controller.liveness.all_know(offset + 1)
 
 
-def test_who_is_fenced_needs_to_know_nothing() -> None:
+def test_fenced_broker_does_not_count_for_applied_offsets() -> None:
     controller = Controller()
     offset = controller.image.offset
     controller.now += SESSION // 2

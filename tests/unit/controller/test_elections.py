@@ -35,7 +35,7 @@ def replay(cluster: Cluster, records: Sequence[Message]) -> PartitionImage:
     return cluster.partition("t")
 
 
-def test_what_a_fenced_broker_led_is_led_by_the_next_replica_in_sync(cluster: Cluster) -> None:
+def test_partitions_of_a_fenced_leader_move_to_the_next_in_sync_replica(cluster: Cluster) -> None:
     fence(cluster, 1)
     led, followed = cluster.partition("t", 0), cluster.partition("t", 1)
     assert (led.leader, led.leader_epoch, led.partition_epoch, led.isr) == (2, 1, 1, (2, 3))
@@ -49,21 +49,21 @@ def test_partitions_that_a_fenced_broker_is_not_in_sync_for_stay_as_they_are(clu
     assert record.partition_id == 1
 
 
-def test_the_last_replica_in_sync_stays_so_when_it_is_fenced_and_nobody_leads(cluster: Cluster) -> None:
+def test_fenced_last_in_sync_replica_stays_in_the_isr_without_a_leader(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     fence(cluster, 1)
     after = cluster.partition("t")
     assert (after.leader, after.leader_epoch, after.isr) == (NO_LEADER, 1, (1,))
 
 
-def test_of_brokers_fenced_at_once_all_stay_in_sync_where_nobody_else_is(cluster: Cluster) -> None:
+def test_brokers_fenced_together_stay_in_the_isr_if_they_are_all_of_it(cluster: Cluster) -> None:
     change(cluster, isr=[1, 2])
     fence(cluster, 1, 2)
     after = cluster.partition("t")
     assert (after.leader, after.isr) == (NO_LEADER, (1, 2))
 
 
-def test_of_brokers_fenced_at_once_the_first_that_comes_back_leads_and_is_in_sync_alone(cluster: Cluster) -> None:
+def test_first_unfenced_of_brokers_fenced_together_leads_as_the_only_isr_member(cluster: Cluster) -> None:
     change(cluster, isr=[1, 2])
     fence(cluster, 1, 2)
     unfence(cluster, 2)
@@ -71,7 +71,7 @@ def test_of_brokers_fenced_at_once_the_first_that_comes_back_leads_and_is_in_syn
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERED)
 
 
-def test_an_unfenced_broker_leads_what_nobody_leads_if_it_is_in_sync(cluster: Cluster) -> None:
+def test_unfenced_in_sync_broker_leads_leaderless_partitions(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     fence(cluster, 1)
     unfence(cluster, 1)
@@ -79,26 +79,26 @@ def test_an_unfenced_broker_leads_what_nobody_leads_if_it_is_in_sync(cluster: Cl
     assert (after.leader, after.leader_epoch, after.isr) == (1, 2, (1,))
 
 
-def test_an_unfenced_broker_that_is_not_in_sync_leads_nothing(cluster: Cluster) -> None:
+def test_unfenced_broker_out_of_sync_is_not_elected(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     fence(cluster, 1, 2)
     assert on_broker_unfenced(cluster.image, 2) == []
 
 
-def test_an_unfenced_broker_takes_leadership_from_nobody(cluster: Cluster) -> None:
+def test_unfenced_broker_does_not_replace_a_leader(cluster: Cluster) -> None:
     fence(cluster, 1)
     unfence(cluster, 1)
     assert cluster.partition("t").leader == 2
 
 
-def test_a_broker_that_wants_to_stop_leads_nothing_more(cluster: Cluster) -> None:
+def test_broker_in_controlled_shutdown_loses_its_leaderships(cluster: Cluster) -> None:
     assert leads_any(cluster.image, 1)
     after = replay(cluster, on_controlled_shutdown(cluster.image, 1))
     assert (after.leader, after.isr) == (2, (2, 3))
     assert not leads_any(cluster.image, 1)
 
 
-def test_where_unclean_leaders_are_allowed_whoever_lives_leads(cluster: Cluster) -> None:
+def test_active_replica_leads_where_unclean_election_is_enabled(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [1, 2, 3]}, configs={"unclean.leader.election.enable": "true"})
     change(cluster, "u", isr=[1])
     fence(cluster, 1)
@@ -106,24 +106,24 @@ def test_where_unclean_leaders_are_allowed_whoever_lives_leads(cluster: Cluster)
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERING)
 
 
-def test_what_the_controller_was_started_with_allows_unclean_leaders_too(cluster: Cluster) -> None:
+def test_unclean_election_can_be_enabled_by_the_controllers_file(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     cluster.settings.explicit["unclean.leader.election.enable"] = "true"
     after = replay(cluster, on_brokers_fenced(cluster.image, [1], cluster.settings))
     assert (after.leader, after.leader_recovery_state) == (2, RECOVERING)
 
 
-def test_replicas_in_a_directory_that_fails_are_led_by_others(cluster: Cluster) -> None:
+def test_leaders_in_a_failed_directory_are_replaced(cluster: Cluster) -> None:
     after = replay(cluster, on_directory_failure(cluster.image, 1, [directory(1)]))
     assert (after.leader, after.isr) == (2, (2, 3))
     assert cluster.partition("t", 1).isr == (2, 3)
 
 
-def test_replicas_in_other_directories_do_not_mind_one_that_fails(cluster: Cluster) -> None:
+def test_replicas_in_other_directories_are_unaffected_by_a_failed_one(cluster: Cluster) -> None:
     assert on_directory_failure(cluster.image, 1, [directory(1, 5), directory(2)]) == []
 
 
-def test_a_broker_that_has_lost_a_directory_does_not_lead_what_was_in_it(cluster: Cluster) -> None:
+def test_broker_with_a_failed_directory_does_not_lead_its_replicas(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     fence(cluster, 1)
     other = directory(1, 9)
@@ -150,12 +150,12 @@ class TestEligibleLeaders:
         unfence(cluster, broker)
         return cluster.partition("t")
 
-    def test_who_leaves_a_small_isr_stays_eligible(self, cluster: Cluster) -> None:
+    def test_replica_that_leaves_an_isr_below_min_isr_joins_the_elr(self, cluster: Cluster) -> None:
         assert self.fence(cluster, 1).eligible_leader_replicas == ()
         after = self.fence(cluster, 2)
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (3, (3,), (2,))
 
-    def test_the_isr_can_be_empty_and_the_last_leader_is_known(self, cluster: Cluster) -> None:
+    def test_isr_can_be_empty_and_the_last_known_leader_is_kept(self, cluster: Cluster) -> None:
         after = self.fence(cluster, 1, 2, 3)
         assert (after.leader, after.isr) == (NO_LEADER, ())
         assert (after.eligible_leader_replicas, after.last_known_elr) == ((2, 3), (3,))
@@ -166,7 +166,7 @@ class TestEligibleLeaders:
         assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERED)
         assert (after.eligible_leader_replicas, after.last_known_elr) == ((3,), ())
 
-    def test_a_replica_that_is_not_eligible_does_not(self, cluster: Cluster) -> None:
+    def test_replica_outside_the_elr_does_not_lead_an_empty_isr(self, cluster: Cluster) -> None:
         self.fence(cluster, 1, 2, 3)
         assert self.unfence(cluster, 1).leader == NO_LEADER
 
@@ -179,12 +179,12 @@ class TestEligibleLeaders:
         assert self.unfence(cluster, 2).leader == NO_LEADER
         assert self.unfence(cluster, 3).leader == 3
 
-    def test_rule_8_an_unclean_restart_of_the_leader_hands_over_to_another_in_sync(self, cluster: Cluster) -> None:
+    def test_rule_8_unclean_restart_of_the_leader_elects_another_in_sync_replica(self, cluster: Cluster) -> None:
         after = replay(cluster, on_unclean_restart(cluster.image, 1, cluster.settings))
         assert (after.leader, after.leader_epoch, after.isr) == (2, 1, (2, 3))
         assert after.eligible_leader_replicas == ()
 
-    def test_with_nobody_eligible_the_last_known_leader_leads_uncleanly(self, cluster: Cluster) -> None:
+    def test_last_known_leader_is_elected_uncleanly_with_an_empty_elr(self, cluster: Cluster) -> None:
         self.fence(cluster, 1, 2, 3)
         for broker in (2, 3):
             replay(cluster, on_unclean_restart(cluster.image, broker, cluster.settings))
@@ -194,7 +194,7 @@ class TestEligibleLeaders:
         assert (after.eligible_leader_replicas, after.last_known_elr) == ((), ())
 
 
-def test_without_elr_the_last_replica_in_sync_stays_so_after_an_unclean_restart(cluster: Cluster) -> None:
+def test_without_elr_the_last_in_sync_replica_stays_in_the_isr_after_an_unclean_restart(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     after = replay(cluster, on_unclean_restart(cluster.image, 1))
     assert (after.leader, after.isr, after.eligible_leader_replicas) == (NO_LEADER, (1,), ())

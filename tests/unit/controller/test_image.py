@@ -7,7 +7,7 @@ from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 
 
-def test_what_is_not_there_is_none_or_empty() -> None:
+def test_missing_items_are_none_or_empty() -> None:
     image = MetadataImage(cluster_id="c")
     assert image.topic("t") is None
     assert image.topic_by_id(bytes(16)) is None
@@ -35,7 +35,7 @@ def test_a_broker_is_active_unless_it_is_fenced_or_shuts_down() -> None:
     assert not broker._replace(in_controlled_shutdown=True).active
 
 
-def test_each_image_remembers_for_itself() -> None:
+def test_each_image_has_its_own_cache() -> None:
     cluster = Cluster()
     cluster.image.memo["key"] = 1
     cluster.create("t")

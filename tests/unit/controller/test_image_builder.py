@@ -43,7 +43,7 @@ def change(cluster: Cluster, **changes: Any) -> None:
     cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=present(topic).topic_id, **changes)])
 
 
-def test_an_image_never_changes(cluster: Cluster) -> None:
+def test_image_is_immutable(cluster: Cluster) -> None:
     old = cluster.image
     topic, configs = old.topic("t"), old.configured()
     change(cluster, leader=2)
@@ -56,7 +56,7 @@ def test_an_image_never_changes(cluster: Cluster) -> None:
     assert cluster.partition("t").leader == 2
 
 
-def test_what_a_batch_does_not_touch_is_shared(cluster: Cluster) -> None:
+def test_unchanged_parts_are_shared_between_images(cluster: Cluster) -> None:
     cluster.create("u")
     old = cluster.image
     change(cluster, leader=2)
@@ -65,18 +65,18 @@ def test_what_a_batch_does_not_touch_is_shared(cluster: Cluster) -> None:
     assert present(cluster.image.topic("t")).partitions[1] is present(old.topic("t")).partitions[1]
 
 
-def test_a_leader_change_begins_a_leader_epoch(cluster: Cluster) -> None:
+def test_leader_change_starts_a_leader_epoch(cluster: Cluster) -> None:
     change(cluster, leader=2)
     changed = cluster.partition("t")
     assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (2, 1, 1)
 
 
-def test_the_same_leader_elected_again_begins_one_too(cluster: Cluster) -> None:
+def test_reelection_of_the_leader_starts_a_leader_epoch(cluster: Cluster) -> None:
     change(cluster, leader=1)
     assert cluster.partition("t").leader_epoch == 1
 
 
-def test_other_changes_leave_the_leader_epoch(cluster: Cluster) -> None:
+def test_other_changes_keep_the_leader_epoch(cluster: Cluster) -> None:
     change(cluster, isr=[1], directories=[directory(1), directory(2, 5)], removing_replicas=[2], last_known_elr=[2])
     changed = cluster.partition("t")
     assert (changed.isr, changed.leader, changed.leader_epoch, changed.partition_epoch) == ((1,), 1, 0, 1)
@@ -85,9 +85,7 @@ def test_other_changes_leave_the_leader_epoch(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("name", "cleared"), [("t", True), ("", True), ("u", False)])
-def test_eligible_leader_replicas_are_forgotten_of_one_topic_or_of_all(
-    cluster: Cluster, name: str, cleared: bool
-) -> None:
+def test_elr_is_cleared_for_one_topic_or_for_all(cluster: Cluster, name: str, cleared: bool) -> None:
     change(cluster, eligible_leader_replicas=[2], last_known_elr=[1])
     cluster.replay([ClearElrRecord(topic_name=name)])
     partition = cluster.partition("t")
@@ -95,7 +93,7 @@ def test_eligible_leader_replicas_are_forgotten_of_one_topic_or_of_all(
     assert (partition.eligible_leader_replicas, partition.last_known_elr, partition.partition_epoch) == expected
 
 
-def test_a_partition_without_eligible_leader_replicas_has_none_to_forget(cluster: Cluster) -> None:
+def test_clearing_an_empty_elr_changes_nothing(cluster: Cluster) -> None:
     before = cluster.partition("t")
     cluster.replay([ClearElrRecord(topic_name="t")])
     assert cluster.partition("t") == before
@@ -116,13 +114,13 @@ def test_partitions_of_older_records_have_no_directories_yet() -> None:
     assert cluster.partition("old").directories == (UNASSIGNED_DIRECTORY,) * 2
 
 
-def test_a_topic_made_and_removed_in_one_batch_is_gone(cluster: Cluster) -> None:
+def test_topic_created_and_removed_in_one_batch_does_not_exist(cluster: Cluster) -> None:
     cluster.replay([TopicRecord(name="brief", topic_id=ID), RemoveTopicRecord(topic_id=ID)])
     assert cluster.image.topic("brief") is None
     assert cluster.image.topic_by_id(ID) is None
 
 
-def test_a_setting_without_a_value_is_removed(cluster: Cluster) -> None:
+def test_config_with_a_null_value_is_removed(cluster: Cluster) -> None:
     def set_retention(value: str | None) -> None:
         cluster.replay([ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value=value)])
 
@@ -134,14 +132,14 @@ def test_a_setting_without_a_value_is_removed(cluster: Cluster) -> None:
     set_retention(None)
 
 
-def test_features_go_at_level_0(cluster: Cluster) -> None:
+def test_feature_at_level_0_is_removed(cluster: Cluster) -> None:
     cluster.replay([FeatureLevelRecord(name="f", feature_level=2)])
     assert cluster.image.features["f"] == 2
     cluster.replay([FeatureLevelRecord(name="f", feature_level=0)])
     assert "f" not in cluster.image.features
 
 
-def test_a_registration_changes_and_ends(cluster: Cluster) -> None:
+def test_registration_is_changed_and_removed(cluster: Cluster) -> None:
     epoch = cluster.image.brokers[2].epoch
     cluster.replay(
         [
@@ -186,7 +184,7 @@ def test_a_registration_changes_and_ends(cluster: Cluster) -> None:
         ),
     ],
 )
-def test_a_record_that_cannot_follow_or_is_not_understood_stops_the_broker(cluster: Cluster, record: object) -> None:
+def test_invalid_or_unknown_record_stops_the_broker(cluster: Cluster, record: object) -> None:
     with pytest.raises(InvariantError):
         cluster.replay([record])  # type: ignore[list-item]  # only this comes here
 
@@ -197,12 +195,12 @@ def test_a_change_of_a_partition_that_does_not_exist_stops_the_broker(cluster: C
         cluster.replay([PartitionChangeRecord(partition_id=7, topic_id=present(topic).topic_id, leader=1)])
 
 
-def test_an_image_knows_how_far_it_goes() -> None:
+def test_image_has_the_offset_and_epoch_of_its_last_record() -> None:
     image = apply_records(MetadataImage(cluster_id="c"), [NoOpRecord()], offset=41, epoch=3)
     assert (image.cluster_id, image.offset, image.epoch) == ("c", 41, 3)
 
 
-def test_a_controller_that_registers_again_is_what_it_says_last() -> None:
+def test_latest_controller_registration_replaces_the_previous_one() -> None:
     cluster = Cluster(brokers=0)
     first, second = (
         RegisterControllerRecord(

@@ -16,12 +16,12 @@ def made_of(before: MetadataImage, after: MetadataImage) -> dict[str, object]:
     return contents(apply_records(before, tuple(difference(before, after)), offset=after.offset, epoch=after.epoch))
 
 
-def test_everything_is_told_to_who_knows_nothing() -> None:
+def test_delta_from_an_empty_image_contains_everything() -> None:
     after = busy_cluster().image
     assert made_of(MetadataImage(cluster_id=after.cluster_id), after) == contents(after)
 
 
-def test_what_is_gone_is_undone() -> None:
+def test_delta_removes_deleted_items() -> None:
     cluster = busy_cluster()
     before = cluster.image
     gone = before.topic("a")
@@ -41,7 +41,7 @@ def removed_quota() -> object:
     return record
 
 
-def test_a_topic_that_was_made_anew_loses_its_old_self_first() -> None:
+def test_delta_removes_a_recreated_topic_first() -> None:
     cluster = Cluster(brokers=1)
     cluster.create("a", configs={"retention.ms": "5"})
     before = cluster.image
@@ -53,7 +53,7 @@ def test_a_topic_that_was_made_anew_loses_its_old_self_first() -> None:
     assert made_of(before, cluster.image) == contents(cluster.image)
 
 
-def test_a_setting_that_was_removed_is_removed() -> None:
+def test_delta_removes_deleted_configs() -> None:
     cluster = Cluster(brokers=1)
     cluster.create("a", configs={"retention.ms": "5", "segment.ms": "7"})
     before = cluster.image

@@ -23,7 +23,7 @@ def taken(*batches: tuple[Message, ...]) -> list[tuple[Message, ...]]:
     return [transaction.take(batch) for batch in batches]
 
 
-def test_records_outside_of_transactions_are_applied_as_they_come() -> None:
+def test_records_outside_transactions_are_applied_immediately() -> None:
     assert taken((A,), (B, C)) == [(A,), (B, C)]
 
 
@@ -36,7 +36,7 @@ def test_records_of_a_transaction_that_is_aborted_are_dropped() -> None:
     assert taken((BEGIN, A), (B, ABORT, C), (D,)) == [(), (C,), (D,)]
 
 
-def test_it_is_open_until_it_ends() -> None:
+def test_transaction_is_open_until_its_end_record() -> None:
     transaction = MetadataTransaction()
     states = []
     for batch in ((A,), (BEGIN,), (B,), (ABORT,), (BEGIN, C), (END,)):
@@ -46,6 +46,6 @@ def test_it_is_open_until_it_ends() -> None:
 
 
 @pytest.mark.parametrize("batches", [((BEGIN,), (BEGIN,)), ((END,),), ((ABORT,),), ((BEGIN, END), (END,))])
-def test_a_log_that_begins_or_ends_what_it_cannot_is_not_understood(batches: tuple[tuple[Message, ...], ...]) -> None:
+def test_misplaced_begin_or_end_records_are_rejected(batches: tuple[tuple[Message, ...], ...]) -> None:
     with pytest.raises(InvariantError, match="transaction"):
         taken(*batches)

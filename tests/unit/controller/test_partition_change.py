@@ -49,7 +49,7 @@ def epochs(partition: PartitionImage) -> tuple[int, int]:
     return partition.leader_epoch, partition.partition_epoch
 
 
-def test_without_a_wish_nothing_changes(cluster: Cluster) -> None:
+def test_builder_without_changes_returns_no_record(cluster: Cluster) -> None:
     assert decide(cluster) is None
     assert decide(cluster, isr=[1, 2, 3], recovery_state=RECOVERED, directories={1: directory(1)}) is None
 
@@ -69,18 +69,18 @@ def test_no_leader_raises_both_epochs_too(cluster: Cluster) -> None:
     assert (after.leader, after.isr, epochs(after)) == (NO_LEADER, (1, 2, 3), (1, 1))
 
 
-def test_who_leads_leads_on_though_another_is_preferred(cluster: Cluster) -> None:
+def test_current_leader_stays_although_another_replica_is_preferred(cluster: Cluster) -> None:
     change(cluster, leader=3)
     assert decide(cluster) is None
     assert becomes(cluster, election=Election.PREFERRED).leader == 1
 
 
-def test_where_the_preferred_replica_cannot_lead_who_leads_leads_on(cluster: Cluster) -> None:
+def test_current_leader_stays_if_the_preferred_replica_cannot_lead(cluster: Cluster) -> None:
     change(cluster, leader=3)
     assert decide(cluster, elector(cluster, leaving=(1,)), election=Election.PREFERRED) is None
 
 
-def test_whoever_is_fenced_or_stopping_does_not_lead_unless_it_is_joining(cluster: Cluster) -> None:
+def test_fenced_or_stopping_broker_does_not_lead_unless_it_is_being_unfenced(cluster: Cluster) -> None:
     cluster.replay([registration(cluster, 1, fenced=1), registration(cluster, 2, in_controlled_shutdown=1)])
     assert becomes(cluster).leader == 3
     change(cluster, leader=NO_LEADER, isr=[1])
@@ -88,7 +88,7 @@ def test_whoever_is_fenced_or_stopping_does_not_lead_unless_it_is_joining(cluste
     assert becomes(cluster, elector(cluster, joining=(1,))).leader == 1
 
 
-def test_nobody_leads_who_is_not_in_sync_unless_it_may_be_unclean(cluster: Cluster) -> None:
+def test_replica_out_of_sync_leads_only_by_unclean_election(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[1])
     gone = elector(cluster, leaving=(1,))
     assert decide(cluster, gone) is None
@@ -96,19 +96,19 @@ def test_nobody_leads_who_is_not_in_sync_unless_it_may_be_unclean(cluster: Clust
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERING)
 
 
-def test_an_unclean_election_prefers_who_is_in_sync(cluster: Cluster) -> None:
+def test_unclean_election_prefers_in_sync_replicas(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[3])
     after = becomes(cluster, election=Election.UNCLEAN)
     assert (after.leader, after.isr, after.leader_recovery_state) == (3, (3,), RECOVERED)
 
 
-def test_a_leader_says_when_it_has_recovered(cluster: Cluster) -> None:
+def test_leader_reports_the_end_of_its_recovery(cluster: Cluster) -> None:
     change(cluster, isr=[1], leader_recovery_state=RECOVERING)
     after = becomes(cluster, recovery_state=RECOVERED)
     assert (after.leader_recovery_state, epochs(after)) == (RECOVERED, (0, 2))
 
 
-def test_the_configuration_of_the_topic_says_whether_elections_may_be_unclean(cluster: Cluster) -> None:
+def test_topic_config_decides_whether_elections_may_be_unclean(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [1, 2]}, configs={"unclean.leader.election.enable": "true"})
     by = elector(cluster)
     assert by.unclean_enabled(topic_of(cluster, "u"))
@@ -128,16 +128,18 @@ class TestEligible:
         track_eligible(cluster)
         assert tracks_eligible(cluster.image)
 
-    def test_who_leaves_an_isr_that_is_large_enough_is_not_eligible(self, cluster: Cluster) -> None:
+    def test_replica_that_leaves_an_isr_of_min_isr_does_not_join_the_elr(self, cluster: Cluster) -> None:
         assert becomes(cluster, isr=[1, 2]).eligible_leader_replicas == ()
 
-    def test_who_leaves_an_isr_below_its_minimum_is_eligible_until_it_is_large_enough(self, cluster: Cluster) -> None:
+    def test_replica_that_leaves_an_isr_below_min_isr_is_in_the_elr_until_min_isr_is_reached(
+        self, cluster: Cluster
+    ) -> None:
         becomes(cluster, isr=[1, 2])
         after = becomes(cluster, isr=[1])
         assert (after.isr, after.eligible_leader_replicas) == ((1,), (2,))
         assert becomes(cluster, isr=[1, 3]).eligible_leader_replicas == ()
 
-    def test_the_minimum_is_never_above_the_number_of_replicas(self, cluster: Cluster) -> None:
+    def test_min_isr_is_capped_at_the_number_of_replicas(self, cluster: Cluster) -> None:
         cluster.create("u", assignments={0: [1]}, configs={"min.insync.replicas": "5"})
         topic = topic_of(cluster, "u")
         change(cluster, "u", isr=[], leader=NO_LEADER, eligible_leader_replicas=[1])
@@ -145,55 +147,53 @@ class TestEligible:
         assert record is not None
         assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
 
-    def test_an_eligible_replica_leads_once_nobody_is_in_sync(self, cluster: Cluster) -> None:
+    def test_eligible_replica_leads_once_the_isr_is_empty(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2])
         after = becomes(cluster, elector(cluster, leaving=(1,)), isr=[])
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), (1,))
         assert after.leader_recovery_state == RECOVERED
 
-    def test_nobody_else_stays_eligible_if_the_one_that_leads_can_commit_alone(self, cluster: Cluster) -> None:
+    def test_elr_is_cleared_if_the_new_leader_alone_meets_min_isr(self, cluster: Cluster) -> None:
         cluster.create("u", assignments={0: [1, 2, 3]})
         change(cluster, "u", isr=[], leader=NO_LEADER, eligible_leader_replicas=[1, 2, 3], last_known_elr=[1])
         record = elector(cluster).change(topic_of(cluster, "u"), cluster.partition("u"))
         assert record is not None
         assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
 
-    def test_of_an_isr_from_before_the_feature_was_raised_those_who_are_not_back_become_eligible(
-        self, cluster: Cluster
-    ) -> None:
+    def test_absent_members_of_an_isr_older_than_the_elr_feature_join_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[1, 2], leader=NO_LEADER)
         after = becomes(cluster, elector(cluster, leaving=(1,)))
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), (1,))
 
-    def test_who_is_no_replica_any_more_is_not_eligible(self, cluster: Cluster) -> None:
+    def test_removed_replica_leaves_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2], adding_replicas=[], removing_replicas=[2, 3])
         after = becomes(cluster, isr=[1])
         assert (after.replicas, after.isr, after.eligible_leader_replicas) == ((1,), (1,), ())
 
-    def test_who_may_have_lost_records_is_not_eligible(self, cluster: Cluster) -> None:
+    def test_replica_after_an_unclean_shutdown_leaves_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2])
         after = becomes(cluster, elector(cluster, unclean=(1, 2)), isr=[])
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (NO_LEADER, (), ())
         assert after.last_known_elr == (1,)
 
-    def test_the_last_known_leader_is_kept_until_somebody_leads(self, cluster: Cluster) -> None:
+    def test_last_known_leader_is_kept_until_a_leader_is_elected(self, cluster: Cluster) -> None:
         change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2], last_known_elr=[1])
         assert becomes(cluster, elector(cluster, unclean=(2,), leaving=(1,))).last_known_elr == (1,)
         after = becomes(cluster, elector(cluster))
         assert (after.leader, after.isr, after.leader_recovery_state) == (1, (1,), RECOVERING)
         assert after.last_known_elr == ()
 
-    def test_a_last_known_leader_that_does_not_live_does_not_lead(self, cluster: Cluster) -> None:
+    def test_inactive_last_known_leader_is_not_elected(self, cluster: Cluster) -> None:
         change(cluster, isr=[], leader=NO_LEADER, last_known_elr=[1])
         assert decide(cluster, elector(cluster, leaving=(1,))) is None
 
-    def test_an_unclean_election_forgets_who_was_eligible(self, cluster: Cluster) -> None:
+    def test_unclean_election_clears_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[1, 2], last_known_elr=[1])
         after = becomes(cluster, elector(cluster, leaving=(1, 2)), election=Election.UNCLEAN)
         assert (after.leader, after.isr, after.eligible_leader_replicas, after.last_known_elr) == (3, (3,), (), ())
 
 
-def test_where_the_feature_is_off_again_who_was_eligible_leads_once_more_and_is_forgotten(cluster: Cluster) -> None:
+def test_eligible_replica_leads_once_more_and_the_elr_is_cleared_after_a_downgrade(cluster: Cluster) -> None:
     change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2, 3])
     after = becomes(cluster)
     assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), ())
@@ -209,14 +209,14 @@ def test_where_the_feature_is_off_again_who_was_eligible_leads_once_more_and_is_
         ((1).to_bytes(16, "big"), True),
     ],
 )
-def test_a_replica_leads_from_a_directory_that_its_broker_has(cluster: Cluster, home: bytes, works: bool) -> None:
+def test_replica_leads_only_from_an_online_directory(cluster: Cluster, home: bytes, works: bool) -> None:
     assert has_directory(cluster.image.brokers[1], home) is works
     after = becomes(cluster, directories={1: home})
     assert after.directories == (home, directory(2), directory(3))
     assert after.leader == (1 if works else 2)
 
 
-def test_of_a_broker_without_directories_nobody_knows_which_have_failed(cluster: Cluster) -> None:
+def test_broker_without_directory_ids_has_any_directory_but_the_lost_one(cluster: Cluster) -> None:
     broker = cluster.image.brokers[1]._replace(directories=())
     assert has_directory(broker, directory(1, 8))
     assert not has_directory(broker, LOST_DIRECTORY)
@@ -231,7 +231,7 @@ def test_of_a_broker_without_directories_nobody_knows_which_have_failed(cluster:
         ([1, 3], ((1, 3), (1, 3), 1, 1)),
     ],
 )
-def test_a_move_of_replicas_ends_when_all_that_stay_are_in_sync(
+def test_reassignment_completes_when_all_target_replicas_are_in_sync(
     cluster: Cluster, wanted: list[int], expected: tuple[Any, ...]
 ) -> None:
     change(cluster, isr=[1], adding_replicas=[3], removing_replicas=[2])
@@ -240,7 +240,7 @@ def test_a_move_of_replicas_ends_when_all_that_stay_are_in_sync(
     assert len(after.directories) == len(after.replicas)
 
 
-def test_settings_that_nobody_gave_are_the_defaults(cluster: Cluster) -> None:
+def test_unset_configs_have_their_defaults(cluster: Cluster) -> None:
     given: Mapping[str, str] = DEFAULT_SETTINGS.explicit
     assert (given, DEFAULT_SETTINGS["min.insync.replicas"]) == ({}, 1)
     assert not PartitionChangeBuilder(cluster.image).unclean_enabled(topic_of(cluster, "t"))

@@ -43,30 +43,30 @@ def test_each_replica_is_on_another_rack_while_there_are_racks() -> None:
         assert len({rack_of[replica] for replica in replicas}) == 3
 
 
-def test_more_replicas_than_racks_are_placed_all_the_same() -> None:
+def test_more_replicas_than_racks_can_be_placed() -> None:
     for replicas in place_replicas(brokers(6, racks=2), 20, 5, Random(1)):
         assert len(set(replicas)) == 5
 
 
-def test_another_rack_counts_for_more_than_a_living_broker() -> None:
+def test_another_rack_is_preferred_over_an_active_broker() -> None:
     placed = place_replicas(brokers(4, racks=2, fenced=(2, 4)), 20, 2, Random(1))
     assert {replicas[0] for replicas in placed} == {1, 3}
     assert {replicas[1] for replicas in placed} == {2, 4}
 
 
-def test_what_is_left_is_spread_over_the_racks_too() -> None:
+def test_remaining_replicas_are_spread_over_the_racks() -> None:
     for replicas in place_replicas(brokers(8, racks=2), 60, 4, Random(1)):
         assert sorted(replica % 2 for replica in replicas) == [0, 0, 1, 1]
 
 
-def test_fenced_brokers_are_taken_last_and_never_first() -> None:
+def test_fenced_brokers_are_placed_last_and_never_as_leader() -> None:
     for replicas in place_replicas(brokers(4, fenced=(2,)), 20, 3, Random(1)):
         assert 2 not in replicas
     for replicas in place_replicas(brokers(3, fenced=(2,)), 20, 3, Random(1)):
         assert replicas[2] == 2
 
 
-def test_where_it_begins_is_chance_and_nothing_else() -> None:
+def test_placement_depends_only_on_the_random_seed() -> None:
     placed = [tuple(place_replicas(brokers(5), 4, 2, Random(seed))) for seed in range(20)]
     assert len(set(placed)) > 5
     assert placed == [tuple(place_replicas(brokers(5), 4, 2, Random(seed))) for seed in range(20)]

@@ -67,7 +67,7 @@ def busy_cluster() -> Cluster:
     return cluster
 
 
-def test_the_records_of_an_image_make_it_again() -> None:
+def test_records_of_an_image_rebuild_it() -> None:
     image = busy_cluster().image
     again = apply_records(MetadataImage(cluster_id="cluster"), image_records(image), offset=0, epoch=1)
     assert contents(again) == contents(image)
@@ -81,7 +81,7 @@ def test_metadata_version_comes_first() -> None:
     assert first.name == "metadata.version"
 
 
-def test_the_kinds_of_records_come_in_the_order_of_kafka() -> None:
+def test_record_types_are_in_kafkas_order() -> None:
     kinds = [type(record).__name__ for record in image_records(busy_cluster().image)]
     topics = ["TopicRecord", "PartitionRecord"]
     assert [kind for kind, _ in groupby(kinds)] == [
@@ -102,7 +102,7 @@ def test_a_file_holds_the_records_and_the_voters(count: int) -> None:
     assert snapshot.voters.by_id == voters.by_id
 
 
-def test_without_voters_the_quorum_is_one_that_cannot_change() -> None:
+def test_snapshot_without_voters_has_a_static_quorum() -> None:
     snapshot = decode_snapshot(b"".join(encode_snapshot([], epoch=0, now_ms=0, last_timestamp_ms=0)))
     assert (snapshot.kraft_version, snapshot.voters) == (0, None)
 
@@ -110,13 +110,13 @@ def test_without_voters_the_quorum_is_one_that_cannot_change() -> None:
 @pytest.mark.parametrize(
     "batches", [slice(0, -1), slice(1, None), slice(0, 0)], ids=["no footer", "no header", "empty"]
 )
-def test_a_file_that_is_not_whole_is_not_read(batches: slice) -> None:
+def test_incomplete_snapshot_is_rejected(batches: slice) -> None:
     parts = list(encode_snapshot([NoOpRecord()], epoch=0, now_ms=0, last_timestamp_ms=0))
     with pytest.raises(DecodeError):
         decode_snapshot(b"".join(parts[batches]))
 
 
-def test_files_are_named_for_the_end_of_the_log_they_stand_for() -> None:
+def test_snapshot_names_contain_end_offset_and_epoch() -> None:
     name = SnapshotId(815, 3).file_name
     assert name == "00000000000000000815-0000000003.checkpoint"
     assert parse_snapshot_name(name) == (815, 3)

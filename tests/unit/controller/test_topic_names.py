@@ -49,7 +49,7 @@ def test_names_that_differ_only_in_dots_and_underscores_collide(
     assert colliding_topic(name, image) == (existing if collides else None)
 
 
-def test_topics_are_gone_through_once_for_many_names_of_many_parts() -> None:
+def test_topics_are_scanned_once_for_many_colliding_name_checks() -> None:
     class Topics(dict[str, TopicImage]):
         times = 0
 

@@ -13,7 +13,7 @@ def test_only_the_tables_are_rewritten() -> None:
     assert GENERATED.brought_up_to_date(page).startswith("# Compatibility with Apache Kafka\n")
 
 
-def test_an_api_is_called_served_where_it_has_a_handler() -> None:
+def test_api_with_a_handler_is_listed_as_served() -> None:
     handlers = {route.handler.replace("_", "") for route in ROUTES.values()}
     served = {row.split(" | ")[1].lower() for row in tables().splitlines() if row.endswith("| yes |")}
     assert served == handlers

@@ -9,20 +9,20 @@ def test_both_pages_are_up_to_date() -> None:
         assert page == generated.brought_up_to_date(page), "run python -m docs.config_table"
 
 
-def test_every_configuration_that_is_shown_has_its_row() -> None:
+def test_every_described_configuration_has_a_row() -> None:
     rows = [row.split("`")[1] for row in reference().splitlines() if row.startswith("| `")]
     shown = [name for name, one in (*TOPIC_CONFIGS.items(), *BROKER_CONFIGS.items()) if not one.internal]
     assert sorted(set(shown)) == sorted(set(rows) - GROUP_CONFIGS.keys() - {"interval.ms", "match", "metrics"})
 
 
-def test_what_has_no_effect_is_listed_under_its_reason_and_the_rest_is_not() -> None:
+def test_only_configurations_without_effect_are_listed_by_reason() -> None:
     listed = without_effect()
     for name, one in BROKER_CONFIGS.items():
         if not one.internal and name not in TOPIC_CONFIGS:
             assert (f"`{name}`" in listed) == (not one.effective)
 
 
-def test_what_divides_cells_is_escaped() -> None:
+def test_cell_separator_is_escaped() -> None:
     for row in reference().splitlines():
         if row.startswith("| `"):
             assert len(row.replace("\\|", "").split("|")) in (7, 8), row

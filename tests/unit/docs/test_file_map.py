@@ -30,7 +30,7 @@ def test_every_module_of_the_product_is_on_the_map() -> None:
     assert not missing
 
 
-def test_folders_and_files_are_in_the_order_of_ls() -> None:
+def test_folders_and_files_are_sorted_by_name() -> None:
     folders = [path.rstrip("/").split("/") for path in re.findall(r"^## (\S+)$", file_map(), re.MULTILINE)]
     assert folders == sorted(folders)
     for table in file_map().split("\n## ")[1:]:

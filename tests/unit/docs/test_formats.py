@@ -39,7 +39,7 @@ def test_fields_follow_each_other_without_a_gap(what: str) -> None:
     assert described[-1].size is not None or described[-1].offset == declared.size
 
 
-def test_layouts_are_as_long_as_what_they_name() -> None:
+def test_struct_layouts_have_the_size_of_their_fields() -> None:
     named = [value for value in vars(layouts).values() if isinstance(value, Layout)]
     assert len(named) == len(BINARY)
     assert all(sum(field.size for field in each.fields) == each.size for each in named)
@@ -103,7 +103,7 @@ def test_every_kind_of_file_in_a_data_directory_is_described(found: set[str]) ->
     assert {name for name in found if not any(re.fullmatch(pattern, name) for pattern in patterns)} == set()
 
 
-def test_every_kind_of_file_is_known_to_the_tools(found: set[str]) -> None:
+def test_log_tool_recognizes_every_kind_of_file(found: set[str]) -> None:
     directories = {name for name in found if kinds.is_log_directory(name)}
     assert {kinds.kind_of(name) for name in found - directories} >= set(kinds.Kind) - {kinds.Kind.MOVES}
     assert {name for name in found - directories if kinds.is_foreign(name)} == set()

@@ -48,7 +48,7 @@ def test_a_row_that_is_not_beside_apache_kafka_is_left_out(tmp_path: Path) -> No
     assert read(keep(tmp_path, "2026-01-02", alone, loop)).figures == {}
 
 
-def test_a_row_named_the_same_is_named_after_the_one_that_it_refers_to(tmp_path: Path) -> None:
+def test_row_the_same_gets_the_name_of_its_reference_row(tmp_path: Path) -> None:
     rows = [row(name, at_most(1), [1], [2], KAFKA) for name in ("start, s", "the same: memory, MB", "the same: CPU, s")]
     assert [*read(keep(tmp_path, "2026-01-02", *rows)).figures] == [
         "start, s",
@@ -64,7 +64,7 @@ def test_the_newest_result_that_has_every_figure_is_drawn(tmp_path: Path) -> Non
     assert newest(tmp_path).name == whole.name
 
 
-def test_without_a_whole_result_nothing_is_drawn(tmp_path: Path) -> None:
+def test_without_a_complete_result_nothing_is_drawn(tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="make bench"):
         newest(tmp_path)
 

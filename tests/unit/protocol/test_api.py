@@ -20,7 +20,7 @@ def test_the_messages_of_an_api_are_declared_together_or_not_at_all(key: ApiKey)
             request_class(key)
 
 
-def test_an_api_knows_its_versions_and_formats() -> None:
+def test_api_has_versions_and_header_formats() -> None:
     fetch = APIS[ApiKey.FETCH]
     assert [version in fetch.versions for version in (3, 4, 18, 19)] == [False, True, True, False]
     assert [fetch.is_flexible(version) for version in (11, 12)] == [False, True]

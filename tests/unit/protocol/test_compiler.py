@@ -10,7 +10,7 @@ from protocol.messages.fetch import FetchResponse
 from tests.unit.protocol.conftest import Order
 
 
-def test_a_run_of_fixed_fields_is_one_call() -> None:
+def test_consecutive_fixed_size_fields_are_one_call() -> None:
     decoder, encoder = (make(FetchResponse, 18, True).text() for make in (compile_decoder, compile_encoder))
     assert "unpack_from_ihqqqB(buf, at)" in decoder
     assert "pack_ihqqqB(" in encoder

@@ -16,7 +16,7 @@ TEXT = b"The broker never looks inside, but when it does it reads everything. " 
 
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT], ids=["empty", "one byte", "text"])
-def test_what_is_compressed_comes_back(codec: Compression, data: bytes) -> None:
+def test_compressed_data_round_trips(codec: Compression, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
 
 
@@ -33,7 +33,7 @@ def test_text_gets_smaller(codec: Compression) -> None:
         (Compression.ZSTD, (-131072, -5, 3, 22)),
     ],
 )
-def test_a_higher_level_makes_no_more_of_it_and_the_highest_less(codec: Compression, levels: tuple[int, ...]) -> None:
+def test_higher_compression_level_never_produces_more_bytes(codec: Compression, levels: tuple[int, ...]) -> None:
     words = random.Random(1).choices(TEXT.split(b" ")[:14], k=20_000)
     data = b" ".join(words)
     packed = [compress(codec, data, level) for level in levels]
@@ -52,12 +52,12 @@ def test_the_default_is_kafka_s_level(codec: Compression, level: int) -> None:
 
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_is_taken(codec: Compression, kind: type) -> None:
+def test_any_buffer_type_can_be_compressed(codec: Compression, kind: type) -> None:
     assert decompress(codec, kind(compress(codec, kind(TEXT))), len(TEXT)) == TEXT
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_one_byte_beyond_the_bound_is_refused(codec: Compression) -> None:
+def test_decompressed_size_beyond_the_limit_is_refused(codec: Compression) -> None:
     with pytest.raises(CompressionError, match="more than"):
         decompress(codec, compress(codec, TEXT), len(TEXT) - 1)
 
@@ -87,7 +87,7 @@ def bomb(codec: Compression, zeros: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_bomb_stops_at_the_bound_without_taking_the_memory(codec: Compression) -> None:
+def test_compression_bomb_stops_at_the_limit_without_allocating(codec: Compression) -> None:
     program = (
         "import resource, sys; from protocol.compression import *\n"
         "codec = Compression(int(sys.argv[1])); data = sys.stdin.buffer.read(); compress(codec, b'warm')\n"
@@ -142,7 +142,7 @@ def test_gzip_members_may_be_of_any_size() -> None:
     assert decompress(Compression.GZIP, packed, len(noise) + 3) == noise + b"end"
 
 
-def test_gzip_members_are_joined_and_what_follows_them_is_ignored() -> None:
+def test_gzip_members_are_joined_and_trailing_bytes_ignored() -> None:
     packed = gzip.compress(b"one ") + gzip.compress(b"two") + b"\0\0"
     assert decompress(Compression.GZIP, packed, 7) == b"one two"
 

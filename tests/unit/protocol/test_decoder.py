@@ -28,7 +28,7 @@ def test_bytes_left_over_are_refused(order: type[Order], data: dict[int, bytes],
         order.decode(data[version] + b"\0", version)
 
 
-def test_bytes_left_over_are_passed_over_where_a_client_is_known_to_send_them() -> None:
+def test_trailing_bytes_are_ignored_for_messages_with_a_known_client_bug() -> None:
     asked_by_librdkafka = bytes.fromhex("00000000010000")
     request = MetadataRequest.decode(asked_by_librdkafka, 13)
     assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
@@ -38,15 +38,13 @@ def test_bytes_left_over_are_passed_over_where_a_client_is_known_to_send_them() 
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_message_that_ends_early_is_refused_wherever_it_ends(
-    order: type[Order], data: dict[int, bytes], version: int
-) -> None:
+def test_truncated_message_is_refused_at_every_length(order: type[Order], data: dict[int, bytes], version: int) -> None:
     for size in range(len(data[version])):
         with pytest.raises(DecodeError):
             order.decode(data[version][:size], version)
 
 
-def test_null_where_there_must_be_none_is_refused_by_name(order: type[Order]) -> None:
+def test_null_in_a_non_nullable_field_is_refused_with_the_field_name(order: type[Order]) -> None:
     with pytest.raises(DecodeError, match=r"Order\.buyer\.name must not be null"):
         order.decode(struct.pack(">ih", 5, -1), 0)
     with pytest.raises(DecodeError, match=r"Order\.lines must not be null"):
@@ -64,12 +62,12 @@ def test_a_count_is_checked_before_anything_is_allocated(order: type[Order], cou
         tracemalloc.stop()
 
 
-def test_a_count_of_numbers_is_checked_likewise(order: type[Order]) -> None:
+def test_count_of_an_integer_array_is_checked_before_allocation(order: type[Order]) -> None:
     with pytest.raises(DecodeError, match=r"Order\.lines\.counts: 1000000 elements"):
         order.decode(struct.pack(">ihbihi", 5, 0, -1, 1, 0, 1_000_000) + bytes(100), 0)
 
 
-def test_more_elements_than_can_be_decoded_in_time_are_refused_however_small(order: type[Order]) -> None:
+def test_number_of_decoded_elements_is_limited(order: type[Order]) -> None:
     def lines(count: int, each: int) -> bytes:
         return struct.pack(">ihbi", 5, 0, -1, count) + struct.pack(">hi", 0, each) * count + bytes(4 * each * count)
 
@@ -79,7 +77,7 @@ def test_more_elements_than_can_be_decoded_in_time_are_refused_however_small(ord
         order.decode(struct.pack(">ihbi", 5, 0, -1, 2) + (struct.pack(">hi", 0, 100_000) + bytes(400_000)) * 2, 0)
 
 
-def test_more_tagged_fields_than_anybody_needs_are_refused(order: type[Order], data: dict[int, bytes]) -> None:
+def test_too_many_tagged_fields_are_refused(order: type[Order], data: dict[int, bytes]) -> None:
     tag = bytes.fromhex("63 00")
     assert order.decode(data[3][:-1] + bytes([64]) + tag * 64, 3).parent == -1
     for count in (b"\x41", b"\x80\x01"):
@@ -93,14 +91,12 @@ def test_a_tagged_field_must_fill_its_size(order: type[Order], data: dict[int, b
         order.decode(wrong, 3)
 
 
-def test_an_unknown_tagged_field_is_passed_over_beside_known_ones(order: type[Order], data: dict[int, bytes]) -> None:
+def test_unknown_tagged_field_is_skipped_beside_known_ones(order: type[Order], data: dict[int, bytes]) -> None:
     tags = bytes.fromhex("02 00 08 0000000000000002 63 03 616263")
     assert order.decode(data[3][:-1] + tags, 3).parent == 2
 
 
-def test_text_that_is_not_utf_8_is_taken_with_replacement_characters(
-    order: type[Order], data: dict[int, bytes]
-) -> None:
+def test_invalid_utf_8_is_decoded_with_replacement_characters(order: type[Order], data: dict[int, bytes]) -> None:
     decoded = order.decode(data[0].replace(b"bo", b"b\xff"), 0)
     assert decoded.buyer.name == "b\N{REPLACEMENT CHARACTER}"
 
@@ -109,7 +105,7 @@ def test_a_message_may_begin_anywhere_in_its_buffer(order: type[Order], data: di
     assert order.decode(memoryview(b"head" + data[1]), 1, 4) == order.decode(data[1], 1)
 
 
-def test_text_is_never_longer_than_every_version_can_tell(order: type[Order]) -> None:
+def test_string_length_is_limited_to_int16_in_every_version(order: type[Order]) -> None:
     def named(size: int) -> bytes:
         return order(number=5, buyer=order.Buyer(name="n" * size), lines=[]).encode(2)
 

@@ -49,12 +49,12 @@ def test_tagged_fields_are_written_in_the_order_of_their_tags_and_only_when_set(
     assert small.encode(3).endswith(bytes.fromhex("01 00 00"))
 
 
-def test_a_nullable_struct_begins_with_whether_it_is_there(order: type[Order], small: Order) -> None:
+def test_nullable_struct_begins_with_a_presence_byte(order: type[Order], small: Order) -> None:
     small.sender = order.Buyer(name="s")
     assert bytes.fromhex("0002 626f 01 0001 73") in small.encode(0)
 
 
-def test_a_field_that_the_version_lacks_is_left_out_when_it_may_be_and_refused_otherwise(small: Order) -> None:
+def test_field_missing_in_the_version_is_omitted_if_ignorable_else_refused(small: Order) -> None:
     plain = small.encode(0)
     small.note = "ignorable"
     assert small.encode(0) == plain
@@ -71,7 +71,7 @@ def test_a_length_of_127_and_more_takes_two_bytes(order: type[Order], small: Ord
         assert bytes.fromhex(length) + b"n" * size in small.encode(2)
 
 
-def test_null_where_there_must_be_none_is_the_callers_mistake(small: Order) -> None:
+def test_encoding_null_in_a_non_nullable_field_raises(small: Order) -> None:
     small.lines = None  # type: ignore[assignment]  # wrong on purpose
     with pytest.raises(TypeError):
         small.encode(0)
@@ -84,7 +84,7 @@ def test_a_value_that_does_not_fit_into_its_field_is_refused(order: type[Order],
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_item_that_is_kept_is_encoded_once_for_each_version() -> None:
+def test_cached_item_is_encoded_once_for_each_version() -> None:
     topic = MetadataResponse.Topic(name="letters", topic_id=bytes(range(16)), partitions=[])
     response = MetadataResponse(brokers=[], topics=[topic, MetadataResponse.Topic(name="numbers", partitions=[])])
     first = {version: response.encode(version) for version in (1, 9, 12)}
@@ -95,7 +95,7 @@ def test_an_item_that_is_kept_is_encoded_once_for_each_version() -> None:
     assert {version: response.encode(version) for version in (1, 9)} == {version: first[version] for version in (1, 9)}
 
 
-def test_a_field_may_have_the_name_under_which_other_structs_keep_their_bytes() -> None:
+def test_field_name_may_equal_the_cache_attribute_of_other_structs() -> None:
     @message(key=999, versions=(0, 0), flexible=None)
     class Named(Message):
         items: list[Item]

@@ -1,19 +1,19 @@
 from protocol.errors import ErrorCode, KafkaError
 
 
-def test_a_client_may_retry_what_passes() -> None:
+def test_transient_errors_are_retriable() -> None:
     assert ErrorCode.NOT_LEADER_OR_FOLLOWER.retriable
     assert not ErrorCode.MESSAGE_TOO_LARGE.retriable
     assert not ErrorCode.NONE.retriable
 
 
-def test_an_error_reads_as_its_code_and_what_is_wrong() -> None:
+def test_error_text_has_the_code_and_the_message() -> None:
     assert str(KafkaError(ErrorCode.INVALID_CONFIG, "retention.ms=x")) == "INVALID_CONFIG: retention.ms=x"
     assert str(KafkaError(ErrorCode.INVALID_CONFIG)) == "INVALID_CONFIG"
     assert KafkaError(ErrorCode.INVALID_CONFIG).message == ""
 
 
-def test_an_endless_message_is_cut_so_that_it_fits_into_a_response() -> None:
+def test_long_error_message_is_truncated_to_fit_a_response() -> None:
     assert len(KafkaError(ErrorCode.INVALID_CONFIG, "x" * 100_000).message) == 4096 + len("...")
 
 

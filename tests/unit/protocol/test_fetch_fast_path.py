@@ -69,7 +69,7 @@ def found(index: int, *sizes: int) -> Found:
     ],
     ids=["nothing", "no news", "one", "two", "several", "many"],
 )
-def test_the_answer_is_the_messages(topics: list[list[Found]], version: int, tells_aborted: bool) -> None:
+def test_response_equals_the_message_encoding(topics: list[list[Found]], version: int, tells_aborted: bool) -> None:
     named = IDS if version >= TOPIC_IDS_FROM_VERSION else [topic_named(name) for name in NAMES]
     answer = plain_answer(5, 77, dict(zip(named, topics, strict=False)), tells_aborted)
     assert read_parts(answer) == said(topics, version, tells_aborted)

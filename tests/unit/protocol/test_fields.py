@@ -21,7 +21,7 @@ def test_a_field_without_a_default_must_be_given_and_still_has_the_implied_one(o
         order(buyer=order.Buyer(name="b"), lines=[])  # type: ignore[call-arg]  # wrong on purpose
 
 
-def test_null_and_tags_are_allowed_where_the_field_exists_unless_said_otherwise(order: type[Order]) -> None:
+def test_null_and_tag_versions_default_to_the_versions_of_the_field(order: type[Order]) -> None:
     fields = {field.name: field for field in fields_of(order)}
     assert fields["note"].nullable == fields["note"].versions == parse_versions("1+")
     assert fields["marks"].nullable == parse_versions("1+")
@@ -39,7 +39,7 @@ def test_the_struct_of_defaults_is_shared_and_cannot_be_changed(order: type[Orde
         one.courier.id = 3
 
 
-def test_a_type_that_nobody_declared_is_named() -> None:
+def test_undeclared_type_is_named_in_the_error() -> None:
     @struct
     class Odd:
         what: Nothing = wire(default=None)  # type: ignore[name-defined]  # noqa: F821

@@ -3,19 +3,19 @@
 from protocol.frame_buffers import BUFFER_BYTES, KEPT, SMALLEST_BYTES, FrameBuffers
 
 
-def test_gives_the_room_that_is_asked_for() -> None:
+def test_buffer_has_the_requested_size() -> None:
     buffers = FrameBuffers()
     sizes = (1, SMALLEST_BYTES - 1, SMALLEST_BYTES, BUFFER_BYTES, BUFFER_BYTES + 1)
     assert [len(buffers.take(size)) for size in sizes] == list(sizes)
 
 
-def test_a_buffer_is_used_again_once_its_view_is_gone() -> None:
+def test_buffer_is_reused_after_its_view_is_released() -> None:
     buffers = FrameBuffers()
     first = id(buffers.take(SMALLEST_BYTES).obj)
     assert id(buffers.take(BUFFER_BYTES).obj) == first
 
 
-def test_a_buffer_is_not_used_again_while_a_view_of_a_part_is_kept() -> None:
+def test_buffer_is_not_reused_while_a_partial_view_exists() -> None:
     buffers = FrameBuffers()
     part = buffers.take(SMALLEST_BYTES)[10:20]
     other = buffers.take(SMALLEST_BYTES)
@@ -24,7 +24,7 @@ def test_a_buffer_is_not_used_again_while_a_view_of_a_part_is_kept() -> None:
     assert bytes(part) == bytes(10)
 
 
-def test_more_than_are_kept_get_memory_of_their_own() -> None:
+def test_buffers_beyond_the_pool_limit_are_allocated() -> None:
     buffers = FrameBuffers()
     views = [buffers.take(SMALLEST_BYTES) for _ in range(KEPT + 2)]
     assert len({id(view.obj) for view in views}) == KEPT + 2

@@ -34,7 +34,7 @@ def framed(*bodies: bytes) -> bytes:
     return b"".join(len(body).to_bytes(4, "big") + body for body in bodies)
 
 
-def test_frames_that_arrive_together_are_cut_apart() -> None:
+def test_frames_that_arrive_together_are_split() -> None:
     assert feed(reader(), framed(b"one", b"", b"three")) == [b"one", b"", b"three"]
 
 
@@ -58,7 +58,7 @@ def test_any_cut_of_large_frames_gives_the_same_frames(sizes: list[int], read_by
     assert feed(frames, framed(*bodies), read_bytes=read_bytes) == bodies
 
 
-def test_a_frame_of_which_more_than_a_first_step_has_arrived_goes_on() -> None:
+def test_frame_with_more_than_a_first_step_received_is_completed() -> None:
     frames = reader(scratch_bytes=SCRATCH_BYTES)
     assert feed(frames, framed(bytes(LARGE_FRAME_BYTES))) == [bytes(LARGE_FRAME_BYTES)]
     assert feed(frames, framed(bytes(130_000)), read_bytes=100_000) == [bytes(130_000)]
@@ -95,14 +95,14 @@ def test_a_large_size_alone_allocates_little() -> None:
 
 
 @pytest.mark.parametrize("before", [200_000, 3 * FIRST_ALLOCATION_BYTES])
-def test_a_size_is_believed_as_far_as_a_frame_was_as_large_before(before: int) -> None:
+def test_first_allocation_is_limited_by_the_largest_earlier_frame(before: int) -> None:
     frames = reader()
     feed(frames, framed(bytes(before), bytes(80_000)))
     assert feed(frames, (100 << 20).to_bytes(4, "big")) == []
     assert len(frames.buffer()) == min(before, FIRST_ALLOCATION_BYTES)
 
 
-def test_a_frame_larger_than_the_first_allocation_arrives_whole() -> None:
+def test_frame_larger_than_the_first_allocation_is_complete() -> None:
     body = bytes(range(256)) * (5 * FIRST_ALLOCATION_BYTES // 256 + 1)
     assert feed(reader(), framed(body, b"next"), read_bytes=70_000) == [body, b"next"]
 
@@ -145,7 +145,7 @@ def test_only_a_connection_with_large_frames_is_read_in_large_pieces() -> None:
 
 
 @given(bodies=st.lists(st.binary(max_size=40), min_size=1, max_size=12), handled=st.integers(1, 12))
-def test_the_rest_of_a_read_outlives_the_next_read_of_another_connection(bodies: list[bytes], handled: int) -> None:
+def test_unhandled_rest_of_a_read_survives_reads_of_other_connections(bodies: list[bytes], handled: int) -> None:
     scratch, memory = memoryview(bytearray(2048)), RequestMemory()
     frames = FrameReader(scratch, 1000, memory)
     data = framed(*bodies) + (50).to_bytes(4, "big") + bytes(20)
@@ -165,7 +165,7 @@ def test_the_rest_of_a_read_outlives_the_next_read_of_another_connection(bodies:
     assert memory.used_bytes == 0
 
 
-def test_all_that_is_kept_is_given_back_with_the_connection() -> None:
+def test_closing_a_connection_releases_its_request_memory() -> None:
     memory = RequestMemory()
     frames = FrameReader(memoryview(bytearray(64)), 1000, memory)
     assert feed(frames, framed(bytes(500))[:100]) == []
@@ -174,7 +174,7 @@ def test_all_that_is_kept_is_given_back_with_the_connection() -> None:
     assert memory.used_bytes == 0
 
 
-def test_without_memory_to_spare_a_frame_that_has_come_in_part_waits_in_as_much_as_has_come() -> None:
+def test_without_free_memory_a_partial_frame_waits_in_a_buffer_of_its_received_size() -> None:
     memory = RequestMemory(10)
     memory.take(10)
     frames = FrameReader(memoryview(bytearray(64)), 1 << 20, memory)
@@ -185,7 +185,7 @@ def test_without_memory_to_spare_a_frame_that_has_come_in_part_waits_in_as_much_
     assert feed(frames, bytes(993)) == [bytes(1000)]
 
 
-def test_without_memory_to_spare_reads_are_small() -> None:
+def test_without_free_memory_reads_are_small() -> None:
     memory = RequestMemory(10)
     frames = FrameReader(memoryview(bytearray(SCRATCH_BYTES)), 1 << 20, memory)
     assert len(frames.buffer()) == SMALL_READ_BYTES
@@ -193,7 +193,7 @@ def test_without_memory_to_spare_reads_are_small() -> None:
     assert len(frames.buffer()) < SMALL_READ_BYTES / 10
 
 
-def test_the_frame_that_is_let_through_grows_whatever_memory_there_is() -> None:
+def test_admitted_frame_grows_regardless_of_free_memory() -> None:
     memory = RequestMemory(10)
     memory.take(10)
     frames = FrameReader(memoryview(bytearray(64)), 1 << 30, memory)

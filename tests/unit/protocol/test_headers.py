@@ -20,7 +20,7 @@ def test_a_request_header_before_the_flexible_versions_ends_with_the_client_id()
     assert decode_request_header(OLD + b"body") == (RequestHeader(ApiKey.FETCH, 4, 7, "me"), len(OLD))
 
 
-def test_a_flexible_one_has_tagged_fields_but_still_a_plain_client_id() -> None:
+def test_flexible_request_header_has_tagged_fields_and_a_plain_client_id() -> None:
     assert decode_request_header(FLEXIBLE + b"body") == (RequestHeader(ApiKey.FETCH, 12, 7, "me"), len(FLEXIBLE))
 
 

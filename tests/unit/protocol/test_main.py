@@ -12,7 +12,7 @@ def test_the_functions_of_a_message_are_printed(capsys: pytest.CaptureFixture[st
     assert "def encode(message, out, cuts):" in printed
 
 
-def test_what_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_message_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("FetchReply", "StreamsGroupDescribeRequest"):
         assert main([name, "0"]) == 2
         assert f"unknown message: {name}" in capsys.readouterr().err

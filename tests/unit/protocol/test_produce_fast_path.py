@@ -31,13 +31,13 @@ def topic_on_the_wire(version: int) -> bytes:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 200_000])
-def test_a_batch_is_read_as_the_message_says_it(version: int, size: int) -> None:
+def test_batch_is_read_as_the_message_encodes_it(version: int, size: int) -> None:
     records = bytes(size)
     assert read(request(records).encode(version), version) == (-1, topic_on_the_wire(version), [(77, records)])  # type: ignore[comparison-overlap]  # equal by content
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_time_out_is_read_where_it_is(version: int) -> None:
+def test_timeout_is_read_at_its_offset(version: int) -> None:
     encoded = request(b"", timeout_ms=54_321).encode(version)
     assert plain_timeout_ms(memoryview(b"head" + encoded), 4) == 54_321
 
@@ -49,7 +49,7 @@ def test_the_batches_of_partitions_are_read_in_their_order(version: int) -> None
     assert found == (-1, topic_on_the_wire(version), list(enumerate(batches, 77)))  # type: ignore[comparison-overlap]  # equal by content
 
 
-def test_as_many_partitions_are_read_as_one_byte_can_count() -> None:
+def test_fast_path_reads_up_to_126_partitions() -> None:
     found = read(request(*[b"x"] * 126).encode(13), 13)
     assert found is not None
     assert len(found[2]) == 126
@@ -69,7 +69,7 @@ def test_as_many_partitions_are_read_as_one_byte_can_count() -> None:
     ],
     ids=["no batch", "one batch of two", "transactional", "no topic", "no partition", "two topics"],
 )
-def test_what_has_another_shape_is_left_to_the_message(version: int, other: ProduceRequest) -> None:
+def test_request_of_another_shape_is_left_to_the_message(version: int, other: ProduceRequest) -> None:
     assert read(other.encode(version), version) is None
 
 
@@ -97,7 +97,7 @@ def test_a_long_name_is_left_to_the_message(name: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("count", [1, 2, 126])
-def test_the_answer_is_the_messages(version: int, count: int) -> None:
+def test_response_equals_the_message_encoding(version: int, count: int) -> None:
     appended = [(77 + number, (1 << 40) + number, 1_700_000_000_000, 5) for number in range(count)]
     frame = plain_answer(99, topic_on_the_wire(version), appended)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4

@@ -14,7 +14,7 @@ def test_a_record_is_encoded_relative_to_its_batch() -> None:
     assert bytes(out) == BYTES
 
 
-def test_a_record_is_decoded_where_it_lies() -> None:
+def test_record_is_decoded_in_place() -> None:
     assert decode_record(b"??" + BYTES + b"!", 2, 100, 1000) == (RECORD, 2 + len(BYTES))
 
 
@@ -34,7 +34,7 @@ def test_a_record_that_ends_early_is_refused(size: int) -> None:
         ("16 00 02 04 02 6b 01 7e 02 68 02 76", "63 headers"),
     ],
 )
-def test_parts_that_disagree_are_refused(broken: str, problem: str) -> None:
+def test_inconsistent_record_lengths_are_refused(broken: str, problem: str) -> None:
     with pytest.raises(KafkaError, match=problem) as refused:
         decode_record(bytes.fromhex(broken), 0, 0, 0)
     assert refused.value.code is ErrorCode.INVALID_RECORD

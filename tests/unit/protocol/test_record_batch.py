@@ -52,7 +52,7 @@ def refusal(records: memoryview | bytes | bytearray) -> ErrorCode:
     return refused.value.code
 
 
-def test_a_batch_says_what_was_built() -> None:
+def test_batch_header_has_the_built_values() -> None:
     batch = build_batch(
         RECORDS,
         base_offset=70,
@@ -86,7 +86,7 @@ def test_each_field_is_where_kafkas_format_has_it() -> None:
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_records_come_back_from_every_codec(codec: Compression) -> None:
+def test_records_round_trip_with_every_codec(codec: Compression) -> None:
     batch = build_batch(RECORDS, base_offset=0, compression=codec)
     assert list(iter_records(batch)) == RECORDS
 
@@ -110,7 +110,7 @@ def test_the_last_sequence_wraps_to_zero() -> None:
     assert read_header(build_batch(PAIRS)).last_sequence == -1
 
 
-def test_a_good_batch_passes_with_its_header() -> None:
+def test_valid_batch_returns_its_header() -> None:
     batch = build_batch(PAIRS, producer_id=1, producer_epoch=0, base_sequence=0)
     assert check_batch(memoryview(batch)) == read_header(batch)
 
@@ -186,7 +186,7 @@ def test_a_flipped_bit_under_the_crc_is_a_corrupt_message(at: int) -> None:
         "producer without sequence",
     ],
 )
-def test_what_a_client_may_not_send(change: Callable[[bytearray], object], code: ErrorCode) -> None:
+def test_invalid_produce_batch_is_refused(change: Callable[[bytearray], object], code: ErrorCode) -> None:
     assert refusal(altered(change)) is code
 
 
@@ -233,7 +233,7 @@ def test_a_header_needs_its_61_bytes() -> None:
         read_header(bytes(70), 60)
 
 
-def test_batches_are_found_one_after_the_other_up_to_a_partial_one() -> None:
+def test_batches_are_iterated_up_to_a_partial_one() -> None:
     first, second = build_batch(PAIRS), build_batch(RECORDS, base_offset=3)
     whole = first + second
     assert [(at, header.base_offset) for at, header in iter_batches(whole)] == [(0, 0), (len(first), 3)]
@@ -249,7 +249,7 @@ def test_bytes_that_are_no_batch_are_refused(change: Callable[[bytearray], objec
         list(iter_batches(batch))
 
 
-def test_iterating_a_batch_stops_at_its_end() -> None:
+def test_iteration_of_records_stops_at_the_end_of_the_batch() -> None:
     assert len(list(iter_records(build_batch(PAIRS) + build_batch(PAIRS)))) == 3
 
 
@@ -283,11 +283,11 @@ def test_a_codec_that_does_not_exist_is_unsupported() -> None:
 
 
 @pytest.mark.parametrize("kind", ControlType)
-def test_control_types_come_back_from_their_key(kind: ControlType) -> None:
+def test_control_type_is_parsed_from_its_key(kind: ControlType) -> None:
     assert control_type(control_record_key(kind)) is kind
 
 
-def test_a_control_type_of_a_later_kafka_is_nothing_known() -> None:
+def test_unknown_control_type_is_none() -> None:
     assert control_type(b"\0\0\0\x63") is None
 
 
@@ -323,7 +323,7 @@ def test_a_control_batch_emptied_by_compaction_has_no_marker() -> None:
     assert end_txn_marker(batch) is None
 
 
-def test_more_records_than_fit_are_refused_before_anything_looks_for_them() -> None:
+def test_impossible_record_count_is_refused_before_scanning() -> None:
     def claim(count: int) -> Callable[[bytearray], object]:
         return lambda batch: (pack_into(">i", batch, 23, count - 1), pack_into(">i", batch, 57, count))  # type: ignore[func-returns-value]  # called for its effect
 

@@ -31,7 +31,7 @@ WITHOUT_NULL_HEADER = [
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.iterdir()), ids=lambda path: path.stem)
-def test_every_clients_batch_passes_and_holds_its_records(path: Path) -> None:
+def test_batches_of_every_client_are_valid_and_hold_their_records(path: Path) -> None:
     client, codec = path.stem.split("-")
     batch = bytearray(path.read_bytes())
     assert [header.size_bytes for _, header in iter_batches(batch)] == [len(batch)]

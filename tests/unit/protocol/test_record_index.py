@@ -14,7 +14,7 @@ RECORDS = [
 ]
 
 
-def test_spans_are_what_decoding_finds() -> None:
+def test_spans_match_the_decoded_records() -> None:
     batch = build_batch(RECORDS)
     header = read_header(batch)
     data = unpack(batch, header)
@@ -25,7 +25,7 @@ def test_spans_are_what_decoding_finds() -> None:
     assert b"".join(data[start:end] for start, end, *_ in spans) == data
 
 
-def test_spans_that_are_not_wanted_are_passed_over() -> None:
+def test_unneeded_spans_are_skipped() -> None:
     batch = build_batch(RECORDS)
     header = read_header(batch)
     data = unpack(batch, header)

@@ -19,7 +19,7 @@ def seen(batch: bytearray) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_a_scan_tells_what_decoding_would(codec: Compression) -> None:
+def test_scan_matches_the_decoded_records(codec: Compression) -> None:
     batch = build_batch(RECORDS, base_offset=7, compression=codec)
     found = list(scan_records(batch))
     assert found == seen(batch)
@@ -27,12 +27,12 @@ def test_a_scan_tells_what_decoding_would(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("count", [100, 10_000])
-def test_offsets_of_many_records_are_told(count: int) -> None:
+def test_scan_returns_offsets_of_many_records(count: int) -> None:
     batch = build_batch([(b"k", b"v")] * count, timestamp_ms=5)
     assert [offset for offset, _, _ in scan_records(batch)] == list(range(count))
 
 
-def test_an_empty_key_is_one() -> None:
+def test_empty_key_counts_as_a_key() -> None:
     assert [keyed for _, _, keyed in scan_records(build_batch([(b"", b"v"), (None, b"v")]))] == [True, False]
 
 

@@ -19,7 +19,7 @@ def test_this_interpreter_counts_exactly() -> None:
     assert EXACT
 
 
-def test_an_object_is_alone_while_only_the_list_refers_to_it() -> None:
+def test_object_is_unreferenced_while_only_the_list_refers_to_it() -> None:
     objects = [bytearray(), bytearray()]
     assert is_alone(objects, 0)
     view = memoryview(objects[0])[:0]
@@ -46,7 +46,7 @@ def test_where_references_are_not_counted_exactly_no_buffer_is_used_again(
     ("change", "exact"),
     [("", True), ("sys.abiflags += 't'", False), ("sys.implementation.name = 'pypy'; del sys.getrefcount", False)],
 )
-def test_the_build_says_whether_they_are(change: str, exact: bool) -> None:
+def test_build_determines_whether_reference_counts_are_exact(change: str, exact: bool) -> None:
     program = f"import sys\n{change}\nfrom protocol.references import EXACT\nprint(EXACT)"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == str(exact)

@@ -7,7 +7,7 @@ class Reader:
     unfinished = True
 
 
-def test_what_was_taken_and_given_back_is_not_used() -> None:
+def test_released_memory_is_not_counted_as_used() -> None:
     memory = RequestMemory(100)
     memory.take(70)
     memory.take(30)
@@ -17,19 +17,19 @@ def test_what_was_taken_and_given_back_is_not_used() -> None:
     assert memory.used_bytes == 99  # type: ignore[unreachable]  # a call has changed it
 
 
-def test_without_a_limit_it_is_never_full() -> None:
+def test_request_memory_without_a_limit_is_never_full() -> None:
     memory = RequestMemory()
     memory.take(1 << 50)
     assert not memory.full
 
 
-def test_who_waits_goes_on_at_once_where_there_is_room() -> None:
+def test_waiting_reader_resumes_at_once_if_memory_is_free() -> None:
     memory, went_on = RequestMemory(100), []
     memory.wait(Reader(), lambda: went_on.append("a"))
     assert went_on == ["a"]
 
 
-def test_one_is_let_through_and_the_others_go_on_in_turn_when_it_is_done() -> None:
+def test_one_reader_is_admitted_over_the_limit_and_others_resume_in_order() -> None:
     memory, went_on = RequestMemory(100), []
     memory.take(100)
     readers = [Reader() for _ in range(3)]
@@ -44,7 +44,7 @@ def test_one_is_let_through_and_the_others_go_on_in_turn_when_it_is_done() -> No
     assert memory.let_through is readers[1]
 
 
-def test_those_that_wait_take_what_there_is_and_no_more() -> None:
+def test_waiting_readers_resume_until_the_memory_is_used() -> None:
     memory, went_on = RequestMemory(100), []
     memory.take(200)
 
@@ -60,7 +60,7 @@ def test_those_that_wait_take_what_there_is_and_no_more() -> None:
     assert memory.used_bytes == 120
 
 
-def test_who_is_gone_does_not_go_on() -> None:
+def test_closed_reader_does_not_resume() -> None:
     memory, went_on = RequestMemory(100), []
     memory.take(100)
     first, second = Reader(), Reader()

@@ -62,7 +62,7 @@ def test_a_version_that_is_not_declared_is_refused(order: type[Order], small: Or
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_records_in_files_are_passed_on_unread_in_their_place(small: Order) -> None:
+def test_file_slices_are_returned_unread_in_their_position(small: Order) -> None:
     small.goods = b"abcdefgh"
     plain = small.encode(2)
     first, second = Slice(b"abc"), Slice(b"defgh")
@@ -74,7 +74,7 @@ def test_records_in_files_are_passed_on_unread_in_their_place(small: Order) -> N
     assert small.encode(2) == plain
 
 
-def test_one_slice_may_stand_alone_and_none_is_empty_rather_than_null(order: type[Order], small: Order) -> None:
+def test_single_slice_is_allowed_and_no_slices_encode_as_empty(order: type[Order], small: Order) -> None:
     small.goods = Slice(b"abc")
     assert order.decode(small.encode(2), 2).goods == b"abc"
     small.goods = []
@@ -98,7 +98,7 @@ def test_declaring_and_importing_messages_is_cheap() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_a_maker_makes_what_calling_the_class_makes(order: type[Order], small: Order) -> None:
+def test_maker_builds_the_same_message_as_the_class(order: type[Order], small: Order) -> None:
     made = maker(order)(number=5, buyer=order.Buyer(name="b"), lines=small.lines)
     assert type(made) is order
     assert made == small

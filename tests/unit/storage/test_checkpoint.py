@@ -110,7 +110,7 @@ def test_kafkas_meta_properties_are_read() -> None:
 
 
 @pytest.mark.parametrize("directory_id", [TOPIC_ID, None])
-def test_meta_properties_come_back(directory_id: bytes | None) -> None:
+def test_meta_properties_survive_a_round_trip(directory_id: bytes | None) -> None:
     meta = MetaProperties("a=b: c", 3, directory_id)
     assert parse_meta_properties(format_meta_properties(meta), "f") == meta
 
@@ -161,20 +161,20 @@ def test_a_damaged_clean_shutdown_names_its_file(text: str) -> None:
         ("0\n2\nt 0 1\nt 0 2\n", "partition"),
     ],
 )
-def test_the_field_that_is_damaged_is_named(text: str, field: str) -> None:
+def test_error_names_the_damaged_field(text: str, field: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         parse_offsets(text, "recovery-point-offset-checkpoint")
     assert (caught.value.field, caught.value.is_newer) == (field, False)
 
 
-def test_a_version_of_a_later_kafka_is_told_from_damage() -> None:
+def test_version_of_a_later_kafka_is_distinguished_from_damage() -> None:
     with pytest.raises(CheckpointError) as caught:
         parse_offsets("1\n0\n", "recovery-point-offset-checkpoint")
     assert (caught.value.field, caught.value.is_newer) == ("version", True)
 
 
 @pytest.mark.parametrize(("text", "field"), [("0\n2\n1 0\n1 5\n", "epoch"), ("0\n2\n1 5\n2 5\n", "start_offset")])
-def test_leader_epochs_that_do_not_rise_are_damage(text: str, field: str) -> None:
+def test_leader_epochs_that_do_not_increase_are_damage(text: str, field: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         parse_leader_epochs(text, "leader-epoch-checkpoint")
     assert caught.value.field == field

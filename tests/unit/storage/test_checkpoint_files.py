@@ -45,7 +45,7 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def test_each_file_tells_its_part_of_a_log(checkpointing: Checkpointing, log: Log) -> None:
+def test_each_checkpoint_file_stores_its_part_of_a_log(checkpointing: Checkpointing, log: Log) -> None:
     log.update_high_watermark(4)
     log.advance_log_start(2)
     log.cleaned_to = 3
@@ -56,16 +56,14 @@ def test_each_file_tells_its_part_of_a_log(checkpointing: Checkpointing, log: Lo
     ]  # fmt: skip
 
 
-def test_what_the_files_of_log_starts_and_cleaned_logs_need_not_tell_they_do_not(
-    checkpointing: Checkpointing, log: Log
-) -> None:
+def test_log_start_and_cleaner_checkpoints_omit_default_values(checkpointing: Checkpointing, log: Log) -> None:
     checkpointing.logs[KEY] = log
     checkpointing.files.write([checkpointing.directory], [LOG_STARTS, CLEANED_TO])
     assert [checkpointing.text(name) for name in (LOG_STARTS, CLEANED_TO)] == ["0\n0\n", "0\n0\n"]
     assert not (checkpointing.folder / RECOVERY_POINTS).exists()
 
 
-def test_what_is_read_is_stale_until_everything_is_written_anew(checkpointing: Checkpointing) -> None:
+def test_read_values_are_stale_until_all_files_are_rewritten(checkpointing: Checkpointing) -> None:
     (checkpointing.folder / HIGH_WATERMARKS).write_text("0\n1\ntopic 0 7\n")
     found = checkpointing.files.read(checkpointing.directory)
     assert found.offset(HIGH_WATERMARKS, KEY) == 7
@@ -80,7 +78,7 @@ def test_what_is_read_is_stale_until_everything_is_written_anew(checkpointing: C
 @pytest.mark.parametrize(
     ("text", "may_be", "cleaned_to"), [("0\n1\ntopic 0 7\n", True, 7), ("", True, 2), ("?", True, 2), (None, False, 2)]
 )
-def test_where_nobody_knows_which_logs_are_compacted_each_may_be(
+def test_without_a_cleaner_checkpoint_each_log_may_be_compacted(
     checkpointing: Checkpointing, text: str | None, may_be: bool, cleaned_to: int
 ) -> None:
     if text is not None:
@@ -91,7 +89,7 @@ def test_where_nobody_knows_which_logs_are_compacted_each_may_be(
     assert len(checkpointing.problems) == (text == "?")
 
 
-def test_of_a_log_that_could_not_be_opened_the_files_go_on_to_tell(checkpointing: Checkpointing) -> None:
+def test_checkpoints_keep_entries_of_a_log_that_failed_to_open(checkpointing: Checkpointing) -> None:
     (checkpointing.folder / HIGH_WATERMARKS).write_text("0\n1\ntopic 0 7\n")
     found = checkpointing.files.read(checkpointing.directory)
     checkpointing.files.could_not_open(checkpointing.directory, KEY, found)
@@ -122,7 +120,7 @@ def test_log_starts_are_written_only_where_one_has_moved(checkpointing: Checkpoi
     assert checkpointing.text(LOG_STARTS) == "0\n1\ntopic 0 2\n"
 
 
-def test_to_save_where_one_log_starts_no_other_is_looked_at(tmp_path: Path, log: Log) -> None:
+def test_saving_one_log_start_reads_no_other_log(tmp_path: Path, log: Log) -> None:
     looks: list[LogDirectory] = []
     others = {("other", number): log for number in range(3)}
 
@@ -146,7 +144,7 @@ def test_to_save_where_one_log_starts_no_other_is_looked_at(tmp_path: Path, log:
     assert looks == [directory]
 
 
-def test_where_a_log_started_that_has_left_is_not_saved(tmp_path: Path, log: Log) -> None:
+def test_log_start_of_a_moved_log_is_not_saved(tmp_path: Path, log: Log) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     files = CheckpointFiles(lambda _: {}, [])
     files.write([directory], [LOG_STARTS])
@@ -159,7 +157,7 @@ def test_where_a_log_started_that_has_left_is_not_saved(tmp_path: Path, log: Log
     assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"
 
 
-def test_a_directory_that_fails_keeps_no_other_from_being_told_of(tmp_path: Path, log: Log) -> None:
+def test_failed_directory_does_not_block_log_starts_of_others(tmp_path: Path, log: Log) -> None:
     first, second = (LogDirectory(OsDisk(), str(tmp_path / name)) for name in ("a", "b"))
     (tmp_path / "b").mkdir()
     files = CheckpointFiles(lambda _: {}, [])
@@ -171,9 +169,7 @@ def test_a_directory_that_fails_keeps_no_other_from_being_told_of(tmp_path: Path
     assert [files.log_starts_are_saved(directory) for directory in (first, second)] == [False, True]
 
 
-def test_log_starts_of_a_directory_that_failed_are_not_kept_and_do_not_count_as_saved(
-    checkpointing: Checkpointing, log: Log
-) -> None:
+def test_log_starts_of_a_failed_directory_do_not_count_as_saved(checkpointing: Checkpointing, log: Log) -> None:
     log.advance_log_start(2)
     checkpointing.files.log_start_moved(log, checkpointing.directory)
     checkpointing.directory.give_up(OSError(5, "broken"))
@@ -184,7 +180,7 @@ def test_log_starts_of_a_directory_that_failed_are_not_kept_and_do_not_count_as_
     assert sys.getrefcount(log) == references, "it was kept"
 
 
-def test_after_a_failure_of_the_directory_no_other_file_is_written_and_it_is_told_once(tmp_path: Path) -> None:
+def test_failed_directory_is_reported_once_and_gets_no_more_files(tmp_path: Path) -> None:
     disk = FaultyDisk()
     checkpointing = Checkpointing(tmp_path, disk)
     disk.arm("replace", errno.EIO)

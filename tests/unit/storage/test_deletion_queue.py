@@ -35,7 +35,7 @@ def names(directory: LogDirectory) -> list[str]:
     return [path.name.rpartition("-")[2] for path in Path(directory.path).iterdir()]
 
 
-def test_what_is_discarded_is_renamed_at_once_and_deleted_later(trash: DeletionQueue, directory: LogDirectory) -> None:
+def test_deleted_log_is_renamed_at_once_and_removed_later(trash: DeletionQueue, directory: LogDirectory) -> None:
     trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     assert names(directory) == ["delete"]
     assert list(trash.empty(NOW_MS + 59)) == []
@@ -43,26 +43,26 @@ def test_what_is_discarded_is_renamed_at_once_and_deleted_later(trash: DeletionQ
     assert names(directory) == []
 
 
-def test_a_full_directory_is_emptied_without_delay(trash: DeletionQueue, directory: LogDirectory) -> None:
+def test_deletion_in_a_full_directory_has_no_delay(trash: DeletionQueue, directory: LogDirectory) -> None:
     trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     directory.full = True
     assert list(trash.empty(NOW_MS)) == [None]
     assert names(directory) == []
 
 
-def test_what_is_set_aside_stays(trash: DeletionQueue, directory: LogDirectory) -> None:
+def test_stray_log_stays(trash: DeletionQueue, directory: LogDirectory) -> None:
     place = trash.rename_away(directory, KEY, f"{directory.path}/topic-0", STRAY_SUFFIX)
     assert list(trash.empty(NOW_MS)) == []
     assert (Path(place) / "file").read_bytes() == b"data"
 
 
-def test_what_an_earlier_start_took_away_is_deleted(trash: DeletionQueue, directory: LogDirectory) -> None:
+def test_directories_renamed_by_an_earlier_start_are_deleted(trash: DeletionQueue, directory: LogDirectory) -> None:
     trash.found(directory, f"{directory.path}/topic-0")
     assert list(trash.empty(NOW_MS)) == [None]
     assert names(directory) == []
 
 
-def test_a_failed_rename_leaves_everything(trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk) -> None:
+def test_failed_rename_changes_nothing(trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk) -> None:
     disk.arm("rename", errno.ENOSPC)
     with pytest.raises(KafkaError):
         trash.discard(directory, KEY, f"{directory.path}/topic-0")
@@ -71,7 +71,7 @@ def test_a_failed_rename_leaves_everything(trash: DeletionQueue, directory: LogD
 
 
 @pytest.mark.parametrize(("code", "tried_again"), [(errno.ENOSPC, True), (errno.EIO, False)])
-def test_what_cannot_be_deleted_is_tried_again_while_the_directory_works(
+def test_failed_deletion_is_retried_while_the_directory_is_online(
     trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
 ) -> None:
     trash.discard(directory, KEY, f"{directory.path}/topic-0")

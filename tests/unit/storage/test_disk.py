@@ -19,7 +19,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
 
 
-def test_a_write_lands_where_it_is_told_to(tmp_path: Path) -> None:
+def test_write_goes_to_its_offset(tmp_path: Path) -> None:
     file = DISK.open_file(str(tmp_path / "file"), create=True)
     file.pwrite(memoryview(b"hello"), 3)
     file.pwrite(b"HE", 3)
@@ -33,14 +33,14 @@ def test_reading_past_the_end_returns_what_is_there(tmp_path: Path) -> None:
     assert (file.pread(10, 3), file.pread(10, 5), file.pread(10, 50)) == (b"lo", b"", b"")
 
 
-def test_reading_without_waiting_gives_all_or_nothing(tmp_path: Path) -> None:
+def test_nonblocking_read_returns_all_or_nothing(tmp_path: Path) -> None:
     file = DISK.open_file(str(tmp_path / "file"), create=True)
     file.pwrite(b"hello", 0)
     assert file.pread_nowait(5, 0) in (b"hello", None)
     assert file.pread_nowait(6, 0) is None
 
 
-def test_a_socket_gets_what_it_takes_straight_from_a_file(tmp_path: Path) -> None:
+def test_file_is_sent_to_a_socket_without_a_copy(tmp_path: Path) -> None:
     content = os.urandom(5_000_000)
     (tmp_path / "file").write_bytes(content)
     file = DISK.open_file(str(tmp_path / "file"))
@@ -63,7 +63,7 @@ def test_a_socket_gets_what_it_takes_straight_from_a_file(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system cannot tell what is in memory")
 @pytest.mark.parametrize("missing", [0, 100_000, 4 << 20, (8 << 20) - STRETCH])
-def test_what_is_not_in_memory_whole_is_not_sent_from_the_file(
+def test_range_partly_outside_the_page_cache_is_not_sent(
     tmp_path: Path, missing: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The system decides which pages the cache holds: it may ignore a request to drop some, and drop others any time.
@@ -89,14 +89,14 @@ def test_what_is_not_in_memory_whole_is_not_sent_from_the_file(
             assert file.send_nowait(here.fileno(), missing, 0), "what is before it could be sent"
 
 
-def test_opening_what_is_missing_is_an_error_unless_it_is_to_be_made(tmp_path: Path) -> None:
+def test_opening_a_missing_file_is_an_error_without_create(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         DISK.open_file(str(tmp_path / "file"))
     DISK.open_file(str(tmp_path / "file"), create=True)
     assert DISK.file_size(str(tmp_path / "file")) == 0
 
 
-def test_a_file_is_readable_while_someone_holds_it_and_closed_with_the_last_reference(tmp_path: Path) -> None:
+def test_file_is_readable_until_its_last_reference_is_dropped(tmp_path: Path) -> None:
     before = descriptors()
     file = DISK.open_file(str(tmp_path / "file"), create=True)
     file.pwrite(b"hello", 0)
@@ -124,7 +124,7 @@ def test_replacing_leaves_the_new_content_and_nothing_else(sync: bool, tmp_path:
     assert DISK.list_dir(str(tmp_path)) == ["file"]
 
 
-def test_removing_what_is_gone_is_no_error(tmp_path: Path) -> None:
+def test_removing_a_missing_file_is_no_error(tmp_path: Path) -> None:
     DISK.remove(str(tmp_path / "file"))
     DISK.remove_tree(str(tmp_path / "folder"))
     (tmp_path / "folder").mkdir()
@@ -133,7 +133,7 @@ def test_removing_what_is_gone_is_no_error(tmp_path: Path) -> None:
     assert not DISK.exists(str(tmp_path / "folder"))
 
 
-def test_the_second_to_lock_learns_who_was_first(tmp_path: Path) -> None:
+def test_second_lock_fails_with_the_pid_of_the_first(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     lock = DISK.lock(path)
     with pytest.raises(AlreadyLocked) as refused:
@@ -143,7 +143,7 @@ def test_the_second_to_lock_learns_who_was_first(tmp_path: Path) -> None:
     DISK.lock(path).release()
 
 
-def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
+def test_lock_is_released_when_its_process_ends(tmp_path: Path) -> None:
     path = str(tmp_path / ".lock")
     script = "import sys; from storage.disk import OsDisk; lock = OsDisk().lock(sys.argv[1]); print(); input()"
     with subprocess.Popen([sys.executable, "-c", script, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -197,7 +197,7 @@ def test_our_lock_is_seen_by_apache_kafka(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
-def test_want_of_space_is_told_from_other_errors(code: int, full: bool) -> None:
+def test_lack_of_space_is_distinguished_from_other_errors(code: int, full: bool) -> None:
     assert out_of_space(OSError(code, "")) is full
 
 

@@ -23,7 +23,7 @@ def test_a_damaged_count_of_moves_counts_as_none(tmp_path: Path) -> None:
     assert moves_of(OsDisk(), str(tmp_path)) == 0
 
 
-def test_a_partition_in_two_directories_that_was_not_moved_is_not_guessed_at(manager: Manager, tmp_path: Path) -> None:
+def test_unmoved_partition_in_two_directories_is_refused(manager: Manager, tmp_path: Path) -> None:
     create(manager, "t")
     manager.crash()
     (tmp_path / "b" / "t-0").mkdir()
@@ -31,7 +31,7 @@ def test_a_partition_in_two_directories_that_was_not_moved_is_not_guessed_at(man
         Manager(tmp_path / "a", tmp_path / "b").start()
 
 
-def test_the_names_that_a_start_finds_after_a_crash_are_durable(tmp_path: Path) -> None:
+def test_directory_entries_found_after_a_crash_are_synced(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -57,7 +57,7 @@ def manager(tmp_path: Path, disk: FaultyDisk) -> Manager:
     return manager
 
 
-def keep_former(manager: Manager, disk: FaultyDisk, take_away: str) -> Log:
+def former_log_on_full_disk(manager: Manager, disk: FaultyDisk, take_away: str) -> Log:
     """Keep the log t-0 of 3 records in the first directory, whose full disk fails its deletion or its stray mark."""
     former = manager.create("t", TOPIC_ID, 0, CONFIG, manager.directories[0].directory_id)
     fill(former, 3)
@@ -72,10 +72,10 @@ NEXT_TOPIC_ID = bytes(reversed(TOPIC_ID))
 
 @pytest.mark.parametrize("take_away", ["delete", "mark_stray"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_log_made_elsewhere_counts_beside_its_former_namesake_which_a_full_disk_kept(
+def test_recreated_log_in_another_directory_replaces_the_former_one(
     fails: bool, take_away: str, manager: Manager, disk: FaultyDisk, tmp_path: Path
 ) -> None:
-    keep_former(manager, disk, take_away)
+    former_log_on_full_disk(manager, disk, take_away)
     first, second = manager.directories
     read_file = disk.read_file
 
@@ -96,10 +96,10 @@ def test_a_log_made_elsewhere_counts_beside_its_former_namesake_which_a_full_dis
 
 
 @pytest.mark.parametrize(("take_away", "suffix"), [("delete", "-delete"), ("mark_stray", "-stray")])
-def test_a_log_made_in_the_same_directory_is_another_than_its_former_namesake(
+def test_recreated_log_in_the_same_directory_is_distinct_from_the_former_one(
     take_away: str, suffix: str, manager: Manager, disk: FaultyDisk
 ) -> None:
-    keep_former(manager, disk, take_away)
+    former_log_on_full_disk(manager, disk, take_away)
     first = manager.directories[0]
     log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, first.directory_id)
     assert (log.topic_id, log.log_end_offset) == (NEXT_TOPIC_ID, 0)
@@ -107,10 +107,10 @@ def test_a_log_made_in_the_same_directory_is_another_than_its_former_namesake(
 
 
 @pytest.mark.parametrize("call", ["replace", "rename", "create"])
-def test_a_crash_amid_the_making_of_the_next_log_leaves_one_that_counts(
+def test_crash_during_creation_of_the_next_log_leaves_one_valid_log(
     call: str, manager: Manager, disk: FaultyDisk, tmp_path: Path
 ) -> None:
-    keep_former(manager, disk, "delete")
+    former_log_on_full_disk(manager, disk, "delete")
     check, second = disk.check, manager.directories[1]
 
     def refuse(kind: str, path: str) -> None:
@@ -128,8 +128,8 @@ def test_a_crash_amid_the_making_of_the_next_log_leaves_one_that_counts(
     assert found.log_end_offset == (0 if call == "create" else 3)
 
 
-def test_the_next_log_is_made_by_a_later_attempt(manager: Manager, disk: FaultyDisk) -> None:
-    keep_former(manager, disk, "delete")
+def test_creation_of_the_next_log_succeeds_on_retry(manager: Manager, disk: FaultyDisk) -> None:
+    former_log_on_full_disk(manager, disk, "delete")
     second = manager.directories[1].directory_id
     disk.arm("create", errno.ENOSPC)
     with pytest.raises(KafkaError):

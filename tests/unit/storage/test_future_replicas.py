@@ -65,7 +65,7 @@ def test_a_moved_log_is_found_again(manager: Manager, clean: bool) -> None:
     assert again.names() == ["b/topic-0"]
 
 
-def test_appends_go_on_meanwhile_and_into_the_new_files_afterwards(manager: Manager) -> None:
+def test_appends_continue_during_a_move_and_go_to_the_new_files_after_it(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 40, size=20 * KB)
     appended = count()
@@ -83,7 +83,7 @@ def test_appends_go_on_meanwhile_and_into_the_new_files_afterwards(manager: Mana
     assert content(found(again)) == data
 
 
-def test_whoever_writes_faster_than_the_copy_is_caught_up_with(manager: Manager) -> None:
+def test_move_catches_up_with_appends_faster_than_the_copy(manager: Manager) -> None:
     log = manager.create_log(CONFIG._replace(segment_bytes=1 << 30))
     fill(log, 40, size=20 * KB)
     steps = count()
@@ -117,7 +117,7 @@ def test_deleted_records_stay_deleted(manager: Manager, start: int) -> None:
     assert (found(again).log_start_offset, content(found(again))) == (start, data)
 
 
-def test_records_deleted_meanwhile_stay_deleted(manager: Manager) -> None:
+def test_records_deleted_during_a_move_stay_deleted(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 60, size=20 * KB)
     deleted = iter((5, 33, 60))
@@ -134,7 +134,7 @@ def test_records_deleted_meanwhile_stay_deleted(manager: Manager) -> None:
     assert content(found(restarted(manager))) == data
 
 
-def test_what_is_truncated_meanwhile_is_not_copied(manager: Manager) -> None:
+def test_records_truncated_during_a_move_are_not_copied(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 60, size=20 * KB)
     truncations = {4: 55, 9: 3}  # by number of steps
@@ -157,7 +157,7 @@ def test_what_is_truncated_meanwhile_is_not_copied(manager: Manager) -> None:
     assert content(found(restarted(manager))) == written
 
 
-def test_what_was_durable_is_durable_where_it_is_now(tmp_path: Path) -> None:
+def test_durable_records_are_durable_after_a_move(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk)
     log = manager.create_log(CONFIG._replace(flush_messages=1))
@@ -172,7 +172,7 @@ def test_what_was_durable_is_durable_where_it_is_now(tmp_path: Path) -> None:
     assert in_target in disk.calls[taken_over:retired]
 
 
-def test_a_log_moves_there_and_back(manager: Manager) -> None:
+def test_log_moves_to_the_other_directory_and_back(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 5)
     for number in range(1, 5):
@@ -187,7 +187,7 @@ def test_a_log_moves_there_and_back(manager: Manager) -> None:
     assert (content(found(again)), again.names()) == (data, ["a/topic-0"])
 
 
-def test_searches_under_way_are_told_to_ask_again(manager: Manager) -> None:
+def test_search_in_progress_fails_with_not_leader_after_a_move(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 3, count=100, size=KB)
     search = log.offset_for_timestamp(NOW_MS)
@@ -198,7 +198,7 @@ def test_searches_under_way_are_told_to_ask_again(manager: Manager) -> None:
     assert told.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_slice_of_the_old_files_can_be_read_on(manager: Manager) -> None:
+def test_slice_of_the_old_files_stays_readable(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 3)
     data = content(log)
@@ -213,20 +213,20 @@ def test_a_slice_of_the_old_files_can_be_read_on(manager: Manager) -> None:
 # Requests
 
 
-def test_a_log_that_is_there_already_stays(manager: Manager) -> None:
+def test_move_to_the_present_directory_does_nothing(manager: Manager) -> None:
     log = manager.create_log()
     assert manager.moves.begin(log, manager.first) is None
     assert manager.names() == ["a/topic-0"]
 
 
-def test_asking_again_changes_nothing(manager: Manager) -> None:
+def test_repeated_move_request_changes_nothing(manager: Manager) -> None:
     log = manager.create_log()
     move = manager.started(log)
     assert manager.moves.begin(log, manager.second) is None
     assert list(manager.moves) == [move]
 
 
-def test_back_is_a_cancellation(manager: Manager) -> None:
+def test_move_back_cancels_a_move(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 3)
     move = manager.started(log)
@@ -248,7 +248,7 @@ def test_deleting_a_log_deletes_its_copy(manager: Manager) -> None:
     assert manager.names() == []
 
 
-def test_deleting_a_log_deletes_the_old_files_of_a_move_that_is_not_over(manager: Manager) -> None:
+def test_deleting_a_log_deletes_the_old_files_of_an_unfinished_move(manager: Manager) -> None:
     taken_over(manager)
     assert manager.names() == ["a/topic-0", "b/topic-0"]
     manager.delete("topic", 0)

@@ -47,7 +47,7 @@ def crashed_after(folder: Path, steps_done: int) -> tuple[Manager, bytes, bool]:
     return restarted(manager), content(log), over
 
 
-def test_a_crash_after_any_step_leaves_one_log_with_everything(tmp_path: Path) -> None:
+def test_crash_after_any_step_leaves_one_complete_log(tmp_path: Path) -> None:
     homes = []
     for steps_done in count():
         again, data, over = crashed_after(tmp_path / str(steps_done), steps_done)
@@ -69,7 +69,7 @@ KINDS = ("create", "open", "replace", "rename", "pwrite", "truncate", "sync", "s
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_call_fails_the_log_is_whole_after_a_restart(tmp_path: Path, kind: str, code: int) -> None:
+def test_log_is_intact_after_any_failed_disk_call_and_a_restart(tmp_path: Path, kind: str, code: int) -> None:
     failed = True
     for number in count():
         if not failed:
@@ -94,7 +94,7 @@ def test_whatever_call_fails_the_log_is_whole_after_a_restart(tmp_path: Path, ki
     assert number > 1
 
 
-def test_a_full_target_leaves_the_log_where_it_is_and_nothing_behind(tmp_path: Path) -> None:
+def test_full_target_directory_cancels_the_move_and_leaves_no_files(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk)
     log = manager.create_log()
@@ -134,13 +134,13 @@ def test_the_old_files_are_deleted_only_once_the_newer_log_is_open(manager: Mana
     assert f"{tmp_path}/a/topic-0 is deleted" in third.problems[0]
 
 
-def test_a_clean_stop_retires_the_old_files(manager: Manager) -> None:
+def test_clean_shutdown_deletes_the_old_files(manager: Manager) -> None:
     data = content(taken_over(manager))
     again = restarted(manager, clean=True)
     assert (content(found(again)), again.names(), again.problems) == (data, ["b/topic-0"], [])
 
 
-def test_moving_on_before_the_old_files_are_gone(manager: Manager) -> None:
+def test_next_move_begins_before_the_old_files_are_deleted(manager: Manager) -> None:
     log = taken_over(manager)
     assert manager.moves.begin(log, manager.second) is None
     move = manager.moves.begin(log, manager.first)

@@ -18,7 +18,7 @@ def opened(path: Path) -> LogDirectory:
     return directory
 
 
-def test_a_new_directory_is_made_and_belongs_to_nobody(tmp_path: Path) -> None:
+def test_new_directory_is_created_without_meta_properties(tmp_path: Path) -> None:
     directory = opened(tmp_path / "a" / "b")
     assert (directory.meta, directory.directory_id, directory.clean) == (None, bytes(16), False)
     directory.close(clean=False)
@@ -30,7 +30,7 @@ def test_the_name_of_a_new_directory_is_durable_with_those_of_its_parents(tmp_pa
     assert disk.called("sync_dir") == ["new", tmp_path.name]
 
 
-def test_what_it_belongs_to_is_remembered(tmp_path: Path) -> None:
+def test_meta_properties_are_kept(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     directory.format(META)
     directory.close(clean=False)
@@ -48,7 +48,7 @@ def test_a_second_broker_is_refused_until_the_first_has_closed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xff", b"{}", b'{"version":1,"brokerEpoch":42}'])
-def test_a_mark_of_a_clean_stop_that_cannot_be_read_is_none(mark: bytes, tmp_path: Path) -> None:
+def test_unreadable_clean_shutdown_file_is_ignored(mark: bytes, tmp_path: Path) -> None:
     opened(tmp_path).close(clean=True)
     (tmp_path / ".kafka_cleanshutdown").write_bytes(mark)
     directory = opened(tmp_path)
@@ -57,7 +57,7 @@ def test_a_mark_of_a_clean_stop_that_cannot_be_read_is_none(mark: bytes, tmp_pat
     assert not (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
+def test_clean_shutdown_file_counts_once(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     directory.close(clean=True, broker_epoch=42)
     assert (tmp_path / ".kafka_cleanshutdown").read_bytes() == b'{"version":0,"brokerEpoch":42}'
@@ -68,7 +68,7 @@ def test_the_mark_of_a_clean_stop_counts_once(tmp_path: Path) -> None:
     assert not opened(tmp_path).clean
 
 
-def test_who_was_no_broker_this_time_leaves_the_epoch_of_the_run_before(tmp_path: Path) -> None:
+def test_run_without_broker_role_keeps_the_former_broker_epoch(tmp_path: Path) -> None:
     opened(tmp_path).close(clean=True, broker_epoch=42)
     opened(tmp_path).close(clean=True)
     directory = opened(tmp_path)
@@ -78,7 +78,7 @@ def test_who_was_no_broker_this_time_leaves_the_epoch_of_the_run_before(tmp_path
     assert opened(tmp_path).previous_broker_epoch == -1
 
 
-def test_the_mark_of_a_clean_stop_is_gone_for_good_before_anything_is_written(tmp_path: Path) -> None:
+def test_clean_shutdown_file_is_durably_removed_before_any_write(tmp_path: Path) -> None:
     disk = FaultyDisk()
     directory = LogDirectory(disk, str(tmp_path))
     directory.open()
@@ -111,7 +111,7 @@ def test_offsets_are_kept_in_kafkas_files(name: str, file: str, tmp_path: Path) 
     assert directory.read_offsets(name) == {("a-topic", 3): 42}
 
 
-def test_offsets_that_the_file_has_already_are_not_written_again_unless_to_be_durable(tmp_path: Path) -> None:
+def test_unchanged_offsets_are_rewritten_only_to_be_durable(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     path = tmp_path / HIGH_WATERMARKS
     directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1})
@@ -125,13 +125,13 @@ def test_offsets_that_the_file_has_already_are_not_written_again_unless_to_be_du
 
 
 @pytest.mark.parametrize(("name", "durable"), [(CLEANED_TO, True), (RECOVERY_POINTS, False)])
-def test_which_logs_are_compacted_is_durable_whenever_it_is_written(name: str, durable: bool, tmp_path: Path) -> None:
+def test_cleaner_checkpoint_is_always_written_durably(name: str, durable: bool, tmp_path: Path) -> None:
     disk = FaultyDisk()
     LogDirectory(disk, str(tmp_path)).write_offsets(name, {("topic", 0): 7})
     assert bool(disk.called("sync_dir")) is durable
 
 
-def test_what_a_checkpoint_may_say_after_a_power_cut_is_known_once_it_was_synced(tmp_path: Path) -> None:
+def test_possible_checkpoint_content_is_known_once_it_is_synced(tmp_path: Path) -> None:
     disk = FaultyDisk()
     directory, log = LogDirectory(disk, str(tmp_path)), ("t", 0)
 
@@ -155,7 +155,7 @@ def test_what_a_checkpoint_may_say_after_a_power_cut_is_known_once_it_was_synced
     assert not directory.may_say_more(LOG_STARTS, ("t", 1), None), "neither of the two names this one"
 
 
-def test_what_a_checkpoint_says_is_known_without_a_write_once_one_has_failed_for_want_of_space(tmp_path: Path) -> None:
+def test_checkpoint_content_is_made_durable_by_a_sync_after_a_full_disk(tmp_path: Path) -> None:
     """Syncing the unchanged file takes no space."""
     LogDirectory(OsDisk(), str(tmp_path)).write_offsets(LOG_STARTS, {("t", 0): 5})
     disk = FaultyDisk()
@@ -170,7 +170,7 @@ def test_what_a_checkpoint_says_is_known_without_a_write_once_one_has_failed_for
     assert directory.may_say_more(LOG_STARTS, ("t", 1), None)
 
 
-def test_what_a_checkpoint_says_is_not_known_if_it_can_be_neither_written_nor_synced(tmp_path: Path) -> None:
+def test_checkpoint_content_is_unknown_if_neither_written_nor_synced(tmp_path: Path) -> None:
     LogDirectory(OsDisk(), str(tmp_path)).write_offsets(LOG_STARTS, {("t", 0): 5})
     disk = FaultyDisk()
     directory = LogDirectory(disk, str(tmp_path))
@@ -195,7 +195,7 @@ def test_a_checkpoint_whose_sync_fails_takes_the_directory_offline_unless_descri
     assert (directory.failure is not None) is fails
 
 
-def test_a_checkpoint_whose_last_write_failed_is_written_again_whatever_it_is_to_say(tmp_path: Path) -> None:
+def test_checkpoint_is_rewritten_after_a_failed_write_even_if_unchanged(tmp_path: Path) -> None:
     disk = FaultyDisk()
     directory = LogDirectory(disk, str(tmp_path))
     directory.write_offsets(HIGH_WATERMARKS, {("t", 0): 1})
@@ -206,13 +206,13 @@ def test_a_checkpoint_whose_last_write_failed_is_written_again_whatever_it_is_to
     assert directory.read_offsets(HIGH_WATERMARKS) == {("t", 0): 1}
 
 
-def test_a_damaged_checkpoint_is_told_not_guessed(tmp_path: Path) -> None:
+def test_damaged_checkpoint_is_an_error(tmp_path: Path) -> None:
     (tmp_path / RECOVERY_POINTS).write_bytes(b"0\n1\n\xff 0 1\nx")
     with pytest.raises(CheckpointError):
         LogDirectory(OsDisk(), str(tmp_path)).read_offsets(RECOVERY_POINTS)
 
 
-def test_the_first_failure_is_what_everything_after_it_reports(tmp_path: Path) -> None:
+def test_first_failure_is_reported_by_all_later_calls(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     with pytest.raises(KafkaError, match="first"), directory.storage_errors():
         raise OSError(errno.EIO, "first")
@@ -221,7 +221,7 @@ def test_the_first_failure_is_what_everything_after_it_reports(tmp_path: Path) -
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_want_of_space_fails_the_operation_and_not_the_directory(tmp_path: Path) -> None:
+def test_lack_of_space_fails_the_operation_and_not_the_directory(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     with pytest.raises(KafkaError) as failed, directory.storage_errors():
         raise OSError(errno.ENOSPC, "full")
@@ -229,7 +229,7 @@ def test_want_of_space_fails_the_operation_and_not_the_directory(tmp_path: Path)
     assert directory.failure is None
 
 
-def test_what_cannot_be_left_half_done_takes_the_directory_offline_whatever_it_lacks(tmp_path: Path) -> None:
+def test_failed_atomic_operation_takes_the_directory_offline(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     with pytest.raises(KafkaError) as failed, directory.must_succeed():
         raise OSError(errno.EMFILE, "no descriptor")
@@ -237,14 +237,14 @@ def test_what_cannot_be_left_half_done_takes_the_directory_offline_whatever_it_l
     assert directory.failure is not None
 
 
-def test_other_errors_pass(tmp_path: Path) -> None:
+def test_other_errors_are_passed_on(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     with pytest.raises(ZeroDivisionError), directory.storage_errors():
         _ = 1 // 0
     assert directory.failure is None
 
 
-def test_want_of_space_makes_it_full_but_not_offline(tmp_path: Path) -> None:
+def test_lack_of_space_marks_the_directory_full_but_not_offline(tmp_path: Path) -> None:
     directory = opened(tmp_path)
     assert (directory.full, directory.refused_writes) == (False, 0)
     directory.fail(OSError(errno.ENOSPC, "full"))
@@ -261,7 +261,7 @@ def test_a_directory_without_room_is_full_before_a_write_fails(tmp_path: Path) -
     assert directory.full
 
 
-def test_the_space_of_the_volume_is_told_until_the_directory_fails(tmp_path: Path) -> None:
+def test_volume_space_is_reported_until_the_directory_fails(tmp_path: Path) -> None:
     disk = OsDisk()
     directory = opened(tmp_path)
     assert directory.space().total_bytes == disk.total_bytes(str(tmp_path))
@@ -273,7 +273,7 @@ def test_the_space_of_the_volume_is_told_until_the_directory_fails(tmp_path: Pat
     directory.close(clean=False)
 
 
-def test_a_checkpoint_that_a_crash_left_half_done_is_not_written_over_but_gone(tmp_path: Path) -> None:
+def test_half_written_checkpoint_file_is_deleted_and_not_overwritten(tmp_path: Path) -> None:
     """A power cut could restore its content under the checkpoint's name once the same file is reused."""
     left = tmp_path / f"{LOG_STARTS}.tmp"
     left.write_text("0\n1\nt 0 52\n")
@@ -284,7 +284,7 @@ def test_a_checkpoint_that_a_crash_left_half_done_is_not_written_over_but_gone(t
     assert (tmp_path / "same").read_text() == "0\n1\nt 0 52\n"
 
 
-def test_data_directories_within_it_are_told_of(tmp_path: Path) -> None:
+def test_nested_data_directories_are_listed(tmp_path: Path) -> None:
     (tmp_path / "letters-0").mkdir()
     inner = opened(tmp_path / "inner")
     inner.format(META)
@@ -294,7 +294,7 @@ def test_data_directories_within_it_are_told_of(tmp_path: Path) -> None:
     outer.close(clean=False)
 
 
-def test_what_is_left_half_done_for_damaged_content_takes_the_directory_offline_too(tmp_path: Path) -> None:
+def test_atomic_operation_failed_by_damage_takes_the_directory_offline_too(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     with pytest.raises(KafkaError) as failed, directory.must_succeed():
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "no record batch")
@@ -316,7 +316,7 @@ def test_an_unclean_directory_on_a_full_disk_is_opened_and_one_that_cannot_be_wr
         LogDirectory(disk, str(tmp_path)).open()
 
 
-def test_a_file_of_contiguous_segments_that_a_clean_stop_of_another_program_left_is_not_believed(
+def test_contiguous_segments_file_from_before_another_programs_run_is_ignored(
     tmp_path: Path,
 ) -> None:
     directory = opened(tmp_path)

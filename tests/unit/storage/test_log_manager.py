@@ -40,7 +40,7 @@ class Manager(LogManager):
         """End as kill -9 does: all written bytes are there, and no shutdown code runs."""
         self.close(clean=False)
 
-    def keep_house(self) -> list[KafkaError]:
+    def run_maintenance(self) -> list[KafkaError]:
         steps = [*self.housekeeping(self.now), *self.delete_files(self.now)]
         return [error for error in steps if error is not None]
 
@@ -77,7 +77,7 @@ def create(manager: LogManager, topic: str = "topic", partition: int = 0) -> Log
 # Directories
 
 
-def test_every_new_directory_gets_an_id_of_its_own_that_lasts(manager: Manager) -> None:
+def test_every_new_directory_gets_a_unique_permanent_id(manager: Manager) -> None:
     ids = [directory.directory_id for directory in manager.directories]
     assert len({*ids, ZERO_UUID}) == 3
     again = restarted(manager, clean=True)
@@ -109,14 +109,14 @@ def test_without_any_directory_there_is_nothing_to_open(tmp_path: Path) -> None:
 # Logs
 
 
-def test_logs_are_made_where_the_fewest_are(manager: Manager) -> None:
+def test_logs_are_created_in_the_directory_with_the_fewest(manager: Manager) -> None:
     homes = [manager.directory_of(create(manager, partition=number)).path[-1] for number in range(4)]
     assert homes == ["a", "b", "a", "b"]
     assert [(log.topic, log.partition, log.topic_id) for log in manager] == [("topic", n, TOPIC_ID) for n in range(4)]
     assert len(manager) == 4
 
 
-def test_logs_that_were_deleted_or_moved_count_where_they_are(manager: Manager) -> None:
+def test_deleted_and_moved_logs_count_in_their_present_directory(manager: Manager) -> None:
     first, second = manager.directories
     logs = [manager.create("topic", TOPIC_ID, number, CONFIG, first.directory_id) for number in range(4)]
     manager.delete("topic", 0)
@@ -128,14 +128,14 @@ def test_logs_that_were_deleted_or_moved_count_where_they_are(manager: Manager) 
     assert manager.directory_of(create(manager, partition=5)) is second
 
 
-def test_a_log_is_made_in_the_directory_asked_for(manager: Manager) -> None:
+def test_log_is_created_in_the_requested_directory(manager: Manager) -> None:
     wanted = manager.directories[1]
     for number in range(3):
         log = manager.create("topic", TOPIC_ID, number, CONFIG, wanted.directory_id)
         assert manager.directory_of(log) is wanted
 
 
-def test_what_a_full_disk_still_says_of_a_former_log_is_said_of_no_new_one(tmp_path: Path) -> None:
+def test_new_log_ignores_checkpoint_entries_of_a_former_one_on_a_full_disk(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path / "a", disk=disk)
     manager.start()
@@ -157,7 +157,7 @@ def test_what_a_full_disk_still_says_of_a_former_log_is_said_of_no_new_one(tmp_p
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
-def test_a_log_that_is_there_is_not_made_again(manager: Manager) -> None:
+def test_existing_log_is_not_created_again(manager: Manager) -> None:
     log = create(manager)
     fill(log, 3)
     assert create(manager) is log
@@ -165,7 +165,7 @@ def test_a_log_that_is_there_is_not_made_again(manager: Manager) -> None:
     assert manager.get("topic", 1) is None
 
 
-def test_no_empty_log_takes_the_place_of_one_in_a_directory_that_is_offline(tmp_path: Path) -> None:
+def test_log_in_an_offline_directory_is_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
     first = Manager(tmp_path / "a", tmp_path / "b")
     first.start()
     home = first.directories[1].directory_id
@@ -182,7 +182,7 @@ def test_no_empty_log_takes_the_place_of_one_in_a_directory_that_is_offline(tmp_
     assert second.create("new", TOPIC_ID, 0, CONFIG, second.directories[0].directory_id)
 
 
-def test_a_log_that_could_not_be_recovered_is_not_opened_as_if_it_were_sound(tmp_path: Path) -> None:
+def test_log_that_failed_recovery_is_recovered_at_the_next_start(tmp_path: Path) -> None:
     first = Manager(tmp_path)
     first.start()
     fill(first.create("t", TOPIC_ID, 0, CONFIG), 3)
@@ -201,7 +201,7 @@ def test_a_log_that_could_not_be_recovered_is_not_opened_as_if_it_were_sound(tmp
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_the_checkpoints_keep_what_they_say_of_a_log_that_could_not_be_opened(clean: bool, tmp_path: Path) -> None:
+def test_checkpoints_keep_entries_of_an_unopened_log_across_restarts(clean: bool, tmp_path: Path) -> None:
     """Otherwise deleted records would reappear, and a log that was never recovered would pass for sound."""
     first = Manager(tmp_path)
     first.start()
@@ -234,7 +234,7 @@ def test_no_log_is_made_when_every_directory_has_failed(manager: Manager) -> Non
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_logs_come_back_with_their_offsets(clean: bool, manager: Manager) -> None:
+def test_restarted_logs_keep_their_offsets(clean: bool, manager: Manager) -> None:
     for number in range(3):
         fill(create(manager, partition=number), 5 + number)
     create(manager, "with.dots-and-dashes", 7)
@@ -266,7 +266,7 @@ def test_deleted_records_stay_deleted_through_a_crash_right_after(manager: Manag
     assert again.log_start_offset == 3
 
 
-def test_what_is_no_log_is_left_alone(tmp_path: Path) -> None:
+def test_directories_that_are_no_logs_are_ignored(tmp_path: Path) -> None:
     for name in ("__cluster_metadata-0", "lost+found", "topic-0-future", "-1", "topic-x", "other.0f-stray"):
         (tmp_path / name).mkdir()
     (tmp_path / "file-0").touch()
@@ -289,7 +289,7 @@ def test_each_checkpoint_can_be_written_by_itself(manager: Manager) -> None:
     assert (folder / RECOVERY_POINTS).read_text() == "0\n1\ntopic 0 0\n"
 
 
-def test_the_recovery_point_on_disk_never_lies_in_the_segment_that_is_appended_to(manager: Manager) -> None:
+def test_recovery_point_on_disk_is_never_within_the_active_segment(manager: Manager) -> None:
     log = create(manager)
     fill(log, 5)
     log.flush(NOW_MS)
@@ -302,7 +302,7 @@ def test_the_recovery_point_on_disk_never_lies_in_the_segment_that_is_appended_t
     assert checkpoint.read_text() == "0\n1\ntopic 0 5\n"
 
 
-def test_a_damaged_checkpoint_is_taken_as_empty_and_told(manager: Manager) -> None:
+def test_damaged_checkpoint_counts_as_empty_and_is_reported(manager: Manager) -> None:
     fill(create(manager), 5)
     manager.checkpoint()
     path = Path(manager.directories[0].path) / "recovery-point-offset-checkpoint"
@@ -319,7 +319,7 @@ def folders(manager: Manager) -> list[str]:
     return sorted(p.name for d in manager.directories for p in Path(d.path).iterdir() if p.is_dir())
 
 
-def test_a_deleted_log_is_renamed_at_once_and_its_files_go_after_the_delay(manager: Manager) -> None:
+def test_deleted_log_is_renamed_at_once_and_its_files_deleted_after_the_delay(manager: Manager) -> None:
     log = create(manager)
     manager.delete("topic", 0)
     [renamed] = folders(manager)
@@ -330,10 +330,10 @@ def test_a_deleted_log_is_renamed_at_once_and_its_files_go_after_the_delay(manag
     with pytest.raises(KafkaError):
         log.append_as_leader(batch(), 0, NOW_MS)
     manager.now += 59
-    manager.keep_house()
+    manager.run_maintenance()
     assert folders(manager) == [renamed]
     manager.now += 1
-    manager.keep_house()
+    manager.run_maintenance()
     assert folders(manager) == []
 
 
@@ -343,17 +343,17 @@ def test_the_longest_names_can_be_deleted(manager: Manager) -> None:
     assert max(map(len, folders(manager))) == 255
 
 
-def test_what_was_being_deleted_goes_at_the_next_start(manager: Manager) -> None:
+def test_unfinished_deletion_is_completed_at_the_next_start(manager: Manager) -> None:
     create(manager)
     manager.delete("topic", 0)
     again = restarted(manager, clean=False)
     assert len(again) == 0
-    again.keep_house()
+    again.run_maintenance()
     assert folders(again) == []
 
 
 @pytest.mark.parametrize("restart", [True, False])
-def test_a_log_made_again_has_nothing_of_the_old_ones_checkpoints(restart: bool, manager: Manager) -> None:
+def test_recreated_log_has_no_checkpoint_entries_of_the_former_one(restart: bool, manager: Manager) -> None:
     log = create(manager)
     fill(log, 10)
     log.flush(NOW_MS)
@@ -371,12 +371,12 @@ def test_a_log_made_again_has_nothing_of_the_old_ones_checkpoints(restart: bool,
 # Maintenance
 
 
-def test_housekeeping_applies_retention_to_every_log(manager: Manager) -> None:
+def test_maintenance_applies_retention_to_every_log(manager: Manager) -> None:
     config = CONFIG._replace(segment_bytes=2 * SIZE, retention_bytes=0)
     logs = [manager.create("topic", TOPIC_ID, number, config) for number in range(3)]
     for log in logs:
         fill(log, 5)
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
     assert [log.log_start_offset for log in logs] == [5, 5, 5]
 
 
@@ -389,7 +389,7 @@ def test_idle_producers_expire(manager: Manager) -> None:
     assert list(log.producers.producers) == []
 
 
-def test_housekeeping_goes_on_past_a_log_that_fails(tmp_path: Path) -> None:
+def test_maintenance_continues_past_a_failing_log(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
     manager.start()
@@ -398,11 +398,11 @@ def test_housekeeping_goes_on_past_a_log_that_fails(tmp_path: Path) -> None:
     for log in logs:
         fill(log, 5)
     disk.arm("rename")
-    assert [error.code for error in manager.keep_house()] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [error.code for error in manager.run_maintenance()] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert [log.log_start_offset for log in logs] == [0, 5, 0, 5]
 
 
-def test_a_log_may_be_deleted_and_made_again_amid_housekeeping(manager: Manager) -> None:
+def test_log_may_be_deleted_and_recreated_during_maintenance(manager: Manager) -> None:
     for partition in range(3):
         manager.create("t", TOPIC_ID, partition, CONFIG)
     steps = manager.housekeeping(manager.now)
@@ -413,7 +413,7 @@ def test_a_log_may_be_deleted_and_made_again_amid_housekeeping(manager: Manager)
     assert list(steps) == []
 
 
-def test_what_cannot_be_deleted_now_is_deleted_later(tmp_path: Path) -> None:
+def test_failed_deletion_of_a_log_is_retried_later(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -421,13 +421,13 @@ def test_what_cannot_be_deleted_now_is_deleted_later(tmp_path: Path) -> None:
     manager.delete("topic", 0)
     manager.now += CONFIG.file_delete_delay_ms
     disk.arm("remove_tree", errno.EMFILE)
-    assert [error.code for error in manager.keep_house()] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [error.code for error in manager.run_maintenance()] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert list(tmp_path.glob("*-delete"))
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
     assert not list(tmp_path.glob("*-delete"))
 
 
-def test_a_directory_that_fails_amid_deletion_is_told_of_once(tmp_path: Path) -> None:
+def test_directory_that_fails_during_deletion_is_reported_once(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -435,9 +435,9 @@ def test_a_directory_that_fails_amid_deletion_is_told_of_once(tmp_path: Path) ->
     manager.delete("topic", 0)
     manager.now += CONFIG.file_delete_delay_ms
     disk.arm("remove_tree")
-    assert len(manager.keep_house()) == 1
+    assert len(manager.run_maintenance()) == 1
     assert manager.online == []
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
 
 
 def test_a_log_that_is_deleted_while_it_is_synced_is_no_error(manager: Manager) -> None:
@@ -451,7 +451,7 @@ def test_a_log_that_is_deleted_while_it_is_synced_is_no_error(manager: Manager) 
     assert len(manager.online) == 2
 
 
-def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
+def test_flushes_are_due_for_rolled_logs(manager: Manager) -> None:
     config = CONFIG._replace(segment_bytes=2 * SIZE)
     logs = [manager.create("topic", TOPIC_ID, number, config) for number in range(3)]
     fill(logs[0], 1)
@@ -467,7 +467,7 @@ def test_due_flushes_are_of_logs_that_rolled(manager: Manager) -> None:
     assert len(headers(again)) == 5
 
 
-def test_a_log_that_cannot_be_flushed_for_want_of_space_holds_up_no_other(tmp_path: Path) -> None:
+def test_failed_flush_on_a_full_disk_does_not_block_other_logs(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path / "a", disk=disk)
     manager.start()
@@ -479,7 +479,9 @@ def test_a_log_that_cannot_be_flushed_for_want_of_space_holds_up_no_other(tmp_pa
 
 
 @pytest.mark.parametrize("text", ["", "?"])
-def test_where_nobody_knows_which_logs_are_compacted_all_may_be(manager: Manager, tmp_path: Path, text: str) -> None:
+def test_without_a_valid_cleaner_checkpoint_all_logs_may_be_compacted(
+    manager: Manager, tmp_path: Path, text: str
+) -> None:
     for directory in manager.directories:
         fill(manager.create(Path(directory.path).name, TOPIC_ID, 0, CONFIG, directory.directory_id), 1)
     manager.close()

@@ -27,7 +27,7 @@ def test_closing_flushes_every_log_and_writes_the_checkpoints(manager: Manager) 
     assert content(again) == before
 
 
-def test_what_closing_syncs_can_be_synced_by_threads_before(tmp_path: Path) -> None:
+def test_threads_can_sync_before_closing_what_it_would_sync(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -45,7 +45,7 @@ def test_what_closing_syncs_can_be_synced_by_threads_before(tmp_path: Path) -> N
     assert [log.log_end_offset for log in Manager(tmp_path, seed=2).start()] == [2, 2, 2]
 
 
-def test_a_directory_in_which_something_else_broke_does_not_take_the_others_with_it(manager: Manager) -> None:
+def test_failed_directory_does_not_block_the_clean_shutdown_of_others(manager: Manager) -> None:
     """As a directory whose metadata log could not be closed."""
     first, second = manager.directories
     assert not manager.close(broken=[first])

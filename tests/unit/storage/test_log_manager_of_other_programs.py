@@ -16,7 +16,7 @@ __all__ = ["_closed"]
 
 
 def with_gaps(log: Log, folder: Path) -> None:
-    """Put segments with gaps between them into `folder`, from which `put_back` makes a crashed compacted log."""
+    """Put segments with gaps between them into `folder`; `restore_with_gaps` makes a crashed compacted log of them."""
     for base in (0, 20, 40):
         log.truncate_fully_and_start_at(base)
         fill(log, 2)
@@ -25,7 +25,7 @@ def with_gaps(log: Log, folder: Path) -> None:
             shutil.copy(path, folder / path.name)
 
 
-def put_back(folder: Path) -> None:
+def restore_with_gaps(folder: Path) -> None:
     for path in folder.glob("0*"):
         shutil.move(path, folder / "topic-0" / path.name)
     for path in folder.glob("*checkpoint"):
@@ -34,14 +34,14 @@ def put_back(folder: Path) -> None:
     (folder / CLEANED_TO).write_text("0\n1\ntopic 0 5\n")
 
 
-def test_gaps_between_segments_that_another_program_made_are_no_losses(tmp_path: Path) -> None:
+def test_gaps_between_segments_of_another_program_are_no_losses(tmp_path: Path) -> None:
     """Followers of Apache Kafka leave such gaps, also above the cleaner checkpoint."""
     manager = Manager(tmp_path)
     manager.start()
     log = manager.create("topic", TOPIC_ID, 0, CONFIG)
     with_gaps(log, tmp_path)
     manager.close()
-    put_back(tmp_path)
+    restore_with_gaps(tmp_path)
     for _ in range(3):  # also after crashes of ours
         manager = Manager(tmp_path)
         [log] = manager.start()
@@ -62,7 +62,7 @@ def test_gaps_between_segments_that_another_program_made_are_no_losses(tmp_path:
     assert log.log_end_offset == 43  # but this gap was
 
 
-def test_only_the_segments_made_since_the_last_stop_in_order_are_known_to_be_contiguous(tmp_path: Path) -> None:
+def test_only_segments_since_the_last_clean_shutdown_are_known_to_be_contiguous(tmp_path: Path) -> None:
     manager = Manager(tmp_path)
     manager.start()
     assert (tmp_path / CONTIGUOUS_FROM).read_text() == "0\n0\n"
@@ -84,7 +84,7 @@ def test_only_the_segments_made_since_the_last_stop_in_order_are_known_to_be_con
     assert (tmp_path / CONTIGUOUS_FROM).read_text() == "0\n1\ntopic 0 9\n"
 
 
-def test_where_segments_are_not_known_to_be_contiguous_a_full_disk_keeps_no_broker_from_starting(
+def test_full_disk_does_not_prevent_a_start_without_a_contiguous_segments_file(
     tmp_path: Path,
 ) -> None:
     manager = Manager(tmp_path)
@@ -100,13 +100,13 @@ def test_where_segments_are_not_known_to_be_contiguous_a_full_disk_keeps_no_brok
     assert not (tmp_path / CONTIGUOUS_FROM).exists()
 
 
-def test_gaps_in_a_log_that_could_not_be_opened_at_first_are_no_losses_later(tmp_path: Path) -> None:
+def test_gaps_in_a_log_opened_at_a_later_attempt_are_no_losses(tmp_path: Path) -> None:
     manager = Manager(tmp_path)
     manager.start()
     log = create(manager)
     with_gaps(log, tmp_path)
     manager.close()
-    put_back(tmp_path)
+    restore_with_gaps(tmp_path)
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     disk.arm("open", errno.EMFILE)

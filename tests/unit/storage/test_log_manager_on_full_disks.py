@@ -18,7 +18,7 @@ from tests.unit.storage.test_log_manager import CONFIG, Manager, _closed, create
 __all__ = ["_closed"]
 
 
-def test_what_is_deleted_from_a_full_disk_goes_without_delay(tmp_path: Path) -> None:
+def test_log_deleted_on_a_full_disk_is_removed_without_delay(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -26,11 +26,11 @@ def test_what_is_deleted_from_a_full_disk_goes_without_delay(tmp_path: Path) -> 
     disk.full = True
     assert not manager.online[0].has_room()
     manager.delete("topic", 0)
-    manager.keep_house()
+    manager.run_maintenance()
     assert folders(manager) == []
 
 
-def test_a_start_on_a_full_disk_deletes_first_what_was_deleted_before(tmp_path: Path) -> None:
+def test_start_on_a_full_disk_completes_former_deletions_first(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -82,7 +82,7 @@ def log_files(log: Log) -> list[str]:
     return sorted(path.name for path in Path(log.directory).iterdir() if ".log" in path.suffixes)
 
 
-def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_path: Path) -> None:
+def test_deleted_records_of_the_active_segment_free_a_full_disk_at_once(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -91,7 +91,7 @@ def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_pat
     fill(log, 2)
     log.update_high_watermark(3)
     manager.delete_records(log, 3)
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
     assert log_files(log) == [f"{0:020d}.log"]
     disk.blocks_full = True
     assert not manager.online[0].has_room()
@@ -113,7 +113,7 @@ def test_trimmed_records_of_the_active_segment_leave_a_full_disk_at_once(tmp_pat
     assert manager.close()
 
 
-def test_producers_are_saved_by_a_later_pass_where_the_disk_stays_full(tmp_path: Path) -> None:
+def test_producer_snapshot_is_written_by_a_later_pass_on_a_full_disk(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -127,12 +127,12 @@ def test_producers_are_saved_by_a_later_pass_where_the_disk_stays_full(tmp_path:
     snapshot = Path(log.directory) / f"{1:020d}.snapshot"
     assert (log_files(log), snapshot.exists()) == ([f"{1:020d}.log"], False)
     disk.blocks_full = False
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
     assert snapshot.stat().st_size > 0
     assert manager.close()
 
 
-def test_retention_on_a_disk_without_room_for_a_file_deletes_all_but_the_active_segment(tmp_path: Path) -> None:
+def test_retention_on_a_full_disk_deletes_all_but_the_active_segment(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk=disk)
     manager.start()
@@ -144,14 +144,14 @@ def test_retention_on_a_disk_without_room_for_a_file_deletes_all_but_the_active_
     manager.delete_records(log, 3)
     disk.full = True
     assert not manager.online[0].has_room()
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
     assert log_files(log) == [f"{1:020d}.log"]
     disk.full = False
-    assert manager.keep_house() == []
+    assert manager.run_maintenance() == []
     assert log_files(log) == [f"{3:020d}.log"]
 
 
-def test_only_logs_in_full_directories_are_tidied_when_one_is_full(tmp_path: Path) -> None:
+def test_only_logs_in_full_directories_are_cleaned_up(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
     manager.start()
@@ -166,9 +166,7 @@ def test_only_logs_in_full_directories_are_tidied_when_one_is_full(tmp_path: Pat
 
 
 @pytest.mark.parametrize("restarted", [True, False])
-def test_a_full_directory_keeps_no_topic_from_being_made_again_that_was_never_in_it(
-    tmp_path: Path, restarted: bool
-) -> None:
+def test_full_directory_does_not_block_recreating_a_topic_never_in_it(tmp_path: Path, restarted: bool) -> None:
     full, disk = str(tmp_path / "b"), FaultyDisk()
     manager = Manager(tmp_path / "a", tmp_path / "b", disk=disk)
     manager.start()
@@ -196,7 +194,7 @@ def test_a_full_directory_keeps_no_topic_from_being_made_again_that_was_never_in
         manager.create("t1", TOPIC_ID, 0, CONFIG, first)
 
 
-def test_what_only_the_lack_of_space_brings_about_is_not_told_again_when_full_directories_are_tidied(
+def test_errors_caused_by_lack_of_space_are_not_reported_again_by_the_cleanup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = Manager(tmp_path)

@@ -32,7 +32,7 @@ def recovery_points(manager: Manager) -> str:
     return (Path(manager.directories[0].path) / RECOVERY_POINTS).read_text()
 
 
-def test_a_truncation_is_durable_and_told_by_the_checkpoints(manager: Manager, disk: FaultyDisk) -> None:
+def test_truncation_is_durable_and_stored_in_the_checkpoints(manager: Manager, disk: FaultyDisk) -> None:
     log = create(manager)
     for _ in range(3):
         fill(log, 2)
@@ -49,9 +49,7 @@ def test_a_truncation_is_durable_and_told_by_the_checkpoints(manager: Manager, d
     assert recovery_points(manager) == "0\n1\ntopic 0 0\n"
 
 
-def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncation(
-    manager: Manager, disk: FaultyDisk
-) -> None:
+def test_truncation_writes_only_checkpoints_beyond_the_new_end(manager: Manager, disk: FaultyDisk) -> None:
     logs = [manager.create("topic", TOPIC_ID, index, CONFIG) for index in range(3)]
     for log in logs:
         fill(log, 3)
@@ -68,7 +66,7 @@ def test_only_what_the_checkpoints_may_say_too_much_of_is_written_for_a_truncati
     assert disk.called("replace").count(RECOVERY_POINTS) == 1
 
 
-def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appended_to_then(
+def test_crash_during_truncation_leaves_no_recovery_point_in_the_active_segment(
     manager: Manager, disk: FaultyDisk
 ) -> None:
     log = create(manager)
@@ -84,7 +82,9 @@ def test_a_crash_amid_a_truncation_leaves_no_recovery_point_within_what_is_appen
     assert recovery_points(manager) == "0\n1\ntopic 0 3\n"
 
 
-def test_a_log_start_within_the_batch_that_is_cut_is_durable_before_the_cut(manager: Manager, disk: FaultyDisk) -> None:
+def test_log_start_within_a_truncated_batch_is_durable_before_the_truncation(
+    manager: Manager, disk: FaultyDisk
+) -> None:
     """Only deleted records would remain, and all of them go: in two steps, with a possible power cut between them."""
     log = create(manager)
     fill(log, 2)

@@ -85,7 +85,7 @@ def disk() -> CountingDisk:
     return CountingDisk()
 
 
-def test_a_clean_start_writes_nothing_and_reads_little_of_each_log(tmp_path: Path, disk: CountingDisk) -> None:
+def test_clean_start_writes_nothing_and_reads_little_of_each_log(tmp_path: Path, disk: CountingDisk) -> None:
     written(tmp_path, 10, clean=True)
     manager = started(tmp_path, disk)
     made = [call for call in disk.calls if call[0] not in ("pread", "open")]
@@ -97,7 +97,7 @@ def test_a_clean_start_writes_nothing_and_reads_little_of_each_log(tmp_path: Pat
     manager.close()
 
 
-def test_a_clean_stop_of_logs_that_nobody_wrote_to_syncs_none_of_them(tmp_path: Path, disk: CountingDisk) -> None:
+def test_clean_shutdown_syncs_no_unchanged_log(tmp_path: Path, disk: CountingDisk) -> None:
     written(tmp_path, 10, clean=True)
     manager = started(tmp_path, disk)
     disk.calls.clear()
@@ -117,7 +117,7 @@ def test_after_an_unclean_stop_only_segments_that_end_behind_the_recovery_point_
     manager.close(clean=False)
 
 
-def test_descriptors_are_bounded_whatever_is_written_and_read(tmp_path: Path, disk: CountingDisk) -> None:
+def test_descriptors_are_bounded_under_any_reads_and_writes(tmp_path: Path, disk: CountingDisk) -> None:
     disk.open_files.most = MOST
     manager = started(tmp_path, disk)
     logs: list[Log] = [manager.create("topic", TOPIC_ID, number, CONFIG) for number in range(LOGS)]
@@ -137,7 +137,7 @@ def test_descriptors_are_bounded_whatever_is_written_and_read(tmp_path: Path, di
     manager.close()
 
 
-def test_a_slice_can_be_read_after_its_segment_was_closed_for_others(tmp_path: Path, disk: CountingDisk) -> None:
+def test_slice_stays_readable_after_its_segment_is_closed(tmp_path: Path, disk: CountingDisk) -> None:
     disk.open_files.most = 1
     manager = started(tmp_path, disk)
     first, second = (manager.create("topic", TOPIC_ID, number, CONFIG) for number in range(2))
@@ -151,7 +151,7 @@ def test_a_slice_can_be_read_after_its_segment_was_closed_for_others(tmp_path: P
     manager.close()
 
 
-def test_looking_for_what_is_to_be_done_to_many_logs_comes_in_steps(
+def test_maintenance_of_many_logs_runs_in_steps(
     tmp_path: Path, disk: CountingDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.log_manager._LOGS_A_STEP", 10)
@@ -162,7 +162,7 @@ def test_looking_for_what_is_to_be_done_to_many_logs_comes_in_steps(
     manager.close()
 
 
-def test_the_file_of_a_deleted_log_is_closed_though_somebody_holds_the_log(tmp_path: Path, disk: CountingDisk) -> None:
+def test_file_of_a_deleted_log_is_closed_though_the_log_is_referenced(tmp_path: Path, disk: CountingDisk) -> None:
     manager = started(tmp_path, disk)
     log = manager.create("topic", TOPIC_ID, 0, CONFIG)
     fill(log, 6, size=VALUE_BYTES)

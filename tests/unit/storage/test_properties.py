@@ -29,7 +29,7 @@ def test_one_line(line: str, key: str, value: str) -> None:
     assert values(line) == {key: value}
 
 
-def test_comments_and_blank_lines_say_nothing() -> None:
+def test_comments_and_blank_lines_are_ignored() -> None:
     assert values("# a=1\n\n  ! b=2\n \t \nc=3\n") == {"c": "3"}
 
 
@@ -49,11 +49,11 @@ def test_a_file_may_end_in_a_continuation() -> None:
     assert values("a=b\\") == {"a": "b"}
 
 
-def test_the_last_of_two_values_counts() -> None:
+def test_last_of_two_values_is_used() -> None:
     assert parse_properties("a=1\n\na=2\n") == {"a": ("2", 3)}
 
 
-def test_a_value_knows_the_line_that_it_begins_on() -> None:
+def test_value_has_its_first_line_number() -> None:
     assert parse_properties("#\na=1\\\n2\nb=3") == {"a": ("12", 2), "b": ("3", 4)}
 
 

@@ -15,11 +15,11 @@ def searching(finds: str = "found") -> Search[str]:
     return f"{answer} it"
 
 
-def test_finishing_takes_every_step_and_calls_what_is_to_be_called() -> None:
+def test_finish_runs_every_step_and_its_calls() -> None:
     assert finish(searching()) == "found it"
 
 
-def test_finishing_throws_what_a_step_raises_into_the_search() -> None:
+def test_finish_throws_an_error_of_a_call_into_the_search() -> None:
     def handling() -> Search[str]:
         try:
             yield lambda: 1 // 0
@@ -30,11 +30,11 @@ def test_finishing_throws_what_a_step_raises_into_the_search() -> None:
     assert finish(handling()) == "handled"
 
 
-def test_a_search_goes_on_while_nothing_changes() -> None:
+def test_search_continues_while_nothing_changes() -> None:
     assert finish(while_same(searching(), lambda: 1)) == "found it"
 
 
-def test_a_search_ends_when_something_has_changed() -> None:
+def test_search_ends_after_a_change() -> None:
     state = ["before"]
     search = while_same(searching(), lambda: state[0])
     next(search)
@@ -45,7 +45,7 @@ def test_a_search_ends_when_something_has_changed() -> None:
 
 
 @pytest.mark.parametrize(("changes", "raised"), [(True, KafkaError), (False, OSError)])
-def test_what_a_change_has_broken_is_not_blamed_on_the_disk(changes: bool, raised: type[Exception]) -> None:
+def test_error_caused_by_a_change_is_no_disk_error(changes: bool, raised: type[Exception]) -> None:
     state = [0]
     search = while_same(searching(), lambda: state[0])
     next(search)
@@ -55,7 +55,7 @@ def test_what_a_change_has_broken_is_not_blamed_on_the_disk(changes: bool, raise
         search.throw(OSError("no such file"))
 
 
-def test_a_search_given_up_ends_quietly() -> None:
+def test_cancelled_search_ends_without_error() -> None:
     state = [0]
     search = while_same(searching(), lambda: state[0])
     next(search)

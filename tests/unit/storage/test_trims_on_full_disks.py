@@ -55,7 +55,7 @@ def log(manager: LogManager, disk: FullUntilRemoved) -> Log:
     return log
 
 
-def test_records_are_deleted_from_a_disk_without_a_free_byte(manager: LogManager, log: Log, tmp_path: Path) -> None:
+def test_delete_records_works_on_a_full_disk(manager: LogManager, log: Log, tmp_path: Path) -> None:
     manager.delete_records(log, 4)
     manager.save_log_starts()
     manager.close(clean=False)
@@ -65,7 +65,7 @@ def test_records_are_deleted_from_a_disk_without_a_free_byte(manager: LogManager
     again.close(clean=False)
 
 
-def test_a_deletion_that_frees_no_segment_of_a_full_disk_is_refused(manager: LogManager, log: Log) -> None:
+def test_delete_records_that_frees_no_segment_of_a_full_disk_is_rejected(manager: LogManager, log: Log) -> None:
     manager.delete_records(log, 2)
     with pytest.raises(KafkaError, match="is full"):
         manager.save_log_starts()

@@ -15,6 +15,6 @@ from barnabas.commands._brokers import Lines
         ([b""], [[]]),
     ],
 )
-def test_lines_are_whole_however_they_come(pieces: list[bytes], lines: list[list[bytes]]) -> None:
+def test_lines_are_complete_for_any_split_of_the_input(pieces: list[bytes], lines: list[list[bytes]]) -> None:
     cut = Lines()
     assert [cut.add(piece) for piece in pieces] == lines

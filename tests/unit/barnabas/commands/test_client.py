@@ -20,35 +20,33 @@ def parse(*arguments: str) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def test_the_broker_of_this_machine_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_broker_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BARNABAS_BROKERS", raising=False)
     assert parse().brokers == ["127.0.0.1:9092"]
 
 
-def test_the_environment_may_name_another_and_the_option_yet_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_overrides_the_environment_and_the_environment_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "a:1,b")
     assert parse().brokers == ["a:1", "b:9092"]
     assert parse("-b", "[::1]:3, c ").brokers == ["[::1]:3", "c:9092"]
     assert parse("--bootstrap-server", "[::1]").brokers == ["[::1]:9092"]
 
 
-def test_the_help_shows_the_default_whatever_the_environment_says(
-    call: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_shows_the_default_regardless_of_the_environment(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "elsewhere:1")
     said = call("topic", "list", "--help")
     assert "(default: $BARNABAS_BROKERS or 127.0.0.1:9092)" in " ".join(said.out.split())
 
 
 @pytest.mark.parametrize("address", ["localhost:kafka", ":9092", "a:1,,b:2", "", "a:0", "a:65536"])
-def test_what_is_no_address_is_a_wrong_call(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_address_is_a_wrong_call(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         parse("--brokers", address)
     assert end.value.code == 2
     assert "write it as HOST:PORT" in capsys.readouterr().err
 
 
-def test_an_address_where_nobody_listens_is_named_at_once(call: Command) -> None:
+def test_refused_connection_is_reported_at_once(call: Command) -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{bound.getsockname()[1]}"
@@ -60,7 +58,7 @@ def test_an_address_where_nobody_listens_is_named_at_once(call: Command) -> None
     assert err.endswith("; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` starts one\n")
 
 
-def test_the_first_address_that_answers_is_taken(call: Command, shared_broker: BrokerProcess) -> None:
+def test_first_reachable_address_is_used(call: Command, shared_broker: BrokerProcess) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         useless = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, bound)]
@@ -70,7 +68,7 @@ def test_the_first_address_that_answers_is_taken(call: Command, shared_broker: B
     assert (said.status, said.err) == (0, f"barnabas topic list: {away}\n")
 
 
-def test_an_address_that_does_not_answer_is_named_once_however_often_a_command_connects(
+def test_unreachable_address_is_reported_once_for_several_connections(
     call: Command, shared_broker: BrokerProcess
 ) -> None:
     options = make_parser(find(["health"])).parse_args(["-b", f"127.0.0.1:1,{shared_broker.bootstrap}"])
@@ -89,7 +87,7 @@ def test_an_address_that_does_not_answer_is_named_once_however_often_a_command_c
         (b"", None),
     ],
 )
-def test_what_listens_in_place_of_a_broker_is_named_where_it_says_so(received: bytes, said: str | None) -> None:
+def test_another_protocol_on_the_port_is_recognized(received: bytes, said: str | None) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -104,13 +102,13 @@ def test_what_listens_in_place_of_a_broker_is_named_where_it_says_so(received: b
         answering.join()
 
 
-def test_a_port_that_cannot_be_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_port_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse("-b", "127.0.0.1:99999")
     assert "port 99999 is above 65535" in capsys.readouterr().err
 
 
-def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call: Command) -> None:
+def test_listener_that_is_no_broker_is_reported_within_the_timeout(call: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         said = call("topic", "list", "-b", address, "-m", "0.3")
@@ -123,7 +121,7 @@ def test_a_listener_that_is_no_broker_is_told_as_such_within_the_time_out(call: 
 
 
 @pytest.mark.parametrize(("text", "read"), [("a=b", ("a", "b")), ("a=", ("a", "")), ("a=b=c", ("a", "b=c"))])
-def test_a_pair_is_parted_at_its_first_equals_sign(text: str, read: tuple[str, str]) -> None:
+def test_pair_is_split_at_the_first_equals_sign(text: str, read: tuple[str, str]) -> None:
     assert pair(text) == read
 
 
@@ -133,14 +131,14 @@ def test_a_pair_needs_a_name_and_an_equals_sign(text: str) -> None:
         pair(text)
 
 
-def test_a_number_of_things_is_at_least_one() -> None:
+def test_count_is_at_least_one() -> None:
     assert positive("12") == 12
     for text in ("0", "-1", "two", "", "1.5", "\u0663"):
         with pytest.raises(argparse.ArgumentTypeError, match="is not a number of at least 1"):
             positive(text)
 
 
-def test_a_time_is_longer_than_nothing() -> None:
+def test_duration_is_greater_than_zero() -> None:
     assert seconds("0.5") == 0.5
     for text in ("0", "-1", "soon", "inf", "nan"):
         with pytest.raises(argparse.ArgumentTypeError, match="is not a number of seconds"):

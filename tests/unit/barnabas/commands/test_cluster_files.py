@@ -28,11 +28,11 @@ def nodes(count: int) -> list[Node]:
 
 
 @pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (9, 3)])
-def test_an_odd_number_of_at_most_three_votes(brokers: int, voters: int) -> None:
+def test_voter_count_is_odd_and_at_most_three(brokers: int, voters: int) -> None:
     assert voter_count(brokers) == voters
 
 
-def test_the_identity_is_a_new_one_until_it_is_written(tmp_path: Path) -> None:
+def test_cluster_id_is_new_until_it_is_written(tmp_path: Path) -> None:
     cluster_id = identity(str(tmp_path), 3)
     assert len(cluster_id) == 22
     assert identity(str(tmp_path), 3) != cluster_id
@@ -40,19 +40,19 @@ def test_the_identity_is_a_new_one_until_it_is_written(tmp_path: Path) -> None:
     assert identity(str(tmp_path), 3) == cluster_id
 
 
-def test_it_is_that_of_a_number_of_brokers(tmp_path: Path) -> None:
+def test_cluster_id_belongs_to_a_number_of_brokers(tmp_path: Path) -> None:
     write_identity(str(tmp_path), "id", 3)
     with pytest.raises(WrongCall, match="holds a cluster of 3 brokers: use --brokers 3"):
         identity(str(tmp_path), 4)
 
 
-def test_a_directory_is_for_one_at_a_time(tmp_path: Path) -> None:
+def test_directory_is_locked_against_a_second_up(tmp_path: Path) -> None:
     place = str(tmp_path / "some" / "where")
     with held(place, 3), pytest.raises(WrongCall, match=r"where is in use by another `barnabas up`"), held(place, 3):
         pass
 
 
-def test_a_new_directory_in_which_nothing_was_put_is_gone_again(tmp_path: Path) -> None:
+def test_new_directory_that_stays_empty_is_removed(tmp_path: Path) -> None:
     for place in ("new", "used", "old"):
         (tmp_path / "old").mkdir(exist_ok=True)
         with held(str(tmp_path / place), 3):
@@ -61,7 +61,7 @@ def test_a_new_directory_in_which_nothing_was_put_is_gone_again(tmp_path: Path) 
     assert {path.name for path in tmp_path.iterdir()} == {"used", "old"}
 
 
-def test_a_broker_that_runs_keeps_others_out(tmp_path: Path) -> None:
+def test_running_broker_locks_its_directory(tmp_path: Path) -> None:
     lock = tmp_path / "2" / ".lock"
     lock.parent.mkdir()
     lock.write_text("4711\n")
@@ -73,20 +73,20 @@ def test_a_broker_that_runs_keeps_others_out(tmp_path: Path) -> None:
             pass
 
 
-def test_a_file_that_does_not_say_it_is_refused(tmp_path: Path) -> None:
+def test_cluster_file_without_cluster_id_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cluster.properties").write_text("# nothing\n")
     with pytest.raises(WrongCall, match="lacks"):
         identity(str(tmp_path), 3)
 
 
 @pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")])
-def test_there_are_as_many_copies_as_brokers_up_to_three(brokers: int, copies: str, in_sync: str) -> None:
+def test_replication_factor_is_the_number_of_brokers_up_to_three(brokers: int, copies: str, in_sync: str) -> None:
     settings = settings_of(nodes(brokers)[0], nodes(brokers), "id", {})
     assert settings["default.replication.factor"] == settings["offsets.topic.replication.factor"] == copies
     assert settings["min.insync.replicas"] == in_sync
 
 
-def test_who_votes_is_told_to_all_and_listens_for_the_others() -> None:
+def test_every_node_has_the_voters_and_voters_have_a_controller_listener() -> None:
     settings = [settings_of(node, nodes(4), "id", {}) for node in nodes(4)]
     assert {one["controller.quorum.voters"] for one in settings} == {"1@h:11,2@h:12,3@h:13"}
     assert [one["process.roles"] for one in settings] == ["broker,controller"] * 3 + ["broker"]
@@ -94,7 +94,7 @@ def test_who_votes_is_told_to_all_and_listens_for_the_others() -> None:
     assert settings[3]["listeners"] == "PLAINTEXT://h:4"
 
 
-def test_what_the_user_sets_goes_over_the_defaults(tmp_path: Path) -> None:
+def test_settings_of_the_user_override_the_defaults(tmp_path: Path) -> None:
     node = nodes(1)[0]._replace(settings_file=str(tmp_path / "1.properties"))
     write_settings(node, settings_of(node, [node], "id", {"min.insync.replicas": "7", "broker.rack": "a\\b"}))
     written = Path(node.settings_file).read_text().splitlines()

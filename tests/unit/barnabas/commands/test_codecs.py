@@ -30,12 +30,12 @@ def test_zstandard_is_used_where_it_is_installed() -> None:
 
 
 @pytest.mark.usefixtures("without_zstandard")
-def test_what_either_writes_the_other_reads() -> None:
+def test_both_zstd_libraries_read_each_other() -> None:
     assert zstandard.ZstdDecompressor().decompress(ZstdCompressor().compress(DATA)) == DATA
     assert kafka.codec.zstd_decode(zstandard.ZstdCompressor().compress(DATA)) == DATA
 
 
-def test_frames_in_a_row_are_read_as_one() -> None:
+def test_concatenated_frames_are_read_as_one() -> None:
     frames = io.BytesIO(zstandard.ZstdCompressor().compress(b"one ") + zstandard.ZstdCompressor().compress(b"two"))
     with ZstdDecompressor().stream_reader(frames, read_across_frames=True) as reader:
         assert reader.read() == b"one two"

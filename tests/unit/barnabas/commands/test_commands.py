@@ -41,7 +41,7 @@ def started(shared_broker: BrokerProcess, *arguments: str) -> subprocess.Popen[b
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_reader_that_closes_the_pipe_is_no_error(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, stdin=b"x" * 900 + b"\n" + (b"y" * 900 + b"\n") * 2_000)
     with started(shared_broker, "consume", topic, "--exit") as consumer:
         assert present(consumer.stdout).readline() == b"x" * 900 + b"\n"
@@ -51,7 +51,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(barnabas: Command, topic: str
 
 
 @pytest.mark.parametrize(("command", "rest"), [("consume", ["-e"]), ("topic describe", [])])
-def test_a_full_disk_is_told_in_one_line(
+def test_full_disk_is_reported_in_one_line(
     barnabas: Command, topic: str, shared_broker: BrokerProcess, command: str, rest: list[str]
 ) -> None:
     barnabas("produce", topic, stdin=b"1\n")
@@ -64,14 +64,14 @@ def test_a_full_disk_is_told_in_one_line(
     assert done.returncode == 1
 
 
-def test_a_closed_standard_output_hinders_nobody(topic: str, shared_broker: BrokerProcess) -> None:
+def test_closed_standard_output_is_no_error(topic: str, shared_broker: BrokerProcess) -> None:
     line = f"echo 1 | {sys.executable} -m barnabas produce {topic} -b {shared_broker.bootstrap} >&-"
     done = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(("ending", "status"), [(signal.SIGINT, 0), (signal.SIGTERM, 0), (signal.SIGHUP, 129)])
-def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
+def test_signal_ends_a_consumer_silently_after_it_commits_printed_records(
     barnabas: Command, topic: str, shared_broker: BrokerProcess, ending: Signals, status: int
 ) -> None:
     barnabas("produce", topic, stdin=b"1\n2\n")
@@ -85,9 +85,7 @@ def test_a_signal_ends_a_consumer_quietly_and_what_it_printed_is_committed(
     assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # 3 may be uncommitted
 
 
-def test_a_consumer_whose_terminal_is_closed_commits(
-    barnabas: Command, topic: str, shared_broker: BrokerProcess
-) -> None:
+def test_consumer_commits_when_its_terminal_closes(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, stdin=b"1\n2\n")
     ours, theirs = os.openpty()
     line = [sys.executable, "-m", "barnabas", "consume", topic, "-g", topic, "-b", shared_broker.bootstrap]
@@ -106,7 +104,7 @@ def test_a_consumer_whose_terminal_is_closed_commits(
     assert barnabas("consume", topic, "-g", topic, "-e").out in ("", "3\n")  # printed, but perhaps not yet counted
 
 
-def test_nohup_keeps_a_consumer(topic: str, shared_broker: BrokerProcess, barnabas: Command) -> None:
+def test_consumer_under_nohup_survives_sighup(topic: str, shared_broker: BrokerProcess, barnabas: Command) -> None:
     line = ["nohup", sys.executable, "-m", "barnabas", "consume", topic, "-b", shared_broker.bootstrap]
     barnabas("produce", topic, stdin=b"1\n")
     with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as consumer:
@@ -118,7 +116,7 @@ def test_nohup_keeps_a_consumer(topic: str, shared_broker: BrokerProcess, barnab
     assert consumer.returncode == 0
 
 
-def test_sigterm_before_the_end_that_was_asked_for_is_told(
+def test_sigterm_before_the_requested_end_sets_the_exit_status(
     barnabas: Command, topic: str, shared_broker: BrokerProcess
 ) -> None:
     barnabas("produce", topic, stdin=b"1\n")

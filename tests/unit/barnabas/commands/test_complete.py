@@ -42,15 +42,15 @@ def test_commands_options_and_choices(
     assert [line.partition("\t")[0] for line in found.lines] == candidates
 
 
-def test_an_option_is_offered_with_what_it_does(call: Command) -> None:
+def test_option_candidates_have_a_description(call: Command) -> None:
     assert call("complete", "topic", "delete", "--dry").out == "--dry-run\tonly print what would be deleted\n"
 
 
-def test_what_an_option_does_is_told_as_help_tells_it(call: Command) -> None:
+def test_option_description_equals_its_help(call: Command) -> None:
     assert "(default: 2.0)" in call("complete", "topic", "delete", "--time").out
 
 
-def test_topics_and_groups_are_asked_of_the_broker(barnabas: Command, topic: str) -> None:
+def test_topics_and_groups_are_completed_from_the_broker(barnabas: Command, topic: str) -> None:
     barnabas("produce", f"{topic}-a", stdin=b"x\n")
     barnabas("topic", "create", f"{topic}-b")
     barnabas("consume", f"{topic}-a", "-g", f"{topic}-g", "-e")

@@ -8,11 +8,11 @@ from barnabas.commands._configs import resource
 
 
 @pytest.mark.parametrize("text", ["topic/t", "broker/1", "brokers", "group/a/b", "client-metrics/m", "broker-logger/1"])
-def test_what_names_a_resource(text: str) -> None:
+def test_valid_resource_names_are_parsed(text: str) -> None:
     assert resource(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "topic", "topic/", "brokers/1", "broker/one", "user/u"])
-def test_what_names_none(text: str) -> None:
+def test_invalid_resource_names_are_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"write topic/NAME|named by its id"):
         resource(text)

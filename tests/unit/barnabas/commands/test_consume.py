@@ -18,7 +18,7 @@ def filled(barnabas: Command, topic: str) -> str:
     return topic
 
 
-def test_everything_up_to_the_end(barnabas: Command, filled: str) -> None:
+def test_consume_reads_all_records_up_to_the_end(barnabas: Command, filled: str) -> None:
     said = barnabas("consume", filled, "--exit")
     assert (said.status, said.err) == (0, "")
     assert sorted(said.lines) == [f"p{partition}-{number}" for partition in range(3) for number in range(4)]
@@ -49,14 +49,16 @@ def test_one_partition_is_in_order(barnabas: Command, filled: str) -> None:
         (["s@0", "e@1"], []),
     ],
 )
-def test_where_to_begin_and_to_end(barnabas: Command, filled: str, offset: list[str], printed: list[str]) -> None:
+def test_consume_reads_the_range_of_the_offset_option(
+    barnabas: Command, filled: str, offset: list[str], printed: list[str]
+) -> None:
     options = [word for one in offset for word in ("-o", one)]
     until = [] if any(":" in one or "e@" in one for one in offset) else ["-e"]
     said = barnabas("consume", filled, "-p", "2", *options, *until)
     assert said == (0, "".join(f"{line}\n" for line in printed), "")
 
 
-def test_from_the_first_record_of_a_time_on(barnabas: Command, topic: str) -> None:
+def test_consume_starts_at_the_first_record_of_a_time(barnabas: Command, topic: str) -> None:
     lines = "".join(f'{{"value": "{day}", "timestamp": {day * 86_400_000}}}\n' for day in (1, 2, 3))
     barnabas("topic", "create", topic, "-c", "retention.ms=-1")
     barnabas("produce", topic, "--json", stdin=lines.encode())
@@ -74,7 +76,7 @@ def test_from_the_first_record_of_a_time_on(barnabas: Command, topic: str) -> No
         (["-X", "auto.offset.reset=latest"], "it has no effect without --group: use -o start or -o end"),
     ],
 )
-def test_what_would_not_be_looked_at_is_refused(call: Command, options: list[str], complaint: str) -> None:
+def test_options_without_effect_are_refused(call: Command, options: list[str], complaint: str) -> None:
     status, out, err = call("consume", "t", "-e", *options)
     assert (status, out) == (2, "")
     assert err.endswith(f"{complaint}\n")
@@ -85,7 +87,7 @@ def test_a_range_from_the_end_needs_no_equals_sign(barnabas: Command, filled: st
     assert (said.status, len(said.lines), said.err) == (0, 1, "")
 
 
-def test_so_many_records_and_no_more(barnabas: Command, filled: str) -> None:
+def test_consume_stops_after_the_requested_number_of_records(barnabas: Command, filled: str) -> None:
     assert len(barnabas("consume", filled, "-n", "5").lines) == 5
     assert len(barnabas("consume", filled, "-c", "5").lines) == 5
 
@@ -100,18 +102,20 @@ def test_so_many_records_and_no_more(barnabas: Command, filled: str) -> None:
         (["-f", "%k", "-u"], "k"),
     ],
 )
-def test_what_is_printed_of_a_record(barnabas: Command, filled: str, options: list[str], printed: str) -> None:
+def test_format_options_choose_the_printed_fields(
+    barnabas: Command, filled: str, options: list[str], printed: str
+) -> None:
     said = barnabas("consume", filled, "-p", "0", "-n", "1", *options)
     assert said == (0, printed.format(topic=filled), "")
 
 
-def test_null_is_told_from_nothing_where_asked_for(barnabas: Command, topic: str) -> None:
+def test_null_marker_distinguishes_null_from_empty(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n")
     assert barnabas("consume", topic, "-e", "-K", ":").out == "k:\n"
     assert barnabas("consume", topic, "-e", "-K", ":", "-Z").out == "k:NULL\n"
 
 
-def test_json_is_an_object_a_line(barnabas: Command, topic: str) -> None:
+def test_json_output_has_one_object_per_line(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, "-k", "k", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
     record = json.loads(barnabas("consume", topic, "-e", "--json").out)
     assert record.pop("timestamp") > 1_600_000_000_000
@@ -141,7 +145,7 @@ def test_an_empty_topic_has_an_end(barnabas: Command, topic: str) -> None:
     assert barnabas("consume", topic, "--exit") == (0, "", "")
 
 
-def test_a_group_goes_on_where_it_stopped(barnabas: Command, filled: str) -> None:
+def test_group_resumes_at_its_committed_offset(barnabas: Command, filled: str) -> None:
     first = barnabas("consume", filled, "-g", filled, "-n", "7").lines
     second = barnabas("consume", filled, "-g", filled, "-e").lines
     assert len(first) == 7
@@ -149,7 +153,7 @@ def test_a_group_goes_on_where_it_stopped(barnabas: Command, filled: str) -> Non
     assert barnabas("consume", f"^{filled}$", "-g", filled, "-e") == (0, "", "")
 
 
-def test_a_group_begins_at_the_end_if_told_so(barnabas: Command, filled: str) -> None:
+def test_new_group_can_start_at_the_end(barnabas: Command, filled: str) -> None:
     assert barnabas("consume", filled, "-g", filled, "-o", "end", "-e") == (0, "", "")
 
 
@@ -162,12 +166,14 @@ def test_a_group_begins_at_the_end_if_told_so(barnabas: Command, filled: str) ->
         (["{topic}", "-p", "9", "-e"], "{topic} has partitions 0 to 2, no 9"),
     ],
 )
-def test_what_is_not_there_is_said(barnabas: Command, filled: str, arguments: list[str], complaint: str) -> None:
+def test_missing_topic_or_partition_is_reported(
+    barnabas: Command, filled: str, arguments: list[str], complaint: str
+) -> None:
     said = barnabas("consume", *(argument.format(topic=filled) for argument in arguments))
     assert said == (1, "", f"barnabas consume: {complaint.format(topic=filled)}\n")
 
 
-def test_asking_for_a_topic_does_not_create_it(barnabas: Command, topic: str) -> None:
+def test_consume_does_not_create_a_missing_topic(barnabas: Command, topic: str) -> None:
     barnabas("consume", topic, "-e")
     assert topic not in barnabas("topic", "list", "-q").lines
 
@@ -190,7 +196,7 @@ def test_asking_for_a_topic_does_not_create_it(barnabas: Command, topic: str) ->
         ([], "the following arguments are required: TOPIC"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
+def test_wrong_call_is_reported_without_a_connection(call: Command, arguments: list[str], complaint: str) -> None:
     status, out, err = call("consume", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err

@@ -5,7 +5,7 @@ import re
 from barnabas.commands._deliveries import Deliveries
 
 
-def test_an_error_is_said_with_its_cause_and_what_is_acknowledged() -> None:
+def test_error_message_has_the_cause_and_the_acknowledged_count() -> None:
     delivery = Deliveries().of("orders", 0)
     for _ in range(1200):
         delivery.send()
@@ -17,7 +17,7 @@ def test_an_error_is_said_with_its_cause_and_what_is_acknowledged() -> None:
     assert "for 0 s (log directory /data is full); " in str(delivery)
 
 
-def test_an_error_is_past_once_records_are_acknowledged() -> None:
+def test_error_is_cleared_when_records_are_acknowledged() -> None:
     deliveries = Deliveries()
     delivery = deliveries.of("orders", 0)
     delivery.send()
@@ -28,7 +28,7 @@ def test_an_error_is_past_once_records_are_acknowledged() -> None:
     assert str(delivery) == "orders-0: 1 of 1 record acknowledged"
 
 
-def test_records_that_wait_are_those_that_are_neither_acknowledged_nor_given_up() -> None:
+def test_pending_records_are_neither_acknowledged_nor_expired() -> None:
     deliveries = Deliveries()
     one, two = deliveries.of("orders", 0), deliveries.of("orders", 1)
     for delivery in (one, one, two):

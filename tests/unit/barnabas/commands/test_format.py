@@ -38,19 +38,19 @@ def test_a_format_is_made_of_a_record(text: str, made: bytes) -> None:
     assert compile_format(text)(RECORD) == made
 
 
-def test_null_is_shown_as_one_says() -> None:
+def test_null_is_shown_as_the_option_value() -> None:
     assert compile_format("%k|%s|%K|%S|%R")(NULLS) == b"||-1|-1|\xff\xff\xff\xff"
     assert compile_format("%k|%v", b"NULL")(NULLS) == b"NULL|NULL"
 
 
 @pytest.mark.parametrize("text", ["%q", "%", "a%"])
-def test_a_verb_that_there_is_not_is_refused(text: str) -> None:
+def test_unknown_format_verb_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a format verb"):
         compile_format(text)
 
 
 @pytest.mark.parametrize(("text", "named"), [(r"%k\q%v\n", r"\q"), (r"\xg", r"\x"), (r"\N", r"\N")])
-def test_a_letter_that_is_no_escape_is_refused_with_those_that_are(text: str, named: str) -> None:
+def test_unknown_escape_is_refused_with_the_valid_ones(text: str, named: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError) as refused:
         compile_format(text)
     assert str(refused.value) == rf"{named} is not an escape; use \n \r \t \xNN \0NN \NNN, and \\ for a backslash"

@@ -9,12 +9,12 @@ from barnabas.commands._output import CommandError
 
 
 @pytest.mark.parametrize("state", ["Empty", "Dead"])
-def test_a_group_that_nobody_is_in_may_be_changed(state: str) -> None:
+def test_group_without_members_can_be_changed(state: str) -> None:
     refuse_active(GroupView("g", state, None, []))
 
 
 @pytest.mark.parametrize("state", ["Stable", "PreparingRebalance", "CompletingRebalance"])
-def test_an_active_one_may_not(state: str) -> None:
+def test_active_group_cannot_be_changed(state: str) -> None:
     with pytest.raises(CommandError, match=f"g is {state} with 2 members: stop its consumers first"):
         refuse_active(GroupView("g", state, None, [{}, {}]))
 
@@ -24,7 +24,7 @@ def offsets(*leaders: int) -> list[dict[str, Any]]:
     return [{"name": OFFSETS, "error_code": 0, "partitions": partitions}]
 
 
-def test_groups_whose_coordinator_does_not_answer_are_missing_from_a_list() -> None:
+def test_groups_of_an_unreachable_coordinator_are_reported_as_unknown() -> None:
     why = f"the groups of 2 partitions of {OFFSETS} are unknown: no coordinator answers"
     assert not_listed(offsets(1, 2, -1), away=[2]) == why
     assert not_listed(offsets(1, 1), away=[2]) is None

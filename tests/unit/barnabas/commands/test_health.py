@@ -23,7 +23,7 @@ from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless, Said
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
 
-def test_a_cluster_that_is_well(barnabas: Command, topic: str) -> None:
+def test_healthy_cluster(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("health")
     assert said.status == 0
@@ -33,7 +33,7 @@ def test_a_cluster_that_is_well(barnabas: Command, topic: str) -> None:
     assert [check["check"] for check in told["checks"]] == CHECKS
 
 
-def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call: Command, half: Half) -> None:
+def test_failed_log_directory_and_its_partitions_are_reported(call: Command, half: Half) -> None:
     said = call("health", "-b", half.bootstrap, "--json")
     checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
     assert said.status == 1
@@ -50,7 +50,7 @@ def test_a_log_directory_that_has_failed_and_what_was_in_it_are_named(call: Comm
     assert "[Errno" not in failed
 
 
-def test_groups_that_cannot_be_loaded_are_told_of_and_nobody_waits_for_them(tmp_path: Path, call: Command) -> None:
+def test_unloadable_groups_are_reported_without_waiting(tmp_path: Path, call: Command) -> None:
     settings = {"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0}
     with BrokerProcess(tmp_path, settings) as broker:
         place = ("-b", broker.bootstrap)
@@ -117,7 +117,7 @@ def controllers(tmp_path: Path) -> Iterator[Controllers]:
             made.kill(node)
 
 
-def test_a_controller_that_never_started_and_one_that_was_killed_are_named(
+def test_unstarted_and_killed_controllers_are_reported(
     tmp_path: Path, controllers: Controllers, call: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def until(what: str) -> Said:
@@ -142,7 +142,7 @@ def test_a_controller_that_never_started_and_one_that_was_killed_are_named(
         assert (said.status, bool(re.search("leaders +no +unknown: no controller answers", said.out))) == (1, True)
 
 
-def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_checked(
+def test_unreachable_broker_and_lost_controller_are_reported_and_the_rest_is_checked(
     call: Command, halved: Halved
 ) -> None:
     said = call("health", "-b", halved.alive, "--json")
@@ -166,7 +166,7 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_and_the_rest_is_c
     assert typed["leaders"]["facts"] == {"partitions": 4, "topics": 1}
 
 
-def test_a_broker_that_was_killed_is_not_reachable_once_it_is_fenced(call: Command, leaderless: Leaderless) -> None:
+def test_killed_broker_is_unreachable_after_fencing(call: Command, leaderless: Leaderless) -> None:
     checks = {
         one["check"]: one for one in json.loads(call("health", "-b", leaderless.bootstrap, "--json").out)["checks"]
     }
@@ -175,13 +175,13 @@ def test_a_broker_that_was_killed_is_not_reachable_once_it_is_fenced(call: Comma
     assert re.fullmatch(r"broker 2 cannot be reached at 127\.0\.0\.1:\d+ \(connection refused\)", why)
 
 
-def test_a_time_to_give_up_needs_something_to_wait_for(call: Command) -> None:
+def test_give_up_requires_exit_when_healthy_or_watch(call: Command) -> None:
     said = call("health", "--give-up", "3")
     assert (said.status, said.out) == (2, "")
     assert "--give-up requires --exit-when-healthy or --watch" in said.err
 
 
-def test_a_cluster_without_topics_is_said_to_have_none(tmp_path: Path, call: Command) -> None:
+def test_cluster_without_topics_is_reported_as_such(tmp_path: Path, call: Command) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert "leaders      yes  there are no topics" in call("health", "-b", broker.bootstrap).out
 
@@ -190,7 +190,7 @@ def test_the_controller_is_the_one_that_leads_the_quorum(barnabas: Command) -> N
     assert "controller   yes  node 1" in barnabas("health").out
 
 
-def test_nothing_is_created_by_asking(tmp_path: Path, call: Command) -> None:
+def test_health_creates_nothing(tmp_path: Path, call: Command) -> None:
     with BrokerProcess(tmp_path) as broker:
         assert call("health", "-b", broker.bootstrap).status == 0
         assert call("topic", "list", "-q", "--internal", "-b", broker.bootstrap).out == ""
@@ -203,14 +203,14 @@ def free() -> str:
         return f"127.0.0.1:{bound.getsockname()[1]}"
 
 
-def test_a_broker_that_does_not_answer_is_not_well(call: Command, free: str) -> None:
+def test_unreachable_broker_is_unhealthy(call: Command, free: str) -> None:
     status, out, err = call("health", "-b", free)
     assert (status, err) == (1, "")
     assert out.startswith("healthy: no\n")
     assert f"no broker answers at {free} (connection refused)" in out
 
 
-def test_it_is_waited_for_no_longer_than_told(call: Command, free: str) -> None:
+def test_wait_ends_at_its_timeout(call: Command, free: str) -> None:
     began = time.monotonic()
     said = call("health", "-b", free, "--exit-when-healthy", "--interval", "0.05", "--give-up", "0.3")
     assert said.status == 1
@@ -234,7 +234,7 @@ def test_the_last_check_is_at_the_end_of_the_time_to_wait(
     assert slept == [4, 4, 2]
 
 
-def test_it_ends_once_the_broker_is_there(tmp_path: Path, free: str) -> None:
+def test_wait_ends_when_the_broker_is_up(tmp_path: Path, free: str) -> None:
     command = [sys.executable, "-m", "barnabas", "health", "-b", free, "--watch", "--exit-when-healthy"]
     waiting = subprocess.Popen([*command, "--interval", "0.05"], stdout=subprocess.PIPE, text=True)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n", present(waiting.stdout).readline())
@@ -247,7 +247,7 @@ def test_it_ends_once_the_broker_is_there(tmp_path: Path, free: str) -> None:
     assert "healthy: yes\n" in out
 
 
-def test_a_watch_ends_with_the_reader_of_its_output(shared_broker: BrokerProcess) -> None:
+def test_watch_ends_when_its_output_is_closed(shared_broker: BrokerProcess) -> None:
     command = [sys.executable, "-m", "barnabas", "health", "-b", shared_broker.bootstrap, "--watch"]
     watching = subprocess.Popen([*command, "--interval", "3600"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = present(watching.stdout), present(watching.stderr)

@@ -26,7 +26,7 @@ def test_messages_end_at_the_delimiter_and_the_last_one_need_not(
     assert read(monkeypatch, b"", delimiter) == []
 
 
-def test_a_delimiter_may_be_cut_by_the_edge_of_what_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delimiter_may_span_two_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_input, "CHUNK_BYTES", 3)
     assert read(monkeypatch, b"ab::cd::e", b"::") == [b"ab", b"cd", b"e"]
 
@@ -44,7 +44,7 @@ def test_files_are_read_in_their_order_and_messages_numbered(tmp_path: Path) -> 
     assert source.size_bytes == 8
 
 
-def test_a_whole_file_is_one_message(tmp_path: Path) -> None:
+def test_complete_file_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1\n2\n")
     assert list(Input([str(tmp_path / "a")], b"\n", whole=True)) == [b"1\n2\n"]
 
@@ -56,6 +56,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         list(source)
 
 
-def test_nothing_is_no_delimiter() -> None:
+def test_empty_delimiter_is_refused() -> None:
     with pytest.raises(CommandError, match="at least one byte"):
         Input([], b"", whole=False)

@@ -76,7 +76,7 @@ def test_lines_become_the_same_records(
     assert printed[:count] == printed[count:]
 
 
-def test_what_kcat_prints_as_json_is_produced_again(
+def test_json_of_kcat_is_produced_again(
     kcat: Callable[..., bytes], consumed: Callable[..., bytes], barnabas: Command, topic: str
 ) -> None:
     kcat("-P", "-K:", "-H", "a=1", "-H", "a=2", stdin=b"k:v\n")

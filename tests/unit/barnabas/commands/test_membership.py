@@ -14,7 +14,7 @@ from tests.unit.barnabas.conftest import Command
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_a_consumer_says_that_its_group_rebalances_and_one_signal_ends_it_at_once(
+def test_consumer_reports_a_rebalance_and_one_signal_ends_it_at_once(
     barnabas: Command, topic: str, shared_broker: BrokerProcess, ending: signal.Signals
 ) -> None:
     barnabas("produce", topic, stdin=b"1\n")

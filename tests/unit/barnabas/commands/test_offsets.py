@@ -62,14 +62,14 @@ def at(ms: int) -> Point:
         ("@1:9999999999999w", Range(at(1000), at(2**63 - 1))),
     ],
 )
-def test_what_users_write_is_understood(text: str, meant: Range) -> None:
+def test_valid_ranges_are_parsed(text: str, meant: Range) -> None:
     assert parse_range(text, NOW) == meant
 
 
 @pytest.mark.parametrize(
     "text", ["", "soon", "1.5", ":", "@", "@soon", "1-2", "--1", "@2023-13-01", "@1h:2h:3h", "٣", "s@"]
 )
-def test_what_means_nothing_is_refused_with_what_would(text: str) -> None:
+def test_invalid_range_is_refused_with_the_valid_forms(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"write|no such time"):
         parse_range(text, NOW)
 
@@ -80,7 +80,7 @@ def test_a_range_that_ends_before_it_begins_is_refused(text: str) -> None:
         parse_range(text, NOW)
 
 
-def test_one_place_is_no_range() -> None:
+def test_single_offset_is_not_a_range() -> None:
     assert parse_point("-5", NOW) == Point("before_end", 5)
     with pytest.raises(argparse.ArgumentTypeError, match="is a range"):
         parse_point("1:2", NOW)
@@ -103,21 +103,21 @@ def test_one_place_is_no_range() -> None:
         (at(NOW), 14),
     ],
 )
-def test_a_point_means_an_offset_that_is_not_before_the_start(point: Point, offset: int) -> None:
+def test_point_resolves_to_an_offset_at_or_after_the_log_start(point: Point, offset: int) -> None:
     found = resolve(lambda partitions, ms: dict.fromkeys(partitions, 14), point, {"p": 10}, {"p": 20}, {"p": 12})
     assert found == {"p": offset}
 
 
-def test_what_nothing_is_committed_for_counts_as_read_up_to_its_start() -> None:
+def test_partition_without_committed_offset_resolves_to_its_log_start() -> None:
     assert resolve(lambda *_: {}, Point("committed"), {"p": 10}, {"p": 20}) == {"p": 10}
 
 
 @pytest.mark.parametrize("text", ["@999999999999999999999", "s@9223372036854775808", "9" * 5000, f"-{2**63}"])
-def test_what_is_beyond_the_last_time_or_offset_is_refused(text: str) -> None:
+def test_time_or_offset_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"there is no such time|the largest offset is"):
         parse_range(text, NOW)
 
 
-def test_a_place_that_takes_no_range_does_not_propose_one() -> None:
+def test_single_offset_error_does_not_propose_a_range() -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=r"03:04:05Z$"):
         parse_point("@foo", NOW)

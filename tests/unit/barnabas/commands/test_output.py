@@ -22,7 +22,7 @@ from barnabas.commands._output import (
 )
 
 
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_at_the_right(
+def test_columns_fit_their_widest_cell_and_numbers_are_right_aligned(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     print_table(("name", "log_end"), [{"name": "a", "log_end": 1}, {"name": "longer", "log_end": None}])
@@ -34,7 +34,7 @@ def test_a_table_without_rows_is_its_header(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "NAME  N\n"
 
 
-def test_facts_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_are_printed_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_facts({"id": "x", "log_end": 3})
     assert capsys.readouterr().out == "ID       x\nLOG-END  3\n"
 
@@ -42,7 +42,7 @@ def test_facts_stand_below_each_other(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("value", "shown"), [(None, "-"), (True, "yes"), (False, "no"), ([1, 2], "1,2"), ([], "-"), (0, "0"), ("", "")]
 )
-def test_a_value_is_shown_to_people(value: list[int] | int | str | None, shown: str) -> None:
+def test_value_is_formatted_for_the_table(value: list[int] | int | str | None, shown: str) -> None:
     assert cell(value) == shown
 
 
@@ -61,7 +61,7 @@ def test_a_size_has_a_unit(size_bytes: int, shown: str) -> None:
     assert size_text(size_bytes) == shown
 
 
-def test_a_partition_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_partition_without_a_leader_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("partition", "leader"), [{"partition": 0, "leader": -1}])
     assert capsys.readouterr().out.splitlines()[1].split() == ["0", "none"]
 
@@ -70,7 +70,7 @@ def test_a_partition_without_a_leader_says_so(capsys: pytest.CaptureFixture[str]
     ("terminal", "environment", "coloured"),
     [(True, {}, True), (False, {}, False), (True, {"NO_COLOR": "1"}, False), (True, {"TERM": "dumb"}, False)],
 )
-def test_what_is_wrong_is_red_on_a_terminal(
+def test_problems_are_red_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, terminal: bool, environment: dict[str, str], coloured: bool
 ) -> None:
     class Output(io.StringIO):
@@ -90,12 +90,12 @@ def test_what_is_wrong_is_red_on_a_terminal(
     assert output.getvalue().splitlines()[1::2] == ["1", "GOOD  1"]
 
 
-def test_programs_get_all_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_has_all_rows(capsys: pytest.CaptureFixture[str]) -> None:
     show(argparse.Namespace(json=True), ("a",), [{"a": None, "b": "ü"}])
     assert json.loads(capsys.readouterr().out) == [{"a": None, "b": "ü"}]
 
 
-def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_report_prints_line_by_line_and_fails_if_an_item_failed(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(argparse.Namespace(command="topic create", json=False))
     report.done("created", "a", "well", partitions=1)
     report.failed("b", "no")
@@ -103,27 +103,27 @@ def test_a_report_tells_people_line_by_line_and_fails_if_anything_did(capsys: py
     assert capsys.readouterr() == ("created a: well\n", "barnabas topic create: b: no\n")
 
 
-def test_a_report_tells_programs_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_report_is_printed_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(argparse.Namespace(command="topic create", json=True))
     report.done("created", "a", "well", partitions=1)
     assert report.end() == 0
     assert json.loads(capsys.readouterr().out) == [{"name": "a", "result": "created", "partitions": 1}]
 
 
-def test_an_error_of_the_client_is_told_without_its_class() -> None:
+def test_client_error_is_printed_without_its_class() -> None:
     assert explain(errors.GroupAuthorizationFailedError("not yours")) == "not yours"
 
 
-def test_what_the_broker_does_not_serve_is_told_so() -> None:
+def test_unsupported_request_is_explained() -> None:
     assert (explain(errors.IncompatibleBrokerVersion("X")) or "").startswith("the broker does not support this")
 
 
-def test_a_failure_that_the_broker_says_nothing_of_is_looked_up_in_its_log() -> None:
+def test_unknown_error_without_message_refers_to_the_broker_log() -> None:
     assert explain(errors.UnknownError()) == "the broker failed to do this; see its log"
     assert explain(errors.UnknownError("the disk is gone")) == "the disk is gone"
 
 
-def test_what_is_not_the_client_s_error_is_not_explained_away() -> None:
+def test_other_exceptions_are_not_explained() -> None:
     assert explain(ValueError("a bug")) is None
 
 
@@ -141,15 +141,15 @@ def test_what_is_not_the_client_s_error_is_not_explained_away() -> None:
         ("just: words", "just: words"),
     ],
 )
-def test_names_of_the_client_s_own_are_left_out(text: str, said: str) -> None:
+def test_error_class_names_of_the_client_are_omitted(text: str, said: str) -> None:
     assert plain(text) == said
 
 
-def test_the_broker_s_own_words_come_before_the_meaning_of_its_code() -> None:
+def test_message_of_the_broker_is_preferred_to_the_text_of_its_code() -> None:
     assert explain_code(37, "would be no increase") == "would be no increase"
     assert explain_code(3, None) == "there is no such topic or partition"
     assert explain_code(31_000, None) == str(errors.UnknownError.description)
 
 
-def test_one_is_no_plural() -> None:
+def test_one_is_singular() -> None:
     assert (amount_of(1, "record"), amount_of(0, "record")) == ("1 record", "0 records")

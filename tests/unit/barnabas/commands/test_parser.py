@@ -43,15 +43,15 @@ def test_a_command_with_subcommands_has_examples_of_them(call: Command, name: st
     ("words", "command"),
     [(["topic", "ls"], "topic list"), (["group", "rm"], "group delete"), (["config", "ls"], "config list")],
 )
-def test_list_and_delete_have_the_names_that_shells_give_them(words: list[str], command: str) -> None:
+def test_list_and_delete_have_shell_aliases(words: list[str], command: str) -> None:
     assert find(words).command == command
 
 
-def test_only_what_there_is_has_another_name(call: Command) -> None:
+def test_alias_exists_only_for_existing_commands(call: Command) -> None:
     assert "unknown command 'rm'" in call("config", "rm").err
 
 
-def test_a_subcommand_that_there_is_not_is_named(call: Command) -> None:
+def test_unknown_subcommand_is_named(call: Command) -> None:
     expected = "barnabas topic: unknown command 'grow'; `barnabas topic --help` lists them\n"
     assert call("topic", "grow", "t") == (2, "", expected)
     assert call("topic", "creat", "t").err == "barnabas topic: unknown command 'creat'; did you mean create?\n"
@@ -60,7 +60,7 @@ def test_a_subcommand_that_there_is_not_is_named(call: Command) -> None:
     )
 
 
-def test_without_a_subcommand_the_help_is_the_complaint(call: Command) -> None:
+def test_without_a_subcommand_the_help_is_printed_as_the_error(call: Command) -> None:
     assert call("topic") == (2, "", call("topic", "--help").out)
 
 
@@ -73,13 +73,13 @@ def test_without_a_subcommand_the_help_is_the_complaint(call: Command) -> None:
         (["group", "list", "readers"], "unexpected argument: readers"),
     ],
 )
-def test_what_a_command_does_not_take_is_named(call: Command, words: list[str], complaint: str) -> None:
+def test_unexpected_arguments_are_named(call: Command, words: list[str], complaint: str) -> None:
     status, out, err = call(*words)
     assert (status, out) == (2, "")
     assert err.splitlines()[-1].endswith(f"error: {complaint}")
 
 
-def test_a_default_subcommand_is_meant_where_none_is_named() -> None:
+def test_default_subcommand_is_used_if_none_is_named() -> None:
     assert find(["cluster"]).command == find(["cluster", "--json"]).command == "cluster info"
     assert find(["cluster", "quorum"]).command == "cluster quorum"
     assert find(["cluster", "--help"]).is_group

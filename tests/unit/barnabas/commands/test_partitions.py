@@ -19,7 +19,7 @@ TOPICS = [
 ]
 
 
-def test_partitions_that_nobody_leads() -> None:
+def test_partitions_without_a_leader() -> None:
     assert without_leader(TOPICS) == ["b-0", "b-1"]
 
 
@@ -31,7 +31,7 @@ def test_partitions_with_replicas_out_of_sync() -> None:
     assert under_replicated(TOPICS) == ["a-1"]
 
 
-def test_partitions_of_which_a_broker_that_answers_has_no_log() -> None:
+def test_partitions_without_a_log_on_a_reachable_broker() -> None:
     copy = {"partition_index": 0, "is_future_key": True}
     log = {"partition_index": 1, "is_future_key": False}
     one = {"broker": 1, "log_dirs": [{"topics": [{"name": "a", "partitions": [log]}]}, {"topics": []}]}
@@ -41,7 +41,7 @@ def test_partitions_of_which_a_broker_that_answers_has_no_log() -> None:
     assert without_log(TOPICS[:1], []) == []
 
 
-def test_fewer_in_sync_than_a_topic_asks_for() -> None:
+def test_fewer_in_sync_replicas_than_the_topic_requires() -> None:
     topic = {"partition_index": 0, "isr_nodes": [1], "replica_nodes": [1, 2], "leader_id": 1, "error_code": 0}
     topics = [{"name": name, "partitions": [topic]} for name in ("a", "b", "c")]
     assert under_min_isr(topics, {"a": 2, "b": 1}) == ["a-0"]

@@ -28,12 +28,12 @@ def records(bootstrap: str, topic: str) -> list[Any]:
         consumer.close()
 
 
-def test_each_line_is_a_record_every_byte_of_it(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_each_line_is_a_record_with_every_byte(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     assert barnabas("produce", topic, stdin=b"one\ntwo\r\n\nthree") == (0, "", "")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"one", b"two\r", b"", b"three"]
 
 
-def test_each_file_is_a_record_or_each_of_its_lines(
+def test_each_file_or_each_line_of_it_is_a_record(
     barnabas: Command, topic: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
@@ -45,14 +45,14 @@ def test_each_file_is_a_record_or_each_of_its_lines(
     assert found == [b"b1\nb2\n", b"a1\na2\n", b"b1", b"b2", b"a1", b"a2"]
 
 
-def test_one_key_and_headers_for_all(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_key_and_headers_apply_to_all_records(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-k", "K", "-H", "a=1", "-H", "a=2", stdin=b"v\n")
     (record,) = records(shared_broker.bootstrap, topic)
     assert (record.key, record.value) == (b"K", b"v")
     assert list(record.headers) == [("a", b"1"), ("a", b"2")]
 
 
-def test_a_key_in_each_line(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_key_is_read_from_each_line(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     assert barnabas("produce", topic, "-K", "::", stdin=b"k1::v1\n::v2\nk3::\n").status == 0
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k1", b"v1"), (b"", b"v2"), (b"k3", b"")]
@@ -66,28 +66,30 @@ def test_a_line_without_the_delimiter_has_the_key_of_all_or_none(
     assert [record.key for record in records(shared_broker.bootstrap, topic)] == [b"k", None, b"k", b"all"]
 
 
-def test_records_may_end_otherwise(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_record_delimiter_can_be_chosen(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-D", r"\0", "-K", r"\t", stdin=b"k\tone\n\0two")
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k", b"one\n"), (None, b"two")]
 
 
-def test_what_is_empty_is_null_where_asked_for(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_empty_values_become_null_on_request(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("produce", topic, "-K", ":", "-Z", stdin=b"k:\n:v\n:\n")
     found = [(record.key, record.value) for record in records(shared_broker.bootstrap, topic)]
     assert found == [(b"k", None), (None, b"v"), (None, None)]
 
 
-def test_what_is_sent_is_printed_too_where_asked_for(barnabas: Command, topic: str) -> None:
+def test_tee_prints_the_sent_records(barnabas: Command, topic: str) -> None:
     assert barnabas("produce", topic, "-T", "-K", ":", stdin=b"a:1\nb:2\n").out == "a:1\nb:2\n"
 
 
-def test_no_more_than_so_many(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
+def test_produce_stops_after_the_requested_number_of_records(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
     barnabas("produce", topic, "-c", "2", stdin=b"a\nb\nc\n")
     assert [record.value for record in records(shared_broker.bootstrap, topic)] == [b"a", b"b"]
 
 
-def test_records_as_json_go_where_they_say_unless_told_otherwise(
+def test_json_records_go_to_their_own_topic_unless_overridden(
     barnabas: Command, topic: str, shared_broker: BrokerProcess
 ) -> None:
     barnabas("topic", "create", f"{topic}:2", f"{topic}-other:2", "-c", "retention.ms=-1")
@@ -118,7 +120,7 @@ def test_a_topic_that_has_the_name_of_a_file_is_followed_by_standard_input(
     assert barnabas("consume", topic, "-e").out == "v\n"
 
 
-def test_a_word_that_may_be_a_topic_or_a_file_is_refused_where_there_is_input_from_elsewhere(
+def test_ambiguous_topic_or_file_name_is_refused_with_standard_input(
     call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -130,7 +132,7 @@ def test_a_word_that_may_be_a_topic_or_a_file_is_refused_where_there_is_input_fr
     )
 
 
-def test_on_a_terminal_a_word_that_is_a_file_is_one(
+def test_on_a_terminal_an_existing_file_name_is_a_file(
     barnabas: Command, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal(io.TextIOWrapper):
@@ -145,7 +147,7 @@ def test_on_a_terminal_a_word_that_is_a_file_is_one(
     assert barnabas("consume", topic, "-e").out == "v\n"
 
 
-def test_a_line_that_is_no_record_is_named_and_those_before_it_are_sent(
+def test_invalid_line_is_numbered_and_earlier_records_are_sent(
     barnabas: Command, topic: str, shared_broker: BrokerProcess
 ) -> None:
     status, out, err = barnabas("produce", topic, "--json", stdin=b'{"value": "a"}\n{"value": 1}\n')
@@ -184,7 +186,7 @@ def test_records_that_the_broker_refuses_are_counted(barnabas: Command, topic: s
         (["{topic}", "missing.txt"], "cannot read missing.txt: No such file or directory"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_one_line(
+def test_write_error_is_reported_in_one_line(
     barnabas: Command, topic: str, arguments: list[str], complaint: str
 ) -> None:
     barnabas("topic", "create", topic)
@@ -207,7 +209,7 @@ def test_what_cannot_be_written_is_said_in_one_line(
         (["t", "-z", "rar"], "'rar': write one of none, gzip, snappy, lz4, zstd"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
+def test_wrong_call_is_reported_without_a_connection(call: Command, arguments: list[str], complaint: str) -> None:
     status, out, err = call("produce", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err
@@ -217,7 +219,7 @@ def test_a_header_needs_a_name(call: Command) -> None:
     assert call("produce", "t", "-H", "x").status == 2
 
 
-def test_why_a_topic_could_not_be_created_is_told(call: Command, tmp_path: Path) -> None:
+def test_failed_topic_creation_is_reported_with_its_reason(call: Command, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, {"default.replication.factor": 3}) as broker:
         status, _, err = call("produce", "auto", "-b", broker.bootstrap, stdin=b"hi\n")
     assert (status, err) == (
@@ -227,15 +229,13 @@ def test_why_a_topic_could_not_be_created_is_told(call: Command, tmp_path: Path)
     )
 
 
-def test_people_are_told_how_many_records_were_written(
-    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_number_of_written_records_is_printed(barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert barnabas("produce", topic, stdin=b"1\n2\n") == (0, "", "barnabas produce: 2 records written\n")
     assert barnabas("produce", topic, "--quiet", stdin=b"3\n") == (0, "", "")
 
 
-def test_a_record_beyond_the_user_s_bound_names_the_setting_as_given(barnabas: Command, topic: str) -> None:
+def test_too_large_record_names_the_setting_as_the_user_wrote_it(barnabas: Command, topic: str) -> None:
     said = barnabas("produce", topic, "-X", "message.max.bytes=100", stdin=b"x" * 500 + b"\n")
     assert said.status == 1
     assert "larger than the 100 bytes of -X message.max.bytes" in said.err

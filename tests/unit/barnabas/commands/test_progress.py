@@ -22,7 +22,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_progress, "INTERVAL_S", 0)
 
 
-def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_drawn_on_a_terminal_and_cleared_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(4, "record") as progress:
         progress.advance(1)
@@ -32,13 +32,13 @@ def test_a_bar_is_drawn_on_a_terminal_and_gone_at_the_end(monkeypatch: pytest.Mo
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
-def test_where_the_total_is_not_known_there_is_a_count() -> None:
+def test_unknown_total_shows_a_count() -> None:
     progress = Progress(None, "record")
     progress.advance(1200)
     assert progress.line().startswith("1,200 records, ")
 
 
-def test_nothing_is_drawn_for_who_does_not_want_it_or_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_drawn_if_hidden_or_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     with Progress(4, "record", hidden=True) as progress:
         progress.advance(1)
@@ -74,7 +74,7 @@ def timer(monkeypatch: pytest.MonkeyPatch) -> type[Timer]:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_what_is_waited_for_is_said_on_a_terminal(
+def test_wait_reason_is_printed_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, timer: type[Timer], terminal: bool
 ) -> None:
     stream = Terminal() if terminal else io.StringIO()
@@ -86,7 +86,7 @@ def test_what_is_waited_for_is_said_on_a_terminal(
     assert stream.getvalue() == "barnabas health: waiting for it\n" * terminal
 
 
-def test_what_ends_soon_is_not_said_to_be_waited_for(monkeypatch: pytest.MonkeyPatch, timer: type[Timer]) -> None:
+def test_short_wait_is_not_printed(monkeypatch: pytest.MonkeyPatch, timer: type[Timer]) -> None:
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     with waiting("health", "it"):
         assert stream.getvalue() == ""

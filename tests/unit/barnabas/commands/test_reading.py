@@ -33,7 +33,7 @@ def consumer(filled: str, shared_broker: BrokerProcess) -> Iterator[KafkaConsume
     client.close()
 
 
-def test_a_group_has_not_read_what_was_not_printed(consumer: KafkaConsumer, filled: str) -> None:
+def test_unprinted_records_are_not_committed(consumer: KafkaConsumer, filled: str) -> None:
     reading = GroupReading(consumer, [filled], until_end=True)
 
     def print_nothing(records: list[Any]) -> None:
@@ -54,7 +54,7 @@ def test_a_group_has_not_read_what_was_not_printed(consumer: KafkaConsumer, fill
     assert [record.value for record in read] == [b"0", b"1", b"2"]
 
 
-def test_it_is_known_how_much_there_is_of_a_range(consumer: KafkaConsumer, filled: str) -> None:
+def test_expected_number_of_records_of_a_range(consumer: KafkaConsumer, filled: str) -> None:
     whole = RangeReading(consumer, [filled], None, Range(Point("offset", 1)), until_end=True)
     assert (whole.expected(None), whole.expected(1), whole.done) == (2, 1, False)
     endless = RangeReading(consumer, [filled], None, Range(), until_end=False)
@@ -97,7 +97,7 @@ def member(barnabas: Command, shared_broker: BrokerProcess, topic: str) -> Itera
     client.close()
 
 
-def test_a_member_comes_to_the_end_of_a_join_that_outlasts_its_polls(
+def test_member_completes_a_join_longer_than_its_polls(
     barnabas: Command, shared_broker: BrokerProcess, topic: str, member: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Each new topic causes a rebalance; the join waits for the other member, longer than the first polls last. Later

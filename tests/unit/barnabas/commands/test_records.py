@@ -15,7 +15,7 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELDS), max_size=4)
 
 
 @given(key=FIELDS, value=FIELDS, headers=HEADERS, timestamp=st.integers(-1, 2**63 - 1))
-def test_what_is_written_is_read_back(
+def test_written_json_is_read_back(
     key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]], timestamp: int
 ) -> None:
     record = SimpleNamespace(
@@ -39,14 +39,14 @@ def test_meta_only_has_the_size_in_place_of_the_value() -> None:
     assert fields["timestamp_type"] == "append"
 
 
-def test_what_kcat_prints_is_read_too() -> None:
+def test_json_of_kcat_is_read() -> None:
     line = b'{"topic":"t","partition":0,"tstype":"create","ts":5,"headers":["a","1","a",null],"key":"k","payload":"v"}'
     read = from_json(line)
     assert (read.topic, read.timestamp_ms, read.key, read.value) == ("t", 5, b"k", b"v")
     assert read.headers == [("a", b"1"), ("a", None)]
 
 
-def test_what_is_left_out_is_for_the_producer_to_choose() -> None:
+def test_omitted_fields_are_left_to_the_producer() -> None:
     assert from_json(b'{"value": null, "headers": {"a": "1"}}') == (None, None, [("a", b"1")], None, None, None)
 
 
@@ -70,7 +70,7 @@ def test_what_is_left_out_is_for_the_producer_to_choose() -> None:
         (b'{"value": "", "headers": [{"value": "1"}]}', "a header's key is a string"),
     ],
 )
-def test_what_is_no_record_is_refused(line: bytes, complaint: str) -> None:
+def test_invalid_json_record_is_refused(line: bytes, complaint: str) -> None:
     with pytest.raises(CommandError) as refused:
         from_json(line)
     assert complaint in str(refused.value)

@@ -50,7 +50,7 @@ def stored(bootstrap: str, topic: str) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=RECORDS)
-def test_records_come_back_as_they_were(
+def test_json_records_round_trip_through_a_broker(
     barnabas: Command, shared_broker: BrokerProcess, records: list[dict[str, Any]]
 ) -> None:
     name = f"round-trip-{next(numbers)}"

@@ -41,7 +41,9 @@ def test_a_fast_input_waits_for_the_broker_and_nothing_is_lost(
     assert barnabas("consume", topic, "-e").out.encode() == lines
 
 
-def test_what_is_refused_meanwhile_is_counted(barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejected_records_are_counted_while_sending(
+    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_sending, "MAX_PENDING", 1)
     barnabas("topic", "create", topic, "-c", "max.message.bytes=100")
     status, _, err = barnabas("produce", topic, stdin=(b"x" * 200 + b"\n") * 3)
@@ -49,7 +51,7 @@ def test_what_is_refused_meanwhile_is_counted(barnabas: Command, topic: str, mon
     assert err.startswith("barnabas produce: 3 records were not acknowledged: ")
 
 
-def test_a_record_that_is_too_large_is_numbered_and_those_before_it_arrive(barnabas: Command, topic: str) -> None:
+def test_too_large_record_is_numbered_and_earlier_records_are_sent(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "max.message.bytes=1000")
     records = [*(b"%d" % number for number in range(30)), b"x" * 2000, b"31"]
     status, _, err = barnabas("produce", topic, stdin=b"".join(record + b"\n" for record in records))
@@ -59,7 +61,7 @@ def test_a_record_that_is_too_large_is_numbered_and_those_before_it_arrive(barna
     assert barnabas("consume", topic, "-e").lines == [str(number) for number in range(30)]
 
 
-def test_metadata_is_asked_for_once_until_it_is_there() -> None:
+def test_one_metadata_request_is_outstanding_at_a_time() -> None:
     metadata = KafkaConnectionManager(NetworkSelector()).cluster
     woken = []
     metadata._wakeup = SimpleNamespace(notify=lambda: woken.append(1))
@@ -72,7 +74,7 @@ def test_metadata_is_asked_for_once_until_it_is_there() -> None:
     assert len(woken) == 2
 
 
-def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker: BrokerProcess, topic: str) -> None:
+def test_producer_with_a_lost_producer_id_gets_a_new_one(shared_broker: BrokerProcess, topic: str) -> None:
     arguments = ["produce", topic, "-b", shared_broker.bootstrap, "-X", "delivery.timeout.ms=31000"]
     options = parse(make_parser(find(arguments)), arguments[1:])
     record = NewRecord(None, b"v", [], topic, None)
@@ -85,9 +87,7 @@ def test_a_producer_that_has_lost_its_producer_id_gets_another(shared_broker: Br
 
 
 @pytest.mark.parametrize("most", [_sending.MAX_PENDING, 1])
-def test_what_the_client_neither_sends_nor_gives_up_is_told(
-    barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_stuck_records_are_reported(barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(_sending, "STALLED_S", 0.2)
     monkeypatch.setattr(_sending, "CLOSE_S", 0.1)
     monkeypatch.setattr(_sending, "MAX_PENDING", most)
@@ -98,7 +98,7 @@ def test_what_the_client_neither_sends_nor_gives_up_is_told(
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
-def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path, number: int, status: int) -> None:
+def test_signal_ends_produce_with_undeliverable_records(tmp_path: Path, number: int, status: int) -> None:
     command = [*COMMAND, "produce", "t", "--tee", "-b"]
     with BrokerProcess(tmp_path) as broker:
         sending = subprocess.Popen(
@@ -121,7 +121,7 @@ def test_a_signal_ends_it_though_what_is_on_its_way_cannot_arrive(tmp_path: Path
 
 
 @pytest.mark.parametrize(("number", "lost"), [(1, "1 record"), (2, "2 of 2 records")])
-def test_how_many_records_an_interrupt_leaves_unacknowledged_is_said(
+def test_interrupt_reports_the_number_of_unacknowledged_records(
     shared_broker: BrokerProcess,
     topic: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -144,7 +144,7 @@ def test_how_many_records_an_interrupt_leaves_unacknowledged_is_said(
     assert capsys.readouterr().err == f"barnabas produce: interrupted: {lost} not acknowledged\n"
 
 
-def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_again(
+def test_failing_partition_is_reported_with_its_error_until_it_recovers(
     shared_broker: BrokerProcess, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(_sending, "STALLED_S", 0.2)
@@ -168,7 +168,7 @@ def test_a_refused_partition_is_named_with_its_error_until_it_takes_records_agai
     assert again == f"barnabas produce: {topic}-0: records are acknowledged again"
 
 
-def test_what_was_refused_for_too_long_is_named_with_its_error(
+def test_expired_records_are_reported_with_their_last_error(
     barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_sending, "STALLED_S", 60.0)
@@ -189,7 +189,7 @@ def test_what_was_refused_for_too_long_is_named_with_its_error(
     assert re.fullmatch(f"barnabas produce: (1 record was|2 records were) not acknowledged: {why}\n", err)
 
 
-def test_how_many_records_are_given_up_early_because_of_another_partition_is_said(
+def test_records_dropped_early_because_of_another_partition_are_reported(
     barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     barnabas("topic", "create", f"{topic}:2")
@@ -219,7 +219,7 @@ def until(happened: Callable[[], object]) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_batch_that_is_acknowledged_while_the_others_are_given_up_stops_nothing(
+def test_batch_acknowledged_during_an_abort_does_not_stop_the_abort(
     barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abort, calls = RecordAccumulator.abort_incomplete_batches, []
@@ -235,7 +235,7 @@ def test_a_batch_that_is_acknowledged_while_the_others_are_given_up_stops_nothin
     assert len(calls) > 1
 
 
-def test_a_batch_that_two_threads_give_up_ends_neither(
+def test_batch_aborted_by_two_threads_ends_neither(
     barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     abort, seen = RecordAccumulator.abort_incomplete_batches, []
@@ -253,7 +253,7 @@ def test_a_batch_that_two_threads_give_up_ends_neither(
     assert (len(seen), failures) == (2, [])
 
 
-def test_records_that_wait_for_a_producer_id_are_said_to() -> None:
+def test_records_that_wait_for_a_producer_id_are_reported() -> None:
     config = {"delivery_timeout_ms": 1000, "security_protocol": "PLAINTEXT"}
     sender = Sender(SimpleNamespace(config=config, _metadata=None), Namespace(brokers=[], command="produce"))
     late = "Could not execute transactional request for unknown reasons: [Error 7] RequestTimedOutError: late"

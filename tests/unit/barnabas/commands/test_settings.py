@@ -17,16 +17,16 @@ def of(kind: str, *given: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["fetch.max.wait.ms", "fetch_max_wait_ms", "fetch.wait.max.ms"])
-def test_a_setting_has_java_s_librdkafka_s_and_kafka_python_s_name(name: str) -> None:
+def test_setting_accepts_names_of_java_librdkafka_and_kafka_python(name: str) -> None:
     assert of(KafkaConsumer, f"{name}=7") == {"fetch_max_wait_ms": 7}
 
 
-def test_every_alias_is_of_a_setting_that_there_is() -> None:
+def test_every_alias_names_an_existing_setting() -> None:
     known = {*KafkaAdminClient.DEFAULT_CONFIG, *KafkaConsumer.DEFAULT_CONFIG, *KafkaProducer.DEFAULT_CONFIG}
     assert set(ALIASES.values()) <= known
 
 
-def test_values_become_what_the_client_wants() -> None:
+def test_values_are_converted_to_the_types_of_the_client() -> None:
     given = ("acks=all", "enable.idempotence=false", "linger.ms=3", "security.protocol=SASL_SSL")
     assert of(KafkaProducer, *given) == {
         "acks": "all",
@@ -38,7 +38,7 @@ def test_values_become_what_the_client_wants() -> None:
 
 
 @pytest.mark.parametrize("name", ["sasl.mechanism", "sasl.mechanisms", "sasl_mechanisms"])
-def test_only_a_name_that_ends_in_a_unit_of_its_own_is_a_number(name: str) -> None:
+def test_name_that_only_ends_like_a_unit_is_not_a_number(name: str) -> None:
     assert of(KafkaAdminClient, f"{name}=PLAIN") == {"sasl_mechanism": "PLAIN"}
 
 
@@ -46,7 +46,7 @@ def test_a_client_gets_only_the_settings_it_has() -> None:
     assert of(KafkaAdminClient, "isolation.level=read_committed", "request.timeout.ms=1") == {"request_timeout_ms": 1}
 
 
-def test_later_settings_go_over_earlier_ones() -> None:
+def test_later_settings_override_earlier_ones() -> None:
     assert of(KafkaAdminClient, "client.id=a", "client_id=b") == {"client_id": "b"}
 
 

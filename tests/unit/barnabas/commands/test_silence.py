@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("command", [("consume", "-c", "99"), ("produce", "--tee")], ids=" ".join)
-def test_that_no_broker_answers_and_that_one_answers_again_is_said(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_unresponsive_broker_and_its_recovery_are_reported(tmp_path: Path, command: tuple[str, ...]) -> None:
     with BrokerProcess(tmp_path) as broker:
         place = ["t", "-b", broker.bootstrap]
         subprocess.run([*COMMAND, "produce", *place], input=b"one\n", check=True)
@@ -50,7 +50,7 @@ def silence(address: str, known: Sequence[tuple[str, int]] = (), **config: str) 
     return Silence(Namespace(brokers=[address], command="consume"), client, cluster)
 
 
-def test_only_who_waits_is_told_and_only_once(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_silence_is_reported_once_and_only_while_waiting(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr(_silence, "SILENT_S", 0.0)
     address = free_address()
     quiet = silence(address)
@@ -62,7 +62,7 @@ def test_only_who_waits_is_told_and_only_once(monkeypatch: pytest.MonkeyPatch, c
     assert (quiet.silent, capsys.readouterr().err) == (True, f"barnabas consume: {why}\n")
 
 
-def test_an_idle_client_is_not_told_while_any_broker_answers(
+def test_silence_is_not_reported_while_a_broker_responds(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, shared_broker: BrokerProcess
 ) -> None:
     monkeypatch.setattr(_silence, "SILENT_S", 0.0)
@@ -72,7 +72,7 @@ def test_an_idle_client_is_not_told_while_any_broker_answers(
     assert (quiet.silent, capsys.readouterr().err) == (False, "")
 
 
-def test_brokers_behind_a_proxy_are_not_asked(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_brokers_behind_a_proxy_are_not_probed(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr(_silence, "SILENT_S", 0.0)
     quiet = silence(free_address(), proxy_url="http://127.0.0.1:1")
     quiet.check(waits=True)

@@ -33,7 +33,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_silence, "SILENT_S", LONG_S)
 
 
-class ReadingTwo(_reading.RangeReading):
+class ReadingTwoRecords(_reading.RangeReading):
     """A reading that stops waiting for leaders after two records."""
 
     count = 0
@@ -48,7 +48,7 @@ class ReadingTwo(_reading.RangeReading):
             self.give_up()
 
 
-def test_what_is_asked_for_and_cannot_be_served_is_named(half: Half, patient: None) -> None:
+def test_requested_offline_partitions_are_named(half: Half, patient: None) -> None:
     options = argparse.Namespace(brokers=[half.bootstrap], settings=[], settings_file=None, timeout=LONG_S)
     lost, kept = half.lost, sorted({0, 1, 2, 3} - set(half.lost))
     with pytest.raises(CommandError, match=rf"^KAFKA_STORAGE_ERROR: t-{lost[0]}, t-{lost[1]} cannot be served"):
@@ -58,13 +58,13 @@ def test_what_is_asked_for_and_cannot_be_served_is_named(half: Half, patient: No
     assert why_quiet(options, ["t"], kept) is None
 
 
-def test_what_is_led_by_a_broker_that_is_away_is_told_and_may_come_back(halved: Halved, patient: None) -> None:
+def test_partitions_of_an_unreachable_leader_are_reported_as_recoverable(halved: Halved, patient: None) -> None:
     options = argparse.Namespace(brokers=[halved.alive], settings=[], settings_file=None, timeout=LONG_S)
     why = f"broker 1 cannot be reached at {halved.dead} (connection refused)"
     assert why_quiet(options, ["t"]) == f"{', '.join(halved.lost)} cannot be served: {why}"
 
 
-def test_what_nobody_leads_is_told(
+def test_partitions_without_a_leader_are_reported(
     call: Command, leaderless: Leaderless, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = argparse.Namespace(brokers=[leaderless.bootstrap], settings=[], settings_file=None, timeout=LONG_S)
@@ -76,13 +76,13 @@ def test_what_nobody_leads_is_told(
     assert re.fullmatch(rf"(barnabas consume: {why}; waiting for it\n)?barnabas consume: {why}\n", said.err)
 
 
-def test_a_lost_controller_is_told_of_where_the_leaders_are_there(halved: Halved) -> None:
+def test_lost_controller_is_reported_if_all_leaders_respond(halved: Halved) -> None:
     options = argparse.Namespace(brokers=[halved.alive], settings=[], settings_file=None, timeout=LONG_S)
     kept = [int(name.removeprefix("t-")) for name in halved.led]
     assert present(why_quiet(options, ["t"], kept)).startswith("no controller answers")
 
 
-def test_nobody_can_tell_where_no_broker_can_be_asked(halved: Halved) -> None:
+def test_no_reason_is_returned_without_a_reachable_broker(halved: Halved) -> None:
     options = argparse.Namespace(brokers=[halved.dead], settings=[], settings_file=None, timeout=LONG_S)
     assert why_quiet(options, ["t"]) is None
 
@@ -94,7 +94,7 @@ def test_reading_ends_with_the_reason(call: Command, half: Half, patient: None) 
 
 
 @pytest.mark.parametrize("which", [[], ["-g", "g"]])
-def test_reading_what_nobody_leads_beside_what_is_led_ends_with_the_reason(
+def test_reading_with_some_leaderless_partitions_ends_with_the_reason(
     call: Command, half: Half, patient: None, monkeypatch: pytest.MonkeyPatch, which: list[str]
 ) -> None:
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
@@ -104,7 +104,7 @@ def test_reading_what_nobody_leads_beside_what_is_led_ends_with_the_reason(
     assert time.monotonic() - began < 60  # kafka-python without Barnabas' check would wait for 120 s
 
 
-def test_reading_what_is_led_by_a_broker_that_is_away_ends_with_the_reason(
+def test_reading_from_an_unreachable_leader_ends_with_the_reason(
     call: Command, halved: Halved, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
@@ -130,12 +130,12 @@ def test_writing_ends_with_the_reason(
     assert call("produce", "t", "-p", str(kept), "-b", half.bootstrap, stdin=b"1\n2\n3\n") == (0, "", "")
 
 
-def test_partitions_that_are_led_are_read_and_the_others_named(
+def test_partitions_with_a_leader_are_read_and_the_others_named(
     call: Command, leaderless: Leaderless, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_reading, "OFFSETS_MS", LONG_S * 1000)
     monkeypatch.setattr(_reading, "LEADER_MS", LONG_S * 1000)
-    monkeypatch.setattr(consume, "RangeReading", ReadingTwo)
+    monkeypatch.setattr(consume, "RangeReading", ReadingTwoRecords)
     (led, *_) = sorted({f"t-{index}" for index in range(4)} - set(leaderless.lost))
     place = ("-b", leaderless.bootstrap, "-m", str(LONG_S))
     assert call("produce", "t", "-p", led.removeprefix("t-"), *place, stdin=b"1\n2\n").status == 0
@@ -155,7 +155,7 @@ def test_partitions_that_are_led_are_read_and_the_others_named(
         ("config reset", ["topic/t", "retention.ms"]),
     ],
 )
-def test_who_waits_for_a_controller_is_told_that_none_answers(
+def test_waiting_command_reports_that_no_controller_responds(
     halved: Halved, command: str, arguments: list[str]
 ) -> None:
     line = [*COMMAND, *command.split(), *arguments, "-b", halved.alive, "-m", str(LONG_S)]
@@ -165,7 +165,7 @@ def test_who_waits_for_a_controller_is_told_that_none_answers(
         creating.kill()
 
 
-def test_a_group_that_no_broker_coordinates_is_told_of_with_the_way_to_read_without_it(
+def test_group_without_coordinator_is_reported_with_an_alternative(
     call: Command, halved: Halved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consume, "GIVE_UP_S", 1.0)

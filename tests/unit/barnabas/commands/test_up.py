@@ -53,7 +53,7 @@ class Up:
     def said(self) -> str:
         return self.log.read_text()
 
-    def until_said(self, pattern: str) -> re.Match[str]:
+    def wait_for_log(self, pattern: str) -> re.Match[str]:
         """Wait for a match in the log, and return the first one."""
         deadline = time.monotonic() + TIMEOUT_S
         while not (found := re.search(pattern, self.said)):
@@ -101,7 +101,9 @@ def wait_until_gone(pids: list[int]) -> None:
                 os.close(key.fd)
 
 
-def test_three_brokers_serve_one_cluster_when_it_says_so(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
+def test_three_brokers_serve_one_cluster_after_the_ready_line(
+    up: Callable[..., Up], call: Command, tmp_path: Path
+) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"), "--topic", "t:6", "--topic", "plain")
     told = running.ready()
     assert [broker["id"] for broker in told["brokers"]] == [1, 2, 3]
@@ -120,13 +122,13 @@ def test_three_brokers_serve_one_cluster_when_it_says_so(up: Callable[..., Up], 
     assert "Traceback" not in running.said
 
 
-def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(
+def test_killed_broker_is_reported_and_the_others_continue(
     up: Callable[..., Up], call: Command, tmp_path: Path
 ) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data dir"), "--topic", "t:3")
     victim, *others = running.ready()["brokers"]
     os.kill(victim["pid"], signal.SIGKILL)
-    said = running.until_said(r"barnabas up: broker 1 \(process (\d+)\) was ended by SIGKILL; .*: barnabas (.*)\n")
+    said = running.wait_for_log(r"barnabas up: broker 1 \(process (\d+)\) was ended by SIGKILL; .*: barnabas (.*)\n")
     assert int(said[1]) == victim["pid"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((victim["host"], victim["port"]))
@@ -156,7 +158,7 @@ def test_a_broker_that_is_killed_is_told_of_and_the_others_go_on(
     assert running.stop() == 0
 
 
-def test_when_no_broker_is_left_it_ends_with_1(up: Callable[..., Up]) -> None:
+def test_up_exits_with_1_when_no_broker_runs(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1")
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
@@ -164,7 +166,7 @@ def test_when_no_broker_is_left_it_ends_with_1(up: Callable[..., Up]) -> None:
     assert "was ended by SIGKILL; no broker that was started here is left\n" in running.said
 
 
-def test_brokers_go_with_a_parent_that_is_killed(up: Callable[..., Up], tmp_path: Path) -> None:
+def test_brokers_end_when_up_is_killed(up: Callable[..., Up], tmp_path: Path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"))
     brokers = running.ready()["brokers"]
     running.process.kill()
@@ -172,7 +174,7 @@ def test_brokers_go_with_a_parent_that_is_killed(up: Callable[..., Up], tmp_path
     assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
 
 
-def test_a_hang_up_stops_all_in_order(up: Callable[..., Up], tmp_path: Path) -> None:
+def test_sighup_stops_all_brokers_cleanly(up: Callable[..., Up], tmp_path: Path) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"))
     brokers = running.ready()["brokers"]
     assert running.stop(signal.SIGHUP) == 0
@@ -180,7 +182,7 @@ def test_a_hang_up_stops_all_in_order(up: Callable[..., Up], tmp_path: Path) -> 
     assert "group.initial.rebalance.delay.ms=0, as in the server.properties" in running.said
 
 
-def test_ephemeral_data_goes_with_a_parent_that_is_killed(
+def test_ephemeral_data_is_removed_when_up_is_killed(
     up: Callable[..., Up], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "temporary"
@@ -196,7 +198,7 @@ def test_ephemeral_data_goes_with_a_parent_that_is_killed(
         assert time.monotonic() < deadline
 
 
-def test_it_goes_with_its_own_parent_if_that_is_asked_for(up: Callable[..., Up]) -> None:
+def test_exit_with_parent_ends_up_when_its_parent_ends(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1", "--exit-with-parent")
     running.ready()
     present(running.process.stdin).close()
@@ -205,7 +207,7 @@ def test_it_goes_with_its_own_parent_if_that_is_asked_for(up: Callable[..., Up])
 
 
 @pytest.mark.parametrize("ports", ["others", "the same"])
-def test_a_second_start_finds_what_was_written_and_waits_for_nobody(
+def test_second_start_keeps_records_and_does_not_wait_for_sessions(
     up: Callable[..., Up], call: Command, tmp_path: Path, ports: str
 ) -> None:
     options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT]
@@ -238,7 +240,7 @@ def test_the_first_brokers_are_controllers(
     assert not Path(told["brokers"][0]["data_dir"]).exists()
 
 
-def test_people_and_a_descriptor_are_told_the_same_line(up: Callable[..., Up]) -> None:
+def test_ready_line_on_a_descriptor_equals_the_printed_one(up: Callable[..., Up]) -> None:
     reading, writing = os.pipe()
     running = up("--ephemeral", "--brokers", "1", "--ready-fd", str(writing), pass_fds=(writing,))
     os.close(writing)
@@ -251,7 +253,7 @@ def test_people_and_a_descriptor_are_told_the_same_line(up: Callable[..., Up]) -
     assert running.stop() == 0
 
 
-def test_each_line_of_the_log_says_whose_it_is(up: Callable[..., Up]) -> None:
+def test_each_log_line_has_the_broker_number(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "2")
     running.ready()
     assert running.stop() == 0
@@ -260,7 +262,7 @@ def test_each_line_of_the_log_says_whose_it_is(up: Callable[..., Up]) -> None:
     assert [f"node {number} of cluster" in running.said for number in (1, 2)] == [True, True]
 
 
-def test_ctrl_c_kills_those_that_do_not_stop(up: Callable[..., Up]) -> None:
+def test_second_signal_kills_brokers_that_do_not_stop(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "1")
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGSTOP)
@@ -276,9 +278,7 @@ def test_a_setting_that_brokers_refuse_is_explained_once(up: Callable[..., Up], 
     assert running.said == f"barnabas up: -D log.retention.hours: {why}\n"
 
 
-def test_what_one_broker_refuses_ends_the_start_and_is_told_with_its_number(
-    up: Callable[..., Up], tmp_path: Path
-) -> None:
+def test_setting_refused_by_one_broker_ends_the_start_with_its_number(up: Callable[..., Up], tmp_path: Path) -> None:
     running = up("--brokers", "2", "--data-dir", str(tmp_path / "data"))
     present(running.process.stdout).readline()
     assert running.stop() == 0
@@ -292,7 +292,7 @@ def test_what_one_broker_refuses_ends_the_start_and_is_told_with_its_number(
     assert re.search(r"barnabas up: broker 2 \(process \d+\) ended with status 2\n", running.said)
 
 
-def test_a_topic_that_cannot_be_ends_the_start(up: Callable[..., Up]) -> None:
+def test_invalid_topic_ends_the_start(up: Callable[..., Up]) -> None:
     running = up("--ephemeral", "--brokers", "1", "--topic", "t:100000000")
     assert running.end() == 2
     assert "barnabas up: --topic t: " in running.said
@@ -318,7 +318,7 @@ def test_a_directory_of_another_number_of_brokers_is_refused(
     assert f"{tmp_path}/data holds a cluster of 1 broker: use --brokers 1, or choose another" in said.err
 
 
-def test_a_cluster_that_runs_is_left_as_it_is(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
+def test_running_cluster_is_not_changed(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     before = {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()}
@@ -329,7 +329,7 @@ def test_a_cluster_that_runs_is_left_as_it_is(up: Callable[..., Up], call: Comma
     assert running.stop() == 0
 
 
-def test_a_directory_with_something_else_in_it_is_refused(call: Command, tmp_path: Path) -> None:
+def test_directory_with_foreign_files_is_refused(call: Command, tmp_path: Path) -> None:
     (tmp_path / "meta.properties").touch()
     said = call("up", "--data-dir", str(tmp_path))
     assert said.status == 2
@@ -358,7 +358,7 @@ def test_a_directory_with_something_else_in_it_is_refused(call: Command, tmp_pat
         (["--data-dir", "/dev/null/x"], "/dev/null/x"),
     ],
 )
-def test_a_wrong_call_is_told_what_is_right(
+def test_wrong_call_is_reported_with_the_correct_usage(
     call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -367,7 +367,7 @@ def test_a_wrong_call_is_told_what_is_right(
     assert problem in said.err
 
 
-def test_a_descriptor_that_only_reads_is_refused(call: Command) -> None:
+def test_read_only_descriptor_is_refused(call: Command) -> None:
     with open(os.devnull, encoding="utf-8") as file:
         said = call("up", "--ready-fd", str(file.fileno()))
     assert said.status == 2

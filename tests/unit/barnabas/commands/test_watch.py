@@ -33,20 +33,18 @@ def until(rounds: int) -> Callable[[float], None]:
     return wait
 
 
-def test_without_watch_it_is_done_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_watch_the_command_runs_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert repeat(options(), lambda: print("x") or 3) == 3
     assert capsys.readouterr().out == "x\n"
 
 
-def test_with_watch_it_is_done_until_an_interrupt(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_repeats_until_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(_watch.time, "sleep", until(3))  # type: ignore[attr-defined]  # the module's own clock
     assert repeat(options("--watch"), lambda: print("x") or 0) == 0
     assert re.fullmatch("\n".join([r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\nx\n"] * 3), capsys.readouterr().out)
 
 
-def test_an_error_is_told_and_the_watch_goes_on(
+def test_watch_reports_an_error_and_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outcomes = iter([CommandError("gone"), NodeNotReadyError("gone too"), None])
@@ -63,7 +61,7 @@ def test_an_error_is_told_and_the_watch_goes_on(
     assert "(gone too)" in told[1]
 
 
-def test_a_wrong_call_and_a_fault_of_ours_end_it() -> None:
+def test_wrong_call_and_internal_error_end_a_watch() -> None:
     for error in (WrongCall("no"), RuntimeError("oh")):
         with pytest.raises(type(error)):
             repeat(options("--watch"), partial(_raise, error))
@@ -85,11 +83,11 @@ def test_on_a_terminal_the_screen_is_cleared_each_time(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(("arguments", "seconds"), [([], None), (["--watch"], 2.0), (["-w", "0.5"], 0.5)])
-def test_the_interval_may_be_given(arguments: list[str], seconds: float | None) -> None:
+def test_watch_accepts_an_interval(arguments: list[str], seconds: float | None) -> None:
     assert options(*arguments).watch == seconds
 
 
-def test_a_watch_that_loses_its_terminal_does_not_end_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_that_loses_its_terminal_raises_hung_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def hang_up(_: float) -> None:
         raise HungUp
 

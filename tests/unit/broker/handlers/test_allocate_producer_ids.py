@@ -18,14 +18,14 @@ def allocate(
     return result
 
 
-def test_no_id_is_in_two_blocks(three: WholeCluster) -> None:
+def test_blocks_of_two_brokers_are_adjacent_and_disjoint(three: WholeCluster) -> None:
     first = allocate(three, 1, epoch(three, 1))
     second = allocate(three, 2, epoch(three, 2))
     assert (first.error_code, first.producer_id_len) == (ErrorCode.NONE, 1000)
     assert second.producer_id_start == first.producer_id_start + first.producer_id_len
 
 
-def test_none_is_in_two_blocks_of_different_controllers_either(three: WholeCluster) -> None:
+def test_blocks_of_two_active_controllers_are_disjoint(three: WholeCluster) -> None:
     first = allocate(three, 1, epoch(three, 1))
     three.kill(three.active)
     broker = three.running[0]
@@ -33,9 +33,9 @@ def test_none_is_in_two_blocks_of_different_controllers_either(three: WholeClust
     assert second.producer_id_start >= first.producer_id_start + first.producer_id_len
 
 
-def test_an_earlier_run_of_a_broker_gets_none(three: WholeCluster) -> None:
+def test_stale_broker_epoch_gets_no_block(three: WholeCluster) -> None:
     assert allocate(three, 1, 0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_has_none(three: WholeCluster) -> None:
+def test_inactive_controller_allocates_no_block(three: WholeCluster) -> None:
     assert allocate(three, 1, epoch(three, 1), three.follower()).error_code == ErrorCode.NOT_CONTROLLER

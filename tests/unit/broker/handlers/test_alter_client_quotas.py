@@ -22,12 +22,12 @@ def set_rate(controlled: ControllerNode, version: int, kind: str, name: str | No
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_quota_is_kept(controlled: ControllerNode, version: int) -> None:
+def test_quota_is_stored(controlled: ControllerNode, version: int) -> None:
     assert set_rate(controlled, version, "client-id", None, "producer_byte_rate") is ErrorCode.NONE
     assert controlled.image.client_quotas == {(("client-id", None),): {"producer_byte_rate": 7.0}}
 
 
-def test_quotas_outlive_a_restart(controlled: ControllerNode) -> None:
+def test_quotas_survive_restart(controlled: ControllerNode) -> None:
     set_rate(controlled, 1, "user", "u", "consumer_byte_rate")
     controlled.stop()
     controlled.start()
@@ -45,5 +45,7 @@ def test_quotas_outlive_a_restart(controlled: ControllerNode) -> None:
         ("." * 300, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_an_address_is_one_or_resolves(controlled: ControllerNode, host: str | None, code: ErrorCode) -> None:
+def test_ip_entity_must_be_an_address_or_a_resolvable_host(
+    controlled: ControllerNode, host: str | None, code: ErrorCode
+) -> None:
     assert set_rate(controlled, 1, "ip", host, "connection_creation_rate") is code

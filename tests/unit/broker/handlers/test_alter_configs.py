@@ -20,7 +20,7 @@ def controlled(controlled: ControllerNode) -> ControllerNode:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_topic_s_settings_are_replaced(controlled: ControllerNode, version: int) -> None:
+def test_topic_configs_are_replaced(controlled: ControllerNode, version: int) -> None:
     Resource = AlterConfigsRequest.Resource  # noqa: N806
     config = Resource.Config(name="retention.ms", value="5")
     resources = [Resource(resource_type=TOPIC, resource_name=name, configs=[config]) for name in ("t", "nope")]

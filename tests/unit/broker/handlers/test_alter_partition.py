@@ -43,7 +43,7 @@ def alter(
     return result
 
 
-def test_the_leader_changes_who_is_in_sync(three: WholeCluster, topic: TopicImage) -> None:
+def test_leader_changes_isr(three: WholeCluster, topic: TopicImage) -> None:
     state = topic.partitions[0]
     isr = sorted({state.leader, next(one for one in state.replicas if one != state.leader)})
     [of_topic] = alter(three, topic, isr).topics
@@ -52,10 +52,10 @@ def test_the_leader_changes_who_is_in_sync(three: WholeCluster, topic: TopicImag
     assert answer.partition_epoch == state.partition_epoch + 1
 
 
-def test_an_earlier_run_of_the_leader_changes_nothing(three: WholeCluster, topic: TopicImage) -> None:
+def test_stale_broker_epoch_of_the_leader_changes_nothing(three: WholeCluster, topic: TopicImage) -> None:
     assert alter(three, topic, [topic.partitions[0].leader], broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_the_quorum_changes_nothing(three: WholeCluster, topic: TopicImage) -> None:
+def test_inactive_controller_changes_no_isr(three: WholeCluster, topic: TopicImage) -> None:
     answer = alter(three, topic, [topic.partitions[0].leader], node=three.follower())
     assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -14,7 +14,7 @@ _Topic = AlterPartitionReassignmentsRequest.Topic
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_each_partition_is_answered(controlled: ControllerNode, version: int) -> None:
+def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, version: int) -> None:
     create(controlled, "t", 4)
     wanted = {0: [1], 1: [2], 2: None, 7: [1]}
     partitions = [_Topic.Partition(partition_index=index, replicas=replicas) for index, replicas in wanted.items()]
@@ -30,6 +30,6 @@ def test_each_partition_is_answered(controlled: ControllerNode, version: int) ->
     }
 
 
-def test_whether_the_number_of_replicas_may_change_is_repeated(controlled: ControllerNode) -> None:
+def test_response_echoes_allow_replication_factor_change(controlled: ControllerNode) -> None:
     response = controlled.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, allow_replication_factor_change=False, topics=[])
     assert not response.allow_replication_factor_change

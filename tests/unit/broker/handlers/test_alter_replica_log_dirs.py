@@ -26,22 +26,22 @@ def test_a_replica_moves_in_every_version(jbod: Jbod, version: int) -> None:
     jbod.until(lambda: jbod.home is target)
 
 
-def test_what_is_there_already_stays(jbod: Jbod) -> None:
+def test_move_to_the_current_directory_does_nothing(jbod: Jbod) -> None:
     assert jbod.move(jbod.home.path) == [ErrorCode.NONE]
     assert not list(jbod.broker.logs.moves)
 
 
 @pytest.mark.parametrize("path", ["/elsewhere", "", "second"])
-def test_other_directories_are_not_found(jbod: Jbod, path: str) -> None:
+def test_unknown_directory_is_refused(jbod: Jbod, path: str) -> None:
     assert jbod.move(path) == [ErrorCode.LOG_DIR_NOT_FOUND]
 
 
-def test_unknown_partitions_are_told_one_by_one(jbod: Jbod) -> None:
+def test_unknown_partitions_get_separate_errors(jbod: Jbod) -> None:
     codes = jbod.move(jbod.home.path, ("missing", 0), ("t", 1), ("t", 0))
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2 + [ErrorCode.NONE]
 
 
-def test_a_name_too_long_for_a_copy_is_refused(jbod: Jbod) -> None:
+def test_topic_name_too_long_for_a_future_replica_is_refused(jbod: Jbod) -> None:
     assert jbod.move(jbod.home.path, ("t" * 249, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
@@ -59,7 +59,7 @@ def test_a_cordoned_directory_is_refused(jbod: Jbod) -> None:
     assert jbod.move(jbod.other.path) == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
 
 
-def test_of_a_partition_that_is_named_twice_the_last_directory_counts(jbod: Jbod) -> None:
+def test_last_directory_of_a_repeated_partition_wins(jbod: Jbod) -> None:
     topics = [_Dir.Topic(name="t", partitions=[0])]
     dirs = [_Dir(path=jbod.other.path, topics=topics), _Dir(path=jbod.home.path, topics=topics)]
     [result] = jbod.call(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, dirs=dirs).results
@@ -67,7 +67,7 @@ def test_of_a_partition_that_is_named_twice_the_last_directory_counts(jbod: Jbod
     assert not list(jbod.broker.logs.moves)
 
 
-def test_what_nobody_expected_is_told_partition_by_partition(
+def test_unexpected_exception_fails_only_its_partition(
     jbod: Jbod, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def begin(*_: object) -> None:

@@ -54,15 +54,15 @@ def test_telemetry_is_listed_while_a_subscription_exists() -> None:
     assert not listed(ask(4)).keys() & TELEMETRY
 
 
-def test_the_configurations_are_searched_once_until_they_change() -> None:
-    class Searched(dict[tuple[int, str], dict[str, str]]):
+def test_configs_are_scanned_once_until_they_change() -> None:
+    class ScanCountingDict(dict[tuple[int, str], dict[str, str]]):
         searches = 0
 
         def __iter__(self) -> Iterator[tuple[int, str]]:
             self.searches += 1
             return super().__iter__()
 
-    configs = Searched({(ResourceType.TOPIC, "t"): {"retention.ms": "1"}})
+    configs = ScanCountingDict({(ResourceType.TOPIC, "t"): {"retention.ms": "1"}})
     image = MetadataImage(cluster_id="c", offset=41, configs=configs)
     later = apply_records(image, [FeatureLevelRecord(name="metadata.version", feature_level=30)], offset=42, epoch=1)
     for one in (image, image, later):
@@ -70,11 +70,11 @@ def test_the_configurations_are_searched_once_until_they_change() -> None:
     assert configs.searches == 1
 
 
-def test_produce_is_listed_from_0_so_that_librdkafka_compresses() -> None:
+def test_produce_is_listed_from_version_0_so_that_librdkafka_compresses() -> None:
     assert listed(ask(0))[ApiKey.PRODUCE] == (0, 13)
 
 
-def test_a_controller_does_not_list_what_only_brokers_serve() -> None:
+def test_controller_does_not_list_broker_apis() -> None:
     assert ApiKey.PRODUCE not in listed(ask(4, listener_type="controller"))
 
 
@@ -85,7 +85,7 @@ def test_finalized_features_have_the_epoch_of_the_metadata() -> None:
     assert found == [("metadata.version", 30, 30)]  # a level of 0 is not finalized
 
 
-def test_the_quorums_own_feature_is_finalized_with_the_others() -> None:
+def test_kraft_version_is_listed_among_finalized_features() -> None:
     found = {feature.name: feature.max_version_level for feature in ask(4, kraft_version=1).finalized_features}
     assert found == {"metadata.version": 30, "kraft.version": 1}
 
@@ -97,22 +97,22 @@ def test_features_from_level_0_are_left_out_before_version_4() -> None:
 
 @pytest.mark.parametrize("bad", ["", "-x", "x-", "a b", "ü", "a/b", "a\n"])
 @pytest.mark.parametrize("which", ["name", "software"])
-def test_odd_names_of_software_are_refused_from_version_3_on(bad: str, which: str) -> None:
+def test_invalid_client_software_names_are_refused_from_version_3(bad: str, which: str) -> None:
     assert ask(3, **{which: bad}).error_code == ErrorCode.INVALID_REQUEST  # type: ignore[arg-type]  # keywords of several types
     assert ask(2, **{which: bad}).error_code == ErrorCode.NONE  # type: ignore[arg-type]  # keywords of several types
 
 
 @pytest.mark.parametrize("good", ["a", "apache-kafka-java", "4.3.1", "librdkafka"])
-def test_names_of_real_software_are_accepted(good: str) -> None:
+def test_valid_client_software_names_are_accepted(good: str) -> None:
     assert ask(4, name=good).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_answer_can_be_written_in_every_version(version: int) -> None:
+def test_response_encodes_in_every_version(version: int) -> None:
     assert ask(version).encode(version)
 
 
-def test_an_unknown_version_is_told_which_there_are() -> None:
+def test_unsupported_version_gets_a_version_0_response_with_supported_ranges() -> None:
     response = unsupported_version()
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     api = APIS[ApiKey.API_VERSIONS]
@@ -124,7 +124,7 @@ def test_an_unknown_version_is_told_which_there_are() -> None:
     ("version", "name", "known"),
     [(2, "me", ("unknown", "unknown")), (3, "me", ("me", "1.0")), (3, "m" * 1000, ("m" * 64, "1.0"))],
 )
-def test_the_connection_remembers_the_clients_software_and_not_much_of_it(
+def test_connection_stores_truncated_client_software_name_and_version(
     version: int, name: str, known: tuple[str, str]
 ) -> None:
     connection = Connection(1, "PLAINTEXT", "127.0.0.1")

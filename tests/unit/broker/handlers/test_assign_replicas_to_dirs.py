@@ -43,7 +43,7 @@ def assign(
     return result
 
 
-def test_a_replica_is_where_its_broker_says(three: WholeCluster, topic: TopicImage) -> None:
+def test_assignment_sets_the_replica_directory(three: WholeCluster, topic: TopicImage) -> None:
     [own] = three.broker(three.active).image.brokers[1].directories
     [directory] = assign(three, topic, own).directories
     assert directory.topics[0].partitions[0].error_code == ErrorCode.NONE
@@ -51,9 +51,9 @@ def test_a_replica_is_where_its_broker_says(three: WholeCluster, topic: TopicIma
     assert state.directories[state.replicas.index(1)] == own
 
 
-def test_an_earlier_run_of_the_broker_says_nothing(three: WholeCluster, topic: TopicImage) -> None:
+def test_stale_broker_epoch_assigns_nothing(three: WholeCluster, topic: TopicImage) -> None:
     assert assign(three, topic, b"d" * 16, broker_epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_who_does_not_lead_takes_no_word_of_it(three: WholeCluster, topic: TopicImage) -> None:
+def test_inactive_controller_refuses_assignments(three: WholeCluster, topic: TopicImage) -> None:
     assert assign(three, topic, b"d" * 16, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

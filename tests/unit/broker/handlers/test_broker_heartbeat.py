@@ -32,24 +32,24 @@ def beat(
     return result
 
 
-def test_a_broker_that_lives_is_told_that_it_may_serve(three: WholeCluster) -> None:
+def test_live_broker_is_caught_up_and_not_fenced(three: WholeCluster) -> None:
     answer = beat(three, 1, epoch(three, 1))
     assert (answer.error_code, answer.is_fenced, answer.is_caught_up) == (ErrorCode.NONE, False, True)
 
 
-def test_one_that_wants_to_be_fenced_is(three: WholeCluster) -> None:
+def test_want_fence_fences_the_broker(three: WholeCluster) -> None:
     follower = three.follower()
     assert beat(three, follower, epoch(three, follower), want_fence=True).is_fenced
     assert three.broker(three.active).image.brokers[follower].fenced
 
 
-def test_an_earlier_run_of_a_broker_is_refused(three: WholeCluster) -> None:
+def test_heartbeat_with_stale_broker_epoch_is_refused(three: WholeCluster) -> None:
     assert beat(three, 1, epoch(three, 1) - 1).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_one_that_is_not_registered_is_told_so(three: WholeCluster) -> None:
+def test_heartbeat_of_unregistered_broker_is_refused(three: WholeCluster) -> None:
     assert beat(three, 9, 1).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_who_does_not_lead_takes_no_heartbeats(three: WholeCluster) -> None:
+def test_inactive_controller_refuses_heartbeats(three: WholeCluster) -> None:
     assert beat(three, 1, epoch(three, 1), node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -19,14 +19,14 @@ def register(three: WholeCluster, broker_id: int, node: int | None = None, **fie
     return result
 
 
-def test_a_broker_becomes_known_fenced_under_a_new_epoch(three: WholeCluster) -> None:
+def test_registered_broker_is_fenced_and_has_a_new_epoch(three: WholeCluster) -> None:
     answer = register(three, 9)
     broker = three.broker(three.active).image.brokers[9]
     assert (answer.error_code, answer.broker_epoch) == (ErrorCode.NONE, broker.epoch)
     assert broker.fenced
 
 
-def test_an_id_that_is_heard_of_is_nobody_elses(three: WholeCluster) -> None:
+def test_id_of_a_live_broker_cannot_be_registered_again(three: WholeCluster) -> None:
     before = epoch(three, 3)
     assert register(three, 3).error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert epoch(three, 3) == before
@@ -36,5 +36,5 @@ def test_a_broker_of_another_cluster_is_refused(three: WholeCluster) -> None:
     assert register(three, 9, cluster_id="other").error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_who_does_not_lead_registers_nobody(three: WholeCluster) -> None:
+def test_inactive_controller_refuses_registrations(three: WholeCluster) -> None:
     assert register(three, 9, node=three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -25,11 +25,11 @@ def register(three: WholeCluster, node: int | None = None) -> ControllerRegistra
     return result
 
 
-def test_a_controller_becomes_known_with_where_it_listens(three: WholeCluster) -> None:
+def test_registered_controller_has_its_endpoints(three: WholeCluster) -> None:
     assert register(three).error_code == ErrorCode.NONE
     known = three.broker(three.active).image.controllers[9]
     assert (known.endpoints["CONTROLLER"].host, known.endpoints["CONTROLLER"].port) == ("b9", 9)
 
 
-def test_who_does_not_lead_registers_nobody(three: WholeCluster) -> None:
+def test_inactive_controller_refuses_registrations(three: WholeCluster) -> None:
     assert register(three, three.follower()).error_code == ErrorCode.NOT_CONTROLLER

@@ -7,7 +7,7 @@ from tests.unit.broker.node import Node
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_each_rule_is_refused(node: Node, version: int) -> None:
+def test_each_acl_creation_is_refused(node: Node, version: int) -> None:
     creations = [
         CreateAclsRequest.Creation(
             resource_type=2, resource_name=name, principal="User:me", host="*", operation=3, permission_type=3

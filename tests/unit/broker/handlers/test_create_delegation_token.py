@@ -16,13 +16,13 @@ def create(node: ControllerNode, version: int, **owner: str) -> Any:
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_tokens_are_not_for_those_who_have_not_logged_in(controlled: ControllerNode, version: int) -> None:
+def test_unauthenticated_client_is_refused(controlled: ControllerNode, version: int) -> None:
     response = create(controlled, version)
     assert (response.principal_type, response.principal_name) == ("User", "ANONYMOUS")
     assert (response.issue_timestamp_ms, response.token_id, response.hmac) == (-1, "", b"")
 
 
-def test_it_is_told_whom_the_token_would_have_been_for_and_who_asked(controlled: ControllerNode) -> None:
+def test_response_names_owner_and_requester(controlled: ControllerNode) -> None:
     response = create(controlled, 3, owner_principal_type="User", owner_principal_name="me")
     assert (response.principal_type, response.principal_name) == ("User", "me")
     assert response.token_requester_principal_name == "ANONYMOUS"

@@ -31,19 +31,19 @@ def test_topics_are_created(controlled: ControllerNode, version: int) -> None:
         assert created.topic_id == present(topic).topic_id
 
 
-def test_validation_alone_creates_nothing(controlled: ControllerNode) -> None:
+def test_validate_only_creates_no_topic(controlled: ControllerNode) -> None:
     response = controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=True)
     assert response.topics[0].error_code == ErrorCode.NONE
     assert controlled.image.topic("t") is None
 
 
-def test_whoever_does_not_want_to_wait_is_told_that_it_may_happen_yet(controlled: ControllerNode) -> None:
+def test_timeout_0_returns_request_timed_out(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as late:
         controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=0)
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_full_disk_refuses_topics_before_the_controller_hears_of_them(tmp_path: Path) -> None:
+def test_full_disk_refuses_topics_before_they_reach_the_controller(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = ControllerNode(str(tmp_path), disk)
     node.start()

@@ -10,7 +10,7 @@ KEY = ApiKey.DELETE_GROUPS
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_is_answered_for_itself(group_node: GroupNode, version: int) -> None:
+def test_each_group_has_its_own_result(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member("busy")
     group_node.wait(group_node.commit(5))
     answer = group_node.answer(KEY, version, groups_names=["busy", "g", "nobody", "g"])
@@ -23,12 +23,12 @@ def test_each_group_is_answered_for_itself(group_node: GroupNode, version: int) 
     assert group_node.state("g") is None
 
 
-def test_a_group_that_is_coordinated_elsewhere_is_refused(group_node: GroupNode) -> None:
+def test_group_with_another_coordinator_is_refused(group_node: GroupNode) -> None:
     [answer] = group_node.answer(KEY, 2, groups_names=["g"]).results
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_the_answer_waits_until_all_are_committed(group_node: GroupNode) -> None:
+def test_response_waits_until_all_deletions_are_committed(group_node: GroupNode) -> None:
     group_node.host(replicated=True)
     committing = group_node.commit(5)
     group_node.replicate()

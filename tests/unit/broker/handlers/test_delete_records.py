@@ -39,12 +39,12 @@ def node(node: Node) -> Node:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_records_below_the_offset_are_gone(node: Node, version: int) -> None:
+def test_records_below_the_offset_are_deleted(node: Node, version: int) -> None:
     assert deleted(node, 3, version=version) == (0, 3)
     assert [record.offset for record in node.stored("t")] == [3, 4]
 
 
-def test_rule_23_what_was_deleted_is_out_of_range_for_readers(node: Node) -> None:
+def test_rule_23_fetch_of_a_deleted_offset_is_out_of_range(node: Node) -> None:
     deleted(node, 3)
     for offset, code in ((0, ErrorCode.OFFSET_OUT_OF_RANGE), (2, ErrorCode.OFFSET_OUT_OF_RANGE), (3, ErrorCode.NONE)):
         wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
@@ -54,11 +54,11 @@ def test_rule_23_what_was_deleted_is_out_of_range_for_readers(node: Node) -> Non
         assert (found.error_code, found.log_start_offset) == (code, -1 if code else 3)
 
 
-def test_minus_1_deletes_all_that_is_committed(node: Node) -> None:
+def test_minus_1_deletes_up_to_the_high_watermark(node: Node) -> None:
     assert deleted(node, -1) == (0, 5)
 
 
-def test_an_offset_that_is_gone_already_changes_nothing(node: Node) -> None:
+def test_offset_below_the_log_start_changes_nothing(node: Node) -> None:
     deleted(node, 3)
     assert deleted(node, 2) == (0, 3)
 
@@ -69,28 +69,28 @@ def test_rule_23_an_offset_beyond_the_high_watermark_is_out_of_range(node: Node,
     assert len(node.stored("t")) == 5
 
 
-def test_a_topic_that_is_only_compacted_keeps_its_records(node: Node) -> None:
+def test_records_of_a_compacted_topic_cannot_be_deleted(node: Node) -> None:
     node.configure("t", cleanup_policy=frozenset({"compact"}))
     assert deleted(node, 3) == (ErrorCode.POLICY_VIOLATION, -1)
     node.configure("t", cleanup_policy=frozenset({"compact", "delete"}))
     assert deleted(node, 3) == (0, 3)
 
 
-def test_a_topic_without_a_cleanup_policy_loses_what_is_deleted(node: Node) -> None:
+def test_records_of_a_topic_without_a_cleanup_policy_can_be_deleted(node: Node) -> None:
     node.configure("t", cleanup_policy=frozenset())
     assert deleted(node, 3) == (0, 3)
 
 
-def test_internal_topics_keep_their_records(node: Node) -> None:
+def test_records_of_internal_topics_cannot_be_deleted(node: Node) -> None:
     node.create("__consumer_offsets")
     assert deleted(node, 0, topic="__consumer_offsets") == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
 
 
-def test_what_does_not_exist_is_unknown(node: Node) -> None:
+def test_unknown_topic_or_partition_is_refused(node: Node) -> None:
     assert deleted(node, 0, topic="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-def test_rule_23_the_logs_start_survives_a_crash_right_after_the_answer(node: Node, tmp_path: Path) -> None:
+def test_rule_23_log_start_survives_a_crash_right_after_the_response(node: Node, tmp_path: Path) -> None:
     deleted(node, 3)
     crashed = tmp_path / "after"
     copy_tree(tmp_path / "data", crashed)
@@ -101,7 +101,7 @@ def test_rule_23_the_logs_start_survives_a_crash_right_after_the_answer(node: No
     again.stop()
 
 
-def test_the_starts_of_all_partitions_are_written_at_once(tmp_path: Path) -> None:
+def test_log_starts_of_all_partitions_are_checkpointed_with_one_write(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = Node(str(tmp_path / "many"), disk)
     node.start()
@@ -117,7 +117,7 @@ def test_the_starts_of_all_partitions_are_written_at_once(tmp_path: Path) -> Non
     node.stop()
 
 
-def test_a_deletion_that_may_not_outlast_a_crash_is_no_success_however_often_it_is_asked_for(tmp_path: Path) -> None:
+def test_deletion_fails_on_each_retry_until_its_checkpoint_is_written(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = Node(str(tmp_path / "full"), disk)
     node.start()
@@ -155,7 +155,7 @@ class TestReplicas:
         node.replicas.acknowledge(node.partition("t"), 2, 5, 0)
         return node
 
-    def test_rule_23_the_answer_comes_once_every_replica_starts_there(self, node: Node) -> None:
+    def test_rule_23_response_waits_until_every_replica_has_the_log_start(self, node: Node) -> None:
         waiting = ask(node, 3)
         assert isinstance(waiting, Awaitable)
         node.loop.call_later(0.2, node.replicas.acknowledge, node.partition("t"), 2, 5, 2)
@@ -165,12 +165,12 @@ class TestReplicas:
         assert node.loop.time() == pytest.approx(0.4, abs=0.01)
         assert node.purgatory._watchers == {}
 
-    def test_a_time_out_names_how_far_they_are(self, node: Node) -> None:
+    def test_time_out_returns_the_current_low_watermark(self, node: Node) -> None:
         assert deleted(node, 3, timeout_ms=500) == (ErrorCode.REQUEST_TIMED_OUT, 0)
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
         assert node.purgatory._watchers == {}
 
-    def test_losing_the_leadership_ends_the_wait(self, node: Node) -> None:
+    def test_loss_of_leadership_ends_the_wait(self, node: Node) -> None:
         waiting = ask(node, 3)
         node.loop.call_later(0.1, node.elect, "t", 2)
         [answer] = node.wait(waiting).topics[0].partitions

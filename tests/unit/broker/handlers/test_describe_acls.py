@@ -6,7 +6,7 @@ from tests.unit.broker.node import Node
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_there_are_no_rules_to_describe(node: Node, version: int) -> None:
+def test_no_acls_are_described(node: Node, version: int) -> None:
     response = node.answer(
         ApiKey.DESCRIBE_ACLS,
         version,

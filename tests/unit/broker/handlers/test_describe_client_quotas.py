@@ -62,14 +62,14 @@ def ask(node: Node, components: list[Component], *, strict: bool, version: int =
         ([("ip", ANY, None)], [5], [5]),
     ],
 )
-def test_a_filter_finds(
+def test_filter_matches_entities(
     node: Node, version: int, components: list[Component], loosely: list[int], strictly: list[int]
 ) -> None:
     assert ask(node, components, strict=False, version=version) == loosely
     assert ask(node, components, strict=True, version=version) == strictly
 
 
-def test_entities_are_told_type_by_type(node: Node) -> None:
+def test_entity_components_are_sorted_by_type(node: Node) -> None:
     asked = [DescribeClientQuotasRequest.Component(entity_type="client-id", match_type=DEFAULT, match=None)]
     response = node.answer(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=asked, strict=False)
     [entry] = response.entries
@@ -89,7 +89,7 @@ def test_entities_are_told_type_by_type(node: Node) -> None:
         ([("user", ANY, None), ("ip", ANY, None)], ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(node: Node, components: list[Component], code: ErrorCode) -> None:
+def test_invalid_filter_is_refused(node: Node, components: list[Component], code: ErrorCode) -> None:
     response = ask_as_it_is(node, components, strict=False, version=1)
     assert (response.error_code, response.entries) == (code, None)
     assert response.error_message

@@ -41,19 +41,19 @@ def test_a_topic_is_described(controlled: ControllerNode, version: int) -> None:
         assert (config.config_type, config.documentation) == (3, None)
 
 
-def test_documentation_and_synonyms_come_when_asked_for(controlled: ControllerNode) -> None:
+def test_documentation_and_synonyms_are_returned_if_requested(controlled: ControllerNode) -> None:
     [config] = describe(controlled, TOPIC, "t", ["segment.bytes"], include_documentation=True).configs
     assert config.documentation.startswith("The size at which")
     assert config.synonyms == []
 
 
 @pytest.mark.parametrize("keys", [None, []])
-def test_no_keys_ask_for_all(controlled: ControllerNode, keys: list[str] | None) -> None:
+def test_empty_key_list_describes_all_configs(controlled: ControllerNode, keys: list[str] | None) -> None:
     assert len(describe(controlled, TOPIC, "t", keys).configs) > 30
     assert len(describe(controlled, BROKER, "1", keys).configs) > 300
 
 
-def test_all_brokers_have_only_what_was_altered_and_what_they_have_to_agree_on(controlled: ControllerNode) -> None:
+def test_default_broker_resource_lists_only_cluster_wide_configs(controlled: ControllerNode) -> None:
     [config] = describe(controlled, BROKER, "").configs
     assert (config.name, config.value, config.config_source) == ("min.insync.replicas", "1", 3)
 
@@ -68,14 +68,14 @@ def test_all_brokers_have_only_what_was_altered_and_what_they_have_to_agree_on(c
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_not_here_is_not_described(
+def test_unknown_resource_is_not_described(
     controlled: ControllerNode, resource_type: int, name: str, error: ErrorCode
 ) -> None:
     result = describe(controlled, resource_type, name)
     assert (result.error_code, result.configs) == (error, [])
 
 
-def test_groups_and_client_metrics_are_described_whether_there_are_any_or_not(controlled: ControllerNode) -> None:
+def test_group_and_client_metrics_resources_need_not_exist(controlled: ControllerNode) -> None:
     alter(controlled, GROUP, "g", ("consumer.session.timeout.ms", SET, "50000"))
     for name, value, source in (("g", "50000", 8), ("h", "45000", 5)):
         [config] = describe(controlled, GROUP, name, ["consumer.session.timeout.ms"]).configs
@@ -91,7 +91,7 @@ def test_loggers_are_described_with_their_levels(controlled: ControllerNode) -> 
 
 
 @pytest.mark.parametrize("kind", [LOGGER, METRICS, GROUP])
-def test_what_has_no_name_is_not_described(controlled: ControllerNode, kind: int) -> None:
+def test_empty_resource_name_is_refused(controlled: ControllerNode, kind: int) -> None:
     result = describe(controlled, kind, "")
     assert (result.error_code, result.configs) == (ErrorCode.INVALID_REQUEST, [])
     assert "must not be empty" in result.error_message

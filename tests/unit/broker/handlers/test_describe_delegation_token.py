@@ -6,6 +6,6 @@ from tests.unit.broker.node import Node
 
 
 @pytest.mark.parametrize("version", range(1, 4))
-def test_tokens_are_not_for_those_who_have_not_logged_in(node: Node, version: int) -> None:
+def test_unauthenticated_client_is_refused(node: Node, version: int) -> None:
     response = node.answer(ApiKey.DESCRIBE_DELEGATION_TOKEN, version, owners=None)
     assert (response.error_code, response.tokens) == (ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, [])

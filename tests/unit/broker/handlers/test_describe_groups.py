@@ -19,7 +19,7 @@ def describe(node: GroupNode, version: int, group: str = "g", **fields: Any) -> 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_stable_group_is_told_with_metadata_and_assignments(group_node: GroupNode, version: int) -> None:
+def test_stable_group_has_metadata_and_assignments(group_node: GroupNode, version: int) -> None:
     member_id = group_node.host().stable_member(instance="A")
     answer = describe(group_node, version)
     assert (answer.error_code, answer.group_state) == (0, "Stable")
@@ -31,7 +31,7 @@ def test_a_stable_group_is_told_with_metadata_and_assignments(group_node: GroupN
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_metadata_is_not_told_during_a_rebalance(group_node: GroupNode, version: int) -> None:
+def test_metadata_is_empty_during_a_rebalance(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member()
     group_node.join()
     answer = describe(group_node, version)
@@ -57,12 +57,14 @@ def test_from_version_6_a_group_that_does_not_exist_is_not_found(group_node: Gro
     assert answer.error_message == "Group g not found."
 
 
-def test_a_group_that_is_coordinated_elsewhere_fails_by_itself(group_node: GroupNode) -> None:
+def test_group_with_another_coordinator_fails_alone(group_node: GroupNode) -> None:
     answer = describe(group_node, 5)
     assert (answer.error_code, answer.group_state) == (ErrorCode.NOT_COORDINATOR, "")
 
 
 @pytest.mark.parametrize(("asked", "operations"), [(True, READ_DELETE_DESCRIBE_AND_CONFIGS), (False, -(2**31))])
-def test_operations_are_told_if_asked_for(group_node: GroupNode, asked: bool, operations: int) -> None:
+def test_authorized_operations_of_groups_are_returned_if_requested(
+    group_node: GroupNode, asked: bool, operations: int
+) -> None:
     group_node.host().stable_member()
     assert describe(group_node, 5, include_authorized_operations=asked).authorized_operations == operations

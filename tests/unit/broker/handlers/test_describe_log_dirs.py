@@ -42,27 +42,27 @@ def test_every_log_is_listed_with_its_size(node: Node, version: int) -> None:
     assert (result.error_code, result.log_dir) == (ErrorCode.NONE, node.logs.directories[0].path)
 
 
-def test_only_what_was_asked_for_and_is_here_is_listed(node: Node) -> None:
+def test_only_requested_partitions_with_local_logs_are_listed(node: Node) -> None:
     node.create("t", 3)
     node.create("u")
     assert told(describe(node, t=[1, 7], missing=[0])) == {"t": {1: (0, 0, False)}}
     assert told(node.answer(ApiKey.DESCRIBE_LOG_DIRS, 5, topics=[]).results[0]) == {}
 
 
-def test_the_volume_is_described(node: Node) -> None:
+def test_volume_sizes_are_returned(node: Node) -> None:
     result = describe(node)
     assert 0 < result.usable_bytes < result.total_bytes
     assert not result.is_cordoned
 
 
-def test_a_cordoned_directory_is_told(node: Node) -> None:
+def test_cordoned_directory_is_marked(node: Node) -> None:
     node.register(NODE_ID, "here", 9092)
     cordoned = [node.logs.directories[0].directory_id]
     node.commit(BrokerRegistrationChangeRecord(broker_id=NODE_ID, broker_epoch=NODE_ID, cordoned_log_dirs=cordoned))
     assert describe(node, 5).is_cordoned
 
 
-def test_a_directory_that_failed_says_nothing_else(node: Node) -> None:
+def test_failed_directory_has_only_an_error_code(node: Node) -> None:
     node.create("t")
     node.logs.directories[0].give_up(OSError(errno.EIO, "broken"))
     result = describe(node)

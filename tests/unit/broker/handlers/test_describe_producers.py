@@ -20,7 +20,7 @@ def describe(node: Node, topic: str = "t", index: int = 0) -> Any:
     return partition
 
 
-def test_each_producer_is_told_with_its_last_batch(node: Node) -> None:
+def test_each_producer_has_the_state_of_its_last_batch(node: Node) -> None:
     node.create("t")
     records = [(None, b"v")] * 3
     node.append("t", *records, producer_id=7, producer_epoch=2, base_sequence=0)
@@ -31,7 +31,7 @@ def test_each_producer_is_told_with_its_last_batch(node: Node) -> None:
     assert (found.last_timestamp, found.coordinator_epoch, found.current_txn_start_offset) == (START_MS, -1, -1)
 
 
-def test_an_open_transaction_says_where_it_begins(node: Node) -> None:
+def test_open_transaction_has_its_start_offset(node: Node) -> None:
     node.create("t")
     node.append("t")
     for sequence in range(2):
@@ -40,14 +40,14 @@ def test_an_open_transaction_says_where_it_begins(node: Node) -> None:
     assert found.current_txn_start_offset == 1
 
 
-def test_a_follower_answers_too(node: Node) -> None:
+def test_follower_describes_producers(node: Node) -> None:
     node.create("t", replicas=[1, 2])
     node.append("t", producer_id=7, producer_epoch=0, base_sequence=0)
     node.elect("t", leader=2)
     assert [found.producer_id for found in describe(node).active_producers] == [7]
 
 
-def test_a_producer_that_expired_is_forgotten(node: Node) -> None:
+def test_expired_producer_is_not_listed(node: Node) -> None:
     node.create("t")
     node.append("t", producer_id=7, producer_epoch=0, base_sequence=0)
     node.partition("t").log.producers.expire(START_MS + 1000, 1000)
@@ -63,7 +63,7 @@ def test_a_producer_that_expired_is_forgotten(node: Node) -> None:
         ("elsewhere", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_what_is_not_here_says_so(node: Node, topic: str, index: int, code: ErrorCode) -> None:
+def test_partition_without_local_log_is_refused(node: Node, topic: str, index: int, code: ErrorCode) -> None:
     node.create("t")
     node.create("elsewhere", replicas=[2], leader=2)
     answer = describe(node, topic, index)

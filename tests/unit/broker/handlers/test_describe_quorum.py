@@ -27,7 +27,7 @@ def ask(node: ControllerNode, version: int, *asked: tuple[str, list[int]]) -> An
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_only_voter_leads_and_has_everything(controlled: ControllerNode, version: int) -> None:
+def test_single_voter_is_the_leader_at_the_log_end(controlled: ControllerNode, version: int) -> None:
     response = ask(controlled, version, (METADATA, [0]))
     [topic] = response.topics
     [partition] = topic.partitions
@@ -40,13 +40,13 @@ def test_the_only_voter_leads_and_has_everything(controlled: ControllerNode, ver
     assert voter.replica_directory_id == (b"directory-number" if version == 2 else ZERO_UUID)
 
 
-def test_directories_do_not_count_among_static_voters(stopped_controller: ControllerNode) -> None:
+def test_static_voters_have_no_directory_id(stopped_controller: ControllerNode) -> None:
     stopped_controller.start(STATIC)
     [voter] = ask(stopped_controller, 2, (METADATA, [0])).topics[0].partitions[0].current_voters
     assert voter.replica_directory_id == ZERO_UUID
 
 
-def test_nodes_tell_where_the_controllers_listen(stopped_controller: ControllerNode) -> None:
+def test_nodes_have_the_controller_endpoints(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"controller.listener.names": "CONTROLLER"})
     stopped_controller.endpoints = {"PLAINTEXT": Endpoint("here", 9092), "CONTROLLER": Endpoint("here", 9093)}
     [node] = ask(stopped_controller, 2, (METADATA, [0])).nodes
@@ -66,7 +66,7 @@ def test_nodes_tell_where_the_controllers_listen(stopped_controller: ControllerN
     ],
     ids=str,
 )
-def test_anything_but_the_metadata_log_is_unknown(
+def test_partition_other_than_the_metadata_log_is_unknown(
     controlled: ControllerNode, version: int, asked: list[tuple[str, list[int]]]
 ) -> None:
     response = ask(controlled, version, *asked)

@@ -33,11 +33,11 @@ def controlled(controlled: ControllerNode) -> ControllerNode:
     return controlled
 
 
-def test_all_topics_come_in_the_order_of_their_names(controlled: ControllerNode) -> None:
+def test_topics_are_sorted_by_name(controlled: ControllerNode) -> None:
     assert page(ask(controlled)) == ([("a", [0, 1]), ("b", [0, 1, 2])], None)
 
 
-def test_partitions_are_told_with_what_elections_know(controlled: ControllerNode) -> None:
+def test_partitions_have_leader_isr_and_eligible_leader_replicas(controlled: ControllerNode) -> None:
     [topic] = ask(controlled, "a").topics
     assert (topic.error_code, topic.is_internal, topic.topic_authorized_operations) == (0, False, 3576)
     first = topic.partitions[0]
@@ -47,7 +47,7 @@ def test_partitions_are_told_with_what_elections_know(controlled: ControllerNode
 
 
 @pytest.mark.parametrize("limit", range(1, 7))
-def test_pages_follow_each_other_without_gaps(controlled: ControllerNode, limit: int) -> None:
+def test_cursors_page_through_all_partitions_without_gaps(controlled: ControllerNode, limit: int) -> None:
     seen: list[tuple[str, int]] = []
     cursor = None
     while True:
@@ -62,18 +62,18 @@ def test_pages_follow_each_other_without_gaps(controlled: ControllerNode, limit:
     assert seen == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]
 
 
-def test_the_broker_limits_pages_too(stopped_controller: ControllerNode) -> None:
+def test_max_request_partition_size_limit_bounds_a_page(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"max.request.partition.size.limit": "2"})
     create(stopped_controller, "t", 3)
     assert page(ask(stopped_controller)) == ([("t", [0, 1])], ("t", 2))
 
 
-def test_a_topic_that_is_gone_since_the_last_page_is_passed_over(controlled: ControllerNode) -> None:
+def test_topic_deleted_since_the_last_page_is_skipped(controlled: ControllerNode) -> None:
     cursor = Cursor(topic_name="aa", partition_index=1)
     assert page(ask(controlled, cursor=cursor)) == ([("b", [0, 1, 2])], None)
 
 
-def test_unknown_topics_are_told_and_not_created(controlled: ControllerNode) -> None:
+def test_unknown_topics_are_reported_and_not_created(controlled: ControllerNode) -> None:
     topics = ask(controlled, "nope", "a b").topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -82,7 +82,7 @@ def test_unknown_topics_are_told_and_not_created(controlled: ControllerNode) -> 
     assert controlled.image.topic("nope") is None
 
 
-def test_a_cursor_has_a_partition(controlled: ControllerNode) -> None:
+def test_cursor_with_a_negative_partition_is_refused(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as invalid:
         ask(controlled, cursor=Cursor(topic_name="a", partition_index=-1))
     assert invalid.value.code is ErrorCode.INVALID_REQUEST

@@ -16,11 +16,11 @@ def describe(node: Node, users: list[str] | None) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("everybody", [None, []])
-def test_nobody_has_credentials(node: Node, everybody: list[str] | None) -> None:
+def test_no_user_has_credentials(node: Node, everybody: list[str] | None) -> None:
     assert describe(node, everybody) == []
 
 
-def test_a_user_asked_for_by_name_is_not_found(node: Node) -> None:
+def test_named_user_is_not_found(node: Node) -> None:
     assert describe(node, ["me"]) == [("me", ErrorCode.RESOURCE_NOT_FOUND)]
 
 

@@ -23,7 +23,7 @@ def told(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_partition_is_answered(controlled: ControllerNode, version: int) -> None:
+def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, version: int) -> None:
     create(controlled, "t", 2)
     topics = [ElectLeadersRequest.Topic(topic=name, partitions=[1, 7]) for name in ("t", "missing")]
     response = controlled.ask(KEY, version, election_type=0, topic_partitions=topics)
@@ -35,6 +35,6 @@ def test_each_partition_is_answered(controlled: ControllerNode, version: int) ->
     ]
 
 
-def test_of_all_partitions_none_needs_an_election(controlled: ControllerNode) -> None:
+def test_request_for_all_partitions_lists_none_if_none_needs_an_election(controlled: ControllerNode) -> None:
     create(controlled, "t", 2)
     assert told(controlled.ask(KEY, 2, election_type=1, topic_partitions=None)) == [("t", [])]

@@ -55,7 +55,7 @@ def send(
     return result
 
 
-def test_the_request_inside_is_answered_with_its_own_header(three: WholeCluster) -> None:
+def test_embedded_response_has_its_own_header(three: WholeCluster) -> None:
     answer = send(three)
     assert answer.error_code == ErrorCode.NONE
     correlation_id, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, present(answer.response_data))
@@ -64,7 +64,7 @@ def test_the_request_inside_is_answered_with_its_own_header(three: WholeCluster)
     assert three.partition(three.active, "t") is not None
 
 
-def test_an_error_of_the_request_is_inside_of_the_answer_too(three: WholeCluster) -> None:
+def test_error_of_the_embedded_request_is_in_the_embedded_response(three: WholeCluster) -> None:
     send(three)
     answer = send(three)
     _, body_at = decode_response_header(ApiKey.CREATE_TOPICS, 7, present(answer.response_data))
@@ -72,12 +72,12 @@ def test_an_error_of_the_request_is_inside_of_the_answer_too(three: WholeCluster
     assert (answer.error_code, topic.error_code) == (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-def test_who_does_not_lead_opens_none(three: WholeCluster) -> None:
+def test_inactive_controller_refuses_envelopes(three: WholeCluster) -> None:
     answer = send(three, node=three.follower())
     assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
 
 
-def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_resigns(three: WholeCluster) -> None:
+def test_leader_only_request_is_refused_with_not_controller_if_the_leader_resigns(three: WholeCluster) -> None:
     broker = three.broker(three.active)
     topic = DescribeQuorumRequest.Topic
     describe = DescribeQuorumRequest(
@@ -88,7 +88,7 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
     )
     context = RequestContext(ApiKey.ENVELOPE, 0, 5, "b", 1, "CONTROLLER", "b9", "User:ANONYMOUS")
 
-    async def ask_while_it_resigns() -> EnvelopeResponse:
+    async def handle_during_resignation() -> EnvelopeResponse:
         resigning = broker.loop.create_task(broker.controller.resign())
         await asyncio.sleep(0)
         assert broker.controller.leads
@@ -96,7 +96,7 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
         await resigning
         return answer
 
-    asking = broker.loop.create_task(ask_while_it_resigns())
+    asking = broker.loop.create_task(handle_during_resignation())
     three.until(asking.done)
     assert asking.result().error_code in LEADS_NO_MORE
 
@@ -114,20 +114,18 @@ def test_what_only_the_leader_knows_is_asked_again_of_the_next_where_this_one_re
     ],
     ids=["empty", "cut off", "unknown API", "principal", "address", "a broker's request", "a controller's request"],
 )
-def test_what_cannot_be_read_or_is_no_clients_request_for_controllers_is_refused(
-    three: WholeCluster, bad: dict[str, Any]
-) -> None:
+def test_undecodable_or_not_forwardable_embedded_request_is_refused(three: WholeCluster, bad: dict[str, Any]) -> None:
     answer = send(three, **bad)
     assert (answer.error_code, answer.response_data) == (ErrorCode.INVALID_REQUEST, None)
 
 
-def test_a_version_that_nobody_speaks_is_refused(three: WholeCluster) -> None:
+def test_unsupported_version_of_the_embedded_request_is_refused(three: WholeCluster) -> None:
     header = encode_request_header(RequestHeader(ApiKey.CREATE_TOPICS, 7, 5, "app"))
     data = header[:2] + (99).to_bytes(2, "big") + header[4:] + CREATE.encode(7)
     assert send(three, data).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_envelope_is_no_request_of_an_envelope(three: WholeCluster) -> None:
+def test_envelope_in_an_envelope_is_refused(three: WholeCluster) -> None:
     inner = request_class(ApiKey.ENVELOPE)(
         request_data=CREATE_TOPICS, request_principal=ALICE, client_host_address=bytes(4)
     )

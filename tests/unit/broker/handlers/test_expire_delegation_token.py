@@ -6,7 +6,7 @@ from tests.unit.broker.node import Node
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_tokens_are_not_for_those_who_have_not_logged_in(node: Node, version: int) -> None:
+def test_unauthenticated_client_is_refused(node: Node, version: int) -> None:
     response = node.answer(ApiKey.EXPIRE_DELEGATION_TOKEN, version, hmac=b"token", expiry_time_period_ms=1000)
     assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     assert response.expiry_timestamp_ms == -1

@@ -64,7 +64,7 @@ def offsets(partition: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_every_version_finds_what_was_appended(node: Node, version: int) -> None:
+def test_every_version_returns_appended_records(node: Node, version: int) -> None:
     node.create("t")
     node.append("t")
     response = fetch(node, {"t": [wanted()]}, version=version)
@@ -76,7 +76,7 @@ def test_every_version_finds_what_was_appended(node: Node, version: int) -> None
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_readers_of_committed_records_are_told_what_was_aborted_amid_them(node: Node, version: int) -> None:
+def test_read_committed_response_lists_aborted_transactions(node: Node, version: int) -> None:
     node.create("t")
     end = partial(append_marker, node.partition("t").log, leader_epoch=1, now_ms=node.now_ms())
     for producer_id, committed in ((7, False), (8, True), (9, False)):
@@ -98,7 +98,7 @@ def test_readers_of_committed_records_are_told_what_was_aborted_amid_them(node: 
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_records_leave_as_slices_of_files(node: Node, version: int) -> None:
+def test_records_are_returned_as_file_slices(node: Node, version: int) -> None:
     topic_id = node.create("t")
     node.append("t")
     topics = [FetchRequest.Topic(topic="t", topic_id=topic_id, partitions=[wanted()])]
@@ -109,14 +109,14 @@ def test_records_leave_as_slices_of_files(node: Node, version: int) -> None:
     assert [part_size(piece) for piece in slices] == [node.partition("t").log.size_bytes]
 
 
-def test_nothing_to_read_is_an_empty_answer_with_the_high_watermark(node: Node) -> None:
+def test_fetch_at_the_log_end_returns_no_records_and_the_high_watermark(node: Node) -> None:
     node.create("t")
     node.append("t")
     partition = fetched(node, wanted(offset=1))
     assert (partition.error_code, partition.high_watermark, partition.records) == (0, 1, b"")
 
 
-def test_reading_starts_with_the_batch_that_holds_the_offset(node: Node) -> None:
+def test_fetch_starts_at_the_batch_that_contains_the_offset(node: Node) -> None:
     node.create("t")
     node.append("t", (None, b"a"), (None, b"b"), (None, b"c"))
     node.append("t")
@@ -152,31 +152,31 @@ class TestLimits:
                 node.append("t", (None, bytes(1000)), index=index)
         return node.partition("t").log.size_bytes // 5
 
-    def test_a_partition_gives_whole_batches_up_to_its_limit(self, node: Node, size: int) -> None:
+    def test_partition_returns_whole_batches_up_to_its_limit(self, node: Node, size: int) -> None:
         assert offsets(fetched(node, wanted(max_bytes=3 * size + 10))) == [0, 1, 2]
 
-    def test_all_partitions_together_give_at_most_the_requests_limit(self, node: Node, size: int) -> None:
+    def test_max_bytes_bounds_all_partitions_together(self, node: Node, size: int) -> None:
         response = fetch(node, {"t": [wanted(0), wanted(1)]}, max_bytes=7 * size + 10)
         assert [offsets(part) for part in response.responses[0].partitions] == [[0, 1, 2, 3, 4], [0, 1]]
 
-    def test_the_brokers_own_limit_counts_too(self, node: Node, size: int) -> None:
+    def test_fetch_max_bytes_of_the_broker_bounds_the_response(self, node: Node, size: int) -> None:
         node.settings["fetch.max.bytes"] = 2 * size
         assert offsets(fetched(node, wanted())) == [0, 1]
 
     @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"max_bytes": 0}])
-    def test_rule_27_the_first_batch_of_all_comes_even_if_larger_than_the_request_allows(
+    def test_rule_27_first_batch_is_returned_even_if_larger_than_the_request_limit(
         self, node: Node, size: int, limits: dict[str, int]
     ) -> None:
         response = fetch(node, {"t": [wanted(0), wanted(1)]}, **limits)
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
 
-    def test_rule_27_the_first_batch_of_all_comes_even_if_larger_than_its_partition_allows(
+    def test_rule_27_first_batch_is_returned_even_if_larger_than_the_partition_limit(
         self, node: Node, size: int
     ) -> None:
         response = fetch(node, {"t": [wanted(0, max_bytes=1), wanted(1, max_bytes=1)]})
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], []]
 
-    def test_rule_27_the_first_partition_with_records_counts_not_the_first_named(self, node: Node, size: int) -> None:
+    def test_rule_27_first_batch_belongs_to_the_first_partition_with_records(self, node: Node, size: int) -> None:
         response = fetch(node, {"t": [wanted(0, offset=5), wanted(1)]}, max_bytes=1)
         assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
 
@@ -187,24 +187,24 @@ class TestWaiting:
         node.create("t", partitions=2)
         return node
 
-    def test_an_answer_with_enough_does_not_wait(self, node: Node) -> None:
+    def test_fetch_with_min_bytes_available_does_not_wait(self, node: Node) -> None:
         node.append("t")
         assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500), Awaitable)
 
-    def test_no_partitions_at_all_need_no_waiting(self, node: Node) -> None:
+    def test_fetch_without_partitions_does_not_wait(self, node: Node) -> None:
         assert not isinstance(ask(node, {}, max_wait_ms=500), Awaitable)
 
     def test_min_bytes_0_does_not_wait(self, node: Node) -> None:
         assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=0), Awaitable)
 
-    def test_an_append_wakes_it(self, node: Node) -> None:
+    def test_append_completes_the_fetch(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
         node.loop.call_later(0.2, lambda: node.append("t", index=1))
         response = node.wait(waiting)
         assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
         assert node.loop.time() == pytest.approx(0.2, abs=0.01)
 
-    def test_it_is_answered_in_the_turn_in_which_it_is_woken(self, node: Node) -> None:
+    def test_response_is_sent_in_the_purgatory_run_that_completes_the_fetch(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
         answered: list[Any] = []
         waiting.add_done_callback(answered.append)
@@ -213,7 +213,7 @@ class TestWaiting:
         node.purgatory.run(0.0)
         assert answered == [waiting]
 
-    def test_what_a_request_ends_is_answered_after_that_request(self, node: Node) -> None:
+    def test_fetch_completed_by_another_request_is_answered_after_it(self, node: Node) -> None:
         opened = fetch(node, {"t": [wanted()]}, session_epoch=0)
         waiting = ask(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=1)
         answered: list[Any] = []
@@ -224,12 +224,12 @@ class TestWaiting:
         node.pass_time(0)
         assert answered == [waiting]
 
-    def test_its_time_runs_out(self, node: Node) -> None:
+    def test_fetch_expires_after_max_wait(self, node: Node) -> None:
         response = node.wait(ask(node, {"t": [wanted()]}, max_wait_ms=500))
         assert [offsets(part) for part in response.responses[0].partitions] == [[]]
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
-    def test_it_waits_until_min_bytes_are_there(self, node: Node) -> None:
+    def test_fetch_waits_until_min_bytes_are_available(self, node: Node) -> None:
         node.append("t", (None, bytes(300)))
         waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=5000, min_bytes=1000)
         for second in (1, 2, 3):
@@ -238,24 +238,24 @@ class TestWaiting:
         assert [offsets(part) for part in response.responses[0].partitions] == [[0], [0, 1]]
         assert node.loop.time() == pytest.approx(2.0, abs=0.01)
 
-    def test_what_a_partitions_limit_keeps_back_does_not_count_towards_min_bytes(self, node: Node) -> None:
+    def test_bytes_above_the_partition_limit_do_not_count_towards_min_bytes(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(max_bytes=100)]}, max_wait_ms=5000, min_bytes=400)
         for second in range(1, 5):
             node.loop.call_later(second, lambda: node.append("t", (None, bytes(300))))
         node.wait(waiting)
         assert node.loop.time() == pytest.approx(5.0, abs=0.01)
 
-    def test_min_bytes_above_max_bytes_are_max_bytes(self, node: Node) -> None:
+    def test_min_bytes_is_capped_at_max_bytes(self, node: Node) -> None:
         node.append("t", (None, bytes(300)))
         assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=1000, max_bytes=200), Awaitable)
 
-    def test_min_bytes_that_come_too_late_are_not_waited_for(self, node: Node) -> None:
+    def test_expired_fetch_returns_fewer_than_min_bytes(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=10_000)
         node.loop.call_later(0.2, lambda: node.append("t"))
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == [0]
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
-    def test_all_that_one_turn_of_the_loop_appends_is_in_the_answer(self, node: Node) -> None:
+    def test_response_has_all_records_appended_in_one_loop_iteration(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
 
         def burst() -> None:
@@ -266,18 +266,18 @@ class TestWaiting:
         response = node.wait(waiting)
         assert [offsets(part) for part in response.responses[0].partitions] == [[0, 1], [0]]
 
-    def test_an_error_is_answered_at_once(self, node: Node) -> None:
+    def test_fetch_with_an_error_does_not_wait(self, node: Node) -> None:
         response = ask(node, {"t": [wanted(0), wanted(7)]}, max_wait_ms=500)
         assert [part.error_code for part in response.responses[0].partitions] == [0, 3]
 
-    def test_deleting_a_topic_wakes_it(self, node: Node) -> None:
+    def test_topic_deletion_completes_the_fetch(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.remove, "t")
         [partition] = node.wait(waiting).responses[0].partitions
         assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
-    def test_a_topic_that_takes_the_place_of_a_deleted_one_wakes_it_too(self, node: Node) -> None:
+    def test_append_to_a_recreated_topic_completes_the_fetch(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(offset=0)]}, max_wait_ms=1_000)
         node.remove("t")
         node.create("t")
@@ -287,18 +287,18 @@ class TestWaiting:
         node.pass_time(0.1)
         assert offsets(waiting.result().responses[0].partitions[0]) == [0]
 
-    def test_a_new_leader_epoch_wakes_those_who_named_the_old_one(self, node: Node) -> None:
+    def test_new_leader_epoch_completes_fetches_with_the_old_one(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(current_leader_epoch=0)]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.elect, "t", 1)
         [partition] = node.wait(waiting).responses[0].partitions
         assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
-    def test_nobody_is_watched_for_once_it_is_answered(self, node: Node) -> None:
+    def test_completed_fetch_has_no_watchers(self, node: Node) -> None:
         for _ in range(3):
             node.wait(ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500))
         assert node.purgatory._watchers == {}
 
-    def test_a_fetch_that_nobody_waits_for_any_more_is_dropped(self, node: Node) -> None:
+    def test_cancelled_fetch_has_no_watchers(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
         waiting.cancel()
         node.pass_time(0)
@@ -306,15 +306,15 @@ class TestWaiting:
 
 
 class TestTopicIds:
-    def test_an_id_that_no_topic_has_is_unknown(self, node: Node) -> None:
+    def test_unused_topic_id_is_unknown(self, node: Node) -> None:
         assert fetched(node, wanted(), version=13).error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
-    def test_the_answer_names_the_id(self, node: Node) -> None:
+    def test_response_contains_the_topic_id(self, node: Node) -> None:
         topic_id = node.create("t")
         response = fetch(node, {"t": [wanted()]}, version=13)
         assert response.responses[0].topic_id == topic_id
 
-    def test_the_id_of_a_deleted_topic_is_unknown_even_if_its_name_was_taken_again(self, node: Node) -> None:
+    def test_id_of_a_deleted_topic_is_unknown_even_if_the_name_exists_again(self, node: Node) -> None:
         old_id = node.create("t", topic_id=b"1" * 16)
         node.remove("t")
         node.create("t", topic_id=b"2" * 16)
@@ -346,7 +346,7 @@ class TestLeaderEpochs:
             (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ],
     )
-    def test_the_epoch_that_the_reader_believes_in_is_checked(self, node: Node, epoch: int, code: ErrorCode) -> None:
+    def test_current_leader_epoch_is_checked(self, node: Node, epoch: int, code: ErrorCode) -> None:
         assert fetched(node, wanted(current_leader_epoch=epoch)).error_code == code
 
     @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ class TestLeaderEpochs:
             (2, 3, (-1, -1)),
         ],
     )
-    def test_a_reader_whose_log_parted_is_told_where(
+    def test_diverged_reader_gets_the_diverging_epoch_and_its_end_offset(
         self, node: Node, last_epoch: int, offset: int, diverging: tuple[int, int]
     ) -> None:
         partition = fetched(node, wanted(offset=offset, last_fetched_epoch=last_epoch))
@@ -367,29 +367,29 @@ class TestLeaderEpochs:
         assert (partition.diverging_epoch.epoch, partition.diverging_epoch.end_offset) == diverging
         assert (offsets(partition) == []) == (diverging != (-1, -1) or offset == 3)
 
-    def test_a_reader_whose_log_parted_is_told_all_else_once_it_has_been_cut(self, node: Node) -> None:
+    def test_diverged_reader_gets_the_high_watermark_after_truncation(self, node: Node) -> None:
         parted, cut = (wanted(offset=3, last_fetched_epoch=epoch) for epoch in (1, 2))
         session = node.wait(ask(node, {"t": [parted]}, session_epoch=0)).session_id
         told = node.wait(ask(node, {"t": [cut]}, session_id=session, session_epoch=1))
         assert told.responses[0].partitions[0].high_watermark == 3
 
-    def test_a_last_epoch_that_this_log_never_had_is_out_of_range(self, node: Node) -> None:
+    def test_last_fetched_epoch_above_the_latest_epoch_is_out_of_range(self, node: Node) -> None:
         partition = fetched(node, wanted(offset=3, last_fetched_epoch=9))
         assert partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    def test_a_reader_whose_log_parted_does_not_wait(self, node: Node) -> None:
+    def test_fetch_of_a_diverged_reader_does_not_wait(self, node: Node) -> None:
         one = wanted(offset=3, last_fetched_epoch=0)
         assert not isinstance(ask(node, {"t": [one]}, max_wait_ms=500), Awaitable)
 
 
-class TestWhereAnotherBrokerLeads:
+class TestNotLeader:
     @pytest.fixture
     def node(self, node: Node) -> Node:
         node.register(2, "other.example", 9094)
         node.create("t", replicas=(1, 2), leader=2)
         return node
 
-    def test_it_is_named_with_its_epoch_and_address(self, node: Node) -> None:
+    def test_response_has_current_leader_epoch_and_endpoint(self, node: Node) -> None:
         node.create("elsewhere", replicas=(2,), leader=2)
         response = fetch(node, {"elsewhere": [wanted()]}, version=16)
         [refused] = response.responses[0].partitions
@@ -398,7 +398,7 @@ class TestWhereAnotherBrokerLeads:
         assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [(2, "other.example", 9094)]
         response.encode(16)
 
-    def test_a_follower_serves_readers_that_know_of_followers(self, node: Node) -> None:
+    def test_follower_serves_consumers_from_version_11(self, node: Node) -> None:
         assert fetched(node, wanted(), version=11).error_code == 0
         assert fetched(node, wanted(), version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -415,21 +415,21 @@ class TestIsolation:
         return node
 
     @pytest.mark.parametrize("isolation_level", [0, 1])
-    def test_consumers_read_to_the_high_watermark(self, node: Node, isolation_level: int) -> None:
+    def test_consumers_read_up_to_the_high_watermark(self, node: Node, isolation_level: int) -> None:
         partition = fetched(node, wanted(), isolation_level=isolation_level)
         assert (offsets(partition), partition.high_watermark) == ([0], 1)
 
-    def test_an_offset_above_the_high_watermark_is_waited_for(self, node: Node) -> None:
+    def test_fetch_above_the_high_watermark_waits(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.replicas.acknowledge, node.partition("t"), 2, 2, 0)
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == [1]
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
-    def test_only_readers_of_committed_records_are_given_aborted_transactions(self, node: Node) -> None:
+    def test_only_read_committed_responses_have_aborted_transactions(self, node: Node) -> None:
         assert fetched(node, wanted(), isolation_level=0).aborted_transactions is None
         assert fetched(node, wanted(), isolation_level=1).aborted_transactions == []
 
-    def test_an_append_that_is_not_committed_does_not_wake_consumers(self, node: Node) -> None:
+    def test_uncommitted_append_does_not_complete_consumer_fetches(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t"))
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == []

@@ -21,23 +21,23 @@ def node(node: Node) -> Node:
     return node
 
 
-def test_a_replica_reads_to_the_end_and_so_acknowledges_what_is_before(node: Node) -> None:
+def test_replica_reads_to_the_log_end_and_its_offset_advances_the_high_watermark(node: Node) -> None:
     partition = fetched(node, wanted(offset=1), replica_id=2)
     assert offsets(partition) == [1]
     fetched(node, wanted(offset=2), replica_id=2)
     assert node.partition("t").high_watermark == 2
 
 
-def test_a_replica_names_itself_in_its_state_from_version_15_on(node: Node) -> None:
+def test_replica_id_is_in_replica_state_from_version_15(node: Node) -> None:
     state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=1)
     assert offsets(fetched(node, wanted(offset=1), version=15, replica_state=state)) == [1]
 
 
-def test_a_replica_is_told_the_high_watermark_that_its_own_fetch_moved(node: Node) -> None:
+def test_response_has_the_high_watermark_that_this_fetch_advanced(node: Node) -> None:
     assert fetched(node, wanted(offset=2), replica_id=2).high_watermark == 2
 
 
-def test_a_high_watermark_alone_does_not_end_a_replicas_wait(node: Node) -> None:
+def test_new_high_watermark_does_not_complete_a_replica_fetch(node: Node) -> None:
     node.create("t3", replicas=(1, 2, 3))
     node.append("t3")
     waiting = ask(node, {"t3": [wanted(offset=1)]}, max_wait_ms=500, replica_id=2)
@@ -46,14 +46,14 @@ def test_a_high_watermark_alone_does_not_end_a_replicas_wait(node: Node) -> None
     assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
 
-def test_rule_3_what_a_replica_said_before_an_election_counts_no_more_when_its_wait_ends(node: Node) -> None:
+def test_rule_3_fetch_offset_from_before_an_election_is_ignored_when_the_fetch_completes(node: Node) -> None:
     waiting = ask(node, {"t": [wanted(offset=2)]}, max_wait_ms=500, replica_id=2)
     node.elect("t", 1)
     node.wait(waiting)
     assert node.partition("t").followers[2].log_end_offset == NO_OFFSET
 
 
-def test_records_that_are_to_be_deleted_end_a_replicas_wait(node: Node) -> None:
+def test_new_log_start_completes_a_replica_fetch(node: Node) -> None:
     request = {"t": [wanted(offset=2)]}
     session = node.wait(ask(node, request, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
     waiting = ask(node, {}, session_id=session, session_epoch=1, max_wait_ms=500, replica_id=2)
@@ -62,7 +62,7 @@ def test_records_that_are_to_be_deleted_end_a_replicas_wait(node: Node) -> None:
     assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
 
-def test_a_replica_that_has_them_still_is_told_again_at_once(node: Node) -> None:
+def test_replica_with_an_older_log_start_gets_the_new_one_again_at_once(node: Node) -> None:
     request = wanted(offset=2, log_start_offset=0)
     session = node.wait(ask(node, {"t": [request]}, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
     node.replicas.delete_records(node.partition("t"), 1)
@@ -73,7 +73,7 @@ def test_a_replica_that_has_them_still_is_told_again_at_once(node: Node) -> None
 
 
 @pytest.mark.parametrize("session_epoch", [-1, 0], ids=["without a session", "with a session"])
-def test_a_replica_that_starts_later_than_the_leader_waits_as_others_do(node: Node, session_epoch: int) -> None:
+def test_fetch_of_a_replica_with_a_later_log_start_waits(node: Node, session_epoch: int) -> None:
     """The former leader and this replica may have deleted records that the new leader still has."""
     request = {"t": [wanted(offset=2, log_start_offset=1)]}
     waiting = ask(node, request, session_epoch=session_epoch, max_wait_ms=500, replica_id=2)
@@ -81,7 +81,7 @@ def test_a_replica_that_starts_later_than_the_leader_waits_as_others_do(node: No
     assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
 
-def test_a_replica_is_told_again_what_it_was_told_in_an_earlier_leader_epoch(node: Node) -> None:
+def test_new_leader_epoch_returns_unchanged_partitions_again(node: Node) -> None:
     [before, after] = [wanted(offset=2, current_leader_epoch=epoch) for epoch in (0, 1)]
     session = node.wait(ask(node, {"t": [before]}, session_epoch=0, replica_id=2)).session_id
     assert node.wait(ask(node, {"t": [before]}, session_id=session, session_epoch=1, replica_id=2)).responses == []
@@ -91,7 +91,7 @@ def test_a_replica_is_told_again_what_it_was_told_in_an_earlier_leader_epoch(nod
 
 
 @pytest.mark.parametrize(("epoch", "code"), [(1, 6), (2, 0), (3, 0), (-1, 0)])
-def test_rule_8_a_replica_whose_broker_was_registered_anew_since_is_refused(node: Node, epoch: int, code: int) -> None:
+def test_rule_8_replica_with_a_stale_broker_epoch_is_refused(node: Node, epoch: int, code: int) -> None:
     node.register(2, "h", 1)
     state = FetchRequest.ReplicaState(replica_id=2, replica_epoch=epoch)
     assert fetched(node, wanted(offset=2), version=15, replica_state=state).error_code == code
@@ -101,11 +101,11 @@ def test_rule_8_a_replica_whose_broker_was_registered_anew_since_is_refused(node
 @pytest.mark.parametrize(
     ("epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_a_broker_without_a_replica_is_refused(node: Node, epoch: int, code: ErrorCode) -> None:
+def test_broker_that_is_no_replica_is_refused(node: Node, epoch: int, code: ErrorCode) -> None:
     assert fetched(node, wanted(current_leader_epoch=epoch), replica_id=3).error_code == code
 
 
-def test_bytes_for_replicas_are_counted_apart_from_those_for_consumers(node: Node) -> None:
+def test_replica_bytes_and_consumer_bytes_are_counted_separately(node: Node) -> None:
     traffic = node.partition("t").traffic
     copied = fetched(node, wanted(offset=1), replica_id=2)
     assert (traffic.replication_bytes_out, traffic.bytes_out) == (len(copied.records or b""), 0)

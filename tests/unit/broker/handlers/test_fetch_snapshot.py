@@ -55,7 +55,7 @@ def newest(three: WholeCluster) -> SnapshotId:
     return result
 
 
-def test_a_snapshot_comes_part_by_part(three: WholeCluster) -> None:
+def test_snapshot_is_returned_in_parts(three: WholeCluster) -> None:
     snapshot = newest(three)
     whole = fetch(three, snapshot)
     assert whole.size == len(whole.unaligned_records) > 100
@@ -64,14 +64,14 @@ def test_a_snapshot_comes_part_by_part(three: WholeCluster) -> None:
     assert bytes(first.unaligned_records) + bytes(rest.unaligned_records) == bytes(whole.unaligned_records)
 
 
-def test_one_that_is_not_there_cannot_be_had(three: WholeCluster) -> None:
+def test_missing_snapshot_is_not_found(three: WholeCluster) -> None:
     snapshot = newest(three)._replace(end_offset=1 << 40)
     assert fetch(three, snapshot).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
-def test_there_is_nothing_behind_its_end(three: WholeCluster) -> None:
+def test_position_past_the_snapshot_end_is_out_of_range(three: WholeCluster) -> None:
     assert fetch(three, newest(three), position=1 << 40).error_code == ErrorCode.POSITION_OUT_OF_RANGE
 
 
-def test_a_node_of_another_cluster_gets_none(three: WholeCluster) -> None:
+def test_fetch_snapshot_with_another_cluster_id_is_refused(three: WholeCluster) -> None:
     assert fetch(three, newest(three), cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -21,13 +21,13 @@ def hosting(group_node: GroupNode) -> GroupNode:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_the_leader_of_the_groups_partition_coordinates_it(hosting: GroupNode, version: int) -> None:
+def test_coordinator_is_the_leader_of_the_group_partition(hosting: GroupNode, version: int) -> None:
     answer = hosting.answer(KEY, version, key="g")
     assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "here.example", 9092)
 
 
 @pytest.mark.parametrize("version", [4, 5, 6])
-def test_each_of_several_groups_is_answered_for_itself(hosting: GroupNode, version: int) -> None:
+def test_each_requested_group_has_its_own_coordinator(hosting: GroupNode, version: int) -> None:
     hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("h"))
     answer = hosting.answer(KEY, version, coordinator_keys=["g", "h"])
     assert [(one.key, one.error_code, one.node_id, one.host, one.port) for one in answer.coordinators] == [
@@ -36,7 +36,7 @@ def test_each_of_several_groups_is_answered_for_itself(hosting: GroupNode, versi
     ]
 
 
-def test_without_a_leader_there_is_no_coordinator(hosting: GroupNode) -> None:
+def test_leaderless_partition_has_no_coordinator(hosting: GroupNode) -> None:
     hosting.node.elect(OFFSETS_TOPIC, -1, index=hosting.groups.partition_of("g"))
     [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
     assert (one.error_code, one.node_id, one.host, one.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
@@ -51,15 +51,13 @@ def test_without_a_leader_there_is_no_coordinator(hosting: GroupNode) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [1, 3])
-def test_only_groups_have_coordinators(hosting: GroupNode, version: int, key_type: int, code: ErrorCode) -> None:
+def test_other_key_types_have_no_coordinator(hosting: GroupNode, version: int, key_type: int, code: ErrorCode) -> None:
     answer = hosting.answer(KEY, version, key="x", key_type=key_type)
     assert (answer.error_code, answer.node_id) == (code, -1)
     assert answer.error_message
 
 
-def test_each_transactional_id_is_refused_and_warned_of_once(
-    hosting: GroupNode, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_transactional_id_is_refused_and_logged_once(hosting: GroupNode, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         answer = hosting.answer(KEY, 4, coordinator_keys=["x", "y"], key_type=1)
         assert [(one.key, one.error_code) for one in answer.coordinators] == [
@@ -87,7 +85,7 @@ class TestFirstGroup:
         )
         return node
 
-    def test_the_answer_waits_for_its_creation(self, asking: ControllerNode) -> None:
+    def test_response_waits_for_creation_of_the_offsets_topic(self, asking: ControllerNode) -> None:
         asking.register()
         assert asking.image.topic(OFFSETS_TOPIC) is None
         [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
@@ -96,12 +94,12 @@ class TestFirstGroup:
         assert topic is not None
         assert len(topic.partitions) == 7
 
-    def test_while_no_broker_can_hold_it_there_is_no_coordinator(self, asking: ControllerNode) -> None:
+    def test_no_coordinator_while_the_offsets_topic_cannot_be_created(self, asking: ControllerNode) -> None:
         [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
         assert one.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_who_would_be_told_of_a_coordinator_that_is_being_lost_is_told_the_next_one(hosting: GroupNode) -> None:
+def test_response_waits_for_the_successor_of_a_suspected_coordinator(hosting: GroupNode) -> None:
     hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("g"))
     suspects = hosting.node.node_clients.suspects
     suspects.lost(2)
@@ -115,7 +113,7 @@ def test_who_would_be_told_of_a_coordinator_that_is_being_lost_is_told_the_next_
     assert one.node_id == 1
 
 
-def test_who_asks_for_a_coordinator_that_is_not_lost_does_not_wait_for_others(hosting: GroupNode) -> None:
+def test_response_does_not_wait_for_other_suspected_leaders(hosting: GroupNode) -> None:
     hosting.node.node_clients.suspects.lost(2)
     [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
     assert one.node_id == 1

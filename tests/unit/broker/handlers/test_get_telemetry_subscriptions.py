@@ -8,7 +8,7 @@ from protocol.records.metadata import ConfigRecord
 from tests.unit.broker.node import Node
 
 
-def test_a_client_is_told_what_to_push(node: Node) -> None:
+def test_client_gets_its_subscription(node: Node) -> None:
     node.commit(ConfigRecord(resource_type=16, resource_name="all", name="metrics", value="a.,b."))
     response = node.answer(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=b"i" * 16)
     assert response.client_instance_id == b"i" * 16
@@ -19,7 +19,7 @@ def test_a_client_is_told_what_to_push(node: Node) -> None:
     assert set(response.accepted_compression_types) == set(Compression) - {Compression.NONE}
 
 
-def test_without_a_subscription_nothing_is_asked_for(node: Node) -> None:
+def test_response_without_a_subscription_requests_no_metrics(node: Node) -> None:
     response = node.answer(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=bytes(16))
     assert response.client_instance_id != bytes(16)
     assert response.requested_metrics == []

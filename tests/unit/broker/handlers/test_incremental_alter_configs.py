@@ -35,19 +35,19 @@ def logger() -> Iterator[logging.Logger]:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_single_settings_are_altered(controlled: ControllerNode, version: int) -> None:
+def test_single_configs_are_altered(controlled: ControllerNode, version: int) -> None:
     assert alter(controlled, TOPIC, "t", ("cleanup.policy", APPEND, "compact"), version=version) == (0, None)
     assert controlled.image.configs(TOPIC, "t") == {"cleanup.policy": "delete,compact"}
 
 
-def test_groups_and_client_metrics_have_settings(controlled: ControllerNode) -> None:
+def test_group_and_client_metrics_configs_are_altered(controlled: ControllerNode) -> None:
     assert alter(controlled, GROUP, "g", ("share.auto.offset.reset", SET, "earliest")) == (0, None)
     assert alter(controlled, METRICS, "m", ("match", SET, "client_id=a.*")) == (0, None)
     assert controlled.image.configs(GROUP, "g") == {"share.auto.offset.reset": "earliest"}
     assert controlled.image.configs(METRICS, "m") == {"match": "client_id=a.*"}
 
 
-def test_levels_of_loggers_are_altered_at_once(controlled: ControllerNode, logger: logging.Logger) -> None:
+def test_logger_levels_are_altered_immediately(controlled: ControllerNode, logger: logging.Logger) -> None:
     assert alter(controlled, LOGGER, "1", (NAME, SET, "DEBUG")) == (0, None)
     assert logger.level == logging.DEBUG
     assert alter(controlled, LOGGER, "1", (NAME, SET, "FATAL"), validate_only=True) == (0, None)
@@ -70,7 +70,7 @@ def test_levels_of_loggers_are_altered_at_once(controlled: ControllerNode, logge
         ("", (NAME, SET, "INFO"), ErrorCode.INVALID_REQUEST, "Node id must be an integer"),
     ],
 )
-def test_what_a_logger_cannot_have_leaves_all_of_them_as_they_were(
+def test_invalid_logger_operation_changes_no_logger(
     controlled: ControllerNode,
     logger: logging.Logger,
     broker: str,
@@ -108,7 +108,7 @@ def test_loggers_and_topics_may_be_in_one_request(controlled: ControllerNode, lo
     assert logger.level == 5
 
 
-def test_levels_cannot_be_replaced_as_a_whole(controlled: ControllerNode) -> None:
+def test_logger_levels_cannot_be_altered_with_alter_configs(controlled: ControllerNode) -> None:
     Resource = AlterConfigsRequest.Resource  # noqa: N806
     resource = Resource(resource_type=LOGGER, resource_name="1", configs=[Resource.Config(name=NAME, value="INFO")])
     [answer] = controlled.ask(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False).responses

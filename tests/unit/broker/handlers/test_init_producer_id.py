@@ -20,17 +20,17 @@ def init(node: Node, transactional_id: str | None = None, version: int = 5) -> t
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_every_request_gets_an_id_of_its_own_at_epoch_0(node: Node, version: int) -> None:
+def test_every_request_gets_a_new_producer_id_with_epoch_0(node: Node, version: int) -> None:
     assert [init(node, version=version) for _ in range(3)] == [(0, 1000, 0), (0, 1001, 0), (0, 2000, 0)]
 
 
-def test_an_id_from_the_block_at_hand_needs_no_waiting(node: Node) -> None:
+def test_id_from_the_current_block_is_returned_synchronously(node: Node) -> None:
     init(node)
     outcome = node.ask(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, transaction_timeout_ms=0)
     assert not isinstance(outcome, Awaitable)
 
 
-def test_a_producer_that_has_an_id_gets_another(node: Node) -> None:
+def test_producer_with_an_id_gets_a_new_one(node: Node) -> None:
     response = node.answer(
         ApiKey.INIT_PRODUCER_ID,
         5,
@@ -59,5 +59,5 @@ def test_an_id_without_an_epoch_is_refused(node: Node, producer_id: int, produce
     ("transactional_id", "code"),
     [("tx", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("", ErrorCode.INVALID_REQUEST)],
 )
-def test_transactional_producers_are_told_at_once(node: Node, transactional_id: str, code: ErrorCode) -> None:
+def test_transactional_producers_are_refused_immediately(node: Node, transactional_id: str, code: ErrorCode) -> None:
     assert init(node, transactional_id) == (code, -1, -1)

@@ -32,7 +32,7 @@ def hosting(group_node: GroupNode) -> GroupNode:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_new_member_is_let_in_at_once_by_early_versions(hosting: GroupNode, version: int) -> None:
+def test_new_member_joins_at_once_in_early_versions(hosting: GroupNode, version: int) -> None:
     answer = join(hosting, version)
     assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 1, "range")
     assert answer.leader == answer.member_id
@@ -40,7 +40,7 @@ def test_a_new_member_is_let_in_at_once_by_early_versions(hosting: GroupNode, ve
 
 
 @pytest.mark.parametrize("version", range(4, 10))
-def test_a_new_member_is_first_told_its_id_by_later_versions(hosting: GroupNode, version: int) -> None:
+def test_new_member_must_rejoin_with_its_assigned_id_in_later_versions(hosting: GroupNode, version: int) -> None:
     first = join(hosting, version)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert first.member_id.startswith("c-")
@@ -51,7 +51,7 @@ def test_a_new_member_is_first_told_its_id_by_later_versions(hosting: GroupNode,
 
 
 @pytest.mark.parametrize("version", range(5, 10))
-def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: GroupNode, version: int) -> None:
+def test_static_member_joins_at_once_with_an_id_based_on_its_instance_id(hosting: GroupNode, version: int) -> None:
     answer = join(hosting, version, group_instance_id="A")
     assert answer.error_code == 0
     assert answer.member_id.startswith("A-")
@@ -59,7 +59,7 @@ def test_a_static_member_is_let_in_at_once_with_an_id_of_its_instance(hosting: G
 
 
 @pytest.mark.parametrize("version", [3, 9])
-def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version: int) -> None:
+def test_repeated_protocol_counts_once(hosting: GroupNode, version: int) -> None:
     twice = [RANGE, JoinGroupRequest.Protocol(name="range", metadata=b"last")]
     answer = join(hosting, version, protocols=twice, group_instance_id="A" if version >= 5 else None)
     assert (answer.error_code, answer.protocol_name) == (0, "range")
@@ -68,7 +68,7 @@ def test_a_protocol_that_is_named_twice_counts_once(hosting: GroupNode, version:
 
 @pytest.mark.parametrize("changes", [{"protocols": []}, {"protocol_type": ""}])
 @pytest.mark.parametrize("version", range(10))
-def test_a_member_without_a_protocol_is_refused_and_makes_no_group(
+def test_join_without_protocols_is_refused_and_creates_no_group(
     hosting: GroupNode, version: int, changes: dict[str, Any]
 ) -> None:
     assert join(hosting, version, **changes).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -81,19 +81,19 @@ def test_before_version_1_the_session_timeout_is_the_rebalance_timeout(hosting: 
     assert member.groups["g"].members[answer.member_id].rebalance_timeout_ms == 10_000
 
 
-def test_from_version_1_there_is_a_rebalance_timeout(hosting: GroupNode) -> None:
+def test_from_version_1_the_rebalance_timeout_is_separate(hosting: GroupNode) -> None:
     answer = join(hosting, 1, rebalance_timeout_ms=77)
     assert hosting.groups.shard_of("g").groups["g"].members[answer.member_id].rebalance_timeout_ms == 77
 
 
-def test_the_client_and_its_address_are_kept(hosting: GroupNode) -> None:
+def test_member_has_client_id_and_host(hosting: GroupNode) -> None:
     answer = join(hosting, 3)
     member = hosting.groups.shard_of("g").groups["g"].members[answer.member_id]
     assert (member.client_id, member.client_host) == ("c", "/127.0.0.1")
 
 
 @pytest.mark.parametrize(("version", "skips"), [(8, False), (9, True)])
-def test_a_leader_that_replaces_itself_is_told_not_to_assign_if_it_can_be(
+def test_replaced_static_leader_skips_assignment_where_the_version_can_express_it(
     hosting: GroupNode, version: int, skips: bool
 ) -> None:
     hosting.stable_member(instance="A")
@@ -103,7 +103,7 @@ def test_a_leader_that_replaces_itself_is_told_not_to_assign_if_it_can_be(
     assert (answer.leader == answer.member_id) is skips
 
 
-def test_a_group_that_is_coordinated_elsewhere_is_refused_with_the_members_id(group_node: GroupNode) -> None:
+def test_not_coordinator_response_has_the_member_id(group_node: GroupNode) -> None:
     answer = join(group_node, 6, "m")
     assert (answer.error_code, answer.member_id, answer.generation_id) == (ErrorCode.NOT_COORDINATOR, "m", -1)
 

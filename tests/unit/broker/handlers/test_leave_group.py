@@ -21,14 +21,14 @@ def test_one_member_leaves(group_node: GroupNode, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_the_error_of_the_one_is_the_responses(group_node: GroupNode, version: int) -> None:
+def test_error_of_a_single_member_is_the_response_error(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member()
     answer = group_node.answer(KEY, version, group_id="g", member_id="stranger")
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_each_of_several_is_answered_for_itself(group_node: GroupNode, version: int) -> None:
+def test_each_leaving_member_has_its_own_result(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member(instance="A")
     leaving = [Member(member_id="", group_instance_id="A"), Member(member_id="stranger")]
     answer = group_node.answer(KEY, version, group_id="g", members=leaving)
@@ -40,7 +40,7 @@ def test_each_of_several_is_answered_for_itself(group_node: GroupNode, version: 
     assert group_node.state() == "Empty"
 
 
-def test_nobody_can_leave_a_group_that_does_not_exist(group_node: GroupNode) -> None:
+def test_leave_of_unknown_group_is_refused(group_node: GroupNode) -> None:
     group_node.host()
     answer = group_node.answer(KEY, 3, group_id="g", members=[Member(member_id="m")])
     assert (answer.error_code, answer.members[0].error_code) == (0, ErrorCode.UNKNOWN_MEMBER_ID)

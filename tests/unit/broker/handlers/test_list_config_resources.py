@@ -28,7 +28,7 @@ def controlled(controlled: ControllerNode) -> ControllerNode:
     return controlled
 
 
-def test_everything_that_has_settings(controlled: ControllerNode) -> None:
+def test_all_resources_with_configs_are_listed(controlled: ControllerNode) -> None:
     everything = [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1"), (METRICS, "m"), (GROUP, "g")]
     assert listed(controlled) == everything
     for kind, name in everything:
@@ -36,15 +36,15 @@ def test_everything_that_has_settings(controlled: ControllerNode) -> None:
     assert listed(controlled, 1, GROUP, TOPIC) == [(TOPIC, "t"), (GROUP, "g")]
 
 
-def test_the_first_version_knows_client_metrics_only(controlled: ControllerNode) -> None:
+def test_version_0_lists_only_client_metrics(controlled: ControllerNode) -> None:
     assert listed(controlled, 0) == [(METRICS, "m")]
 
 
-def test_what_has_no_settings_any_more_is_gone(controlled: ControllerNode) -> None:
+def test_resource_without_configs_is_not_listed(controlled: ControllerNode) -> None:
     alter(controlled, METRICS, "m", ("interval.ms", 1, None))
     assert listed(controlled, 0) == []
 
 
-def test_a_kind_that_does_not_exist(controlled: ControllerNode) -> None:
+def test_unknown_resource_type_is_refused(controlled: ControllerNode) -> None:
     answer = controlled.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[TOPIC, 99])
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

@@ -36,7 +36,7 @@ def test_all_groups_are_listed(hosting: GroupNode, version: int) -> None:
     ("states", "groups"),
     [(["Stable"], ["stable"]), (["empty ", "DEAD"], ["simple"]), (["Nonsense"], []), ([], ["simple", "stable"])],
 )
-def test_they_can_be_chosen_by_state(hosting: GroupNode, states: list[str], groups: list[str]) -> None:
+def test_groups_are_filtered_by_state(hosting: GroupNode, states: list[str], groups: list[str]) -> None:
     assert [group[0] for group in listed(hosting, 4, states_filter=states)] == groups
 
 
@@ -44,17 +44,17 @@ def test_they_can_be_chosen_by_state(hosting: GroupNode, states: list[str], grou
     ("types", "groups"),
     [(["Classic"], ["simple", "stable"]), (["consumer"], []), (["consumer", "classic"], ["simple", "stable"])],
 )
-def test_they_can_be_chosen_by_type(hosting: GroupNode, types: list[str], groups: list[str]) -> None:
+def test_groups_are_filtered_by_type(hosting: GroupNode, types: list[str], groups: list[str]) -> None:
     assert [group[0] for group in listed(hosting, 5, types_filter=types)] == groups
 
 
-def test_none_is_listed_while_groups_are_loaded(hosting: GroupNode) -> None:
+def test_no_groups_are_listed_while_loading(hosting: GroupNode) -> None:
     hosting.restart()
     with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
         hosting.node.ask(ApiKey.LIST_GROUPS, 4)
 
 
-def test_groups_that_could_not_be_loaded_are_an_error_beside_those_that_are_known(hosting: GroupNode) -> None:
+def test_failed_load_is_an_error_beside_the_loaded_groups(hosting: GroupNode) -> None:
     hosting.groups.failures[0] = "damaged"
     response = hosting.node.answer(ApiKey.LIST_GROUPS, 4)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -64,7 +64,7 @@ def append(node: Node, *timestamps: int) -> None:
         (401, -1, -1, -1),
     ],
 )
-def test_a_time_finds_the_first_record_that_is_not_older(
+def test_timestamp_finds_the_first_record_at_or_after_it(
     node: Node, timestamp: int, offset: int, found_timestamp: int, epoch: int
 ) -> None:
     assert found(node, timestamp) == (0, offset, found_timestamp, epoch)
@@ -81,16 +81,18 @@ def test_a_time_finds_the_first_record_that_is_not_older(
         (EARLIEST_PENDING, NOTHING),
     ],
 )
-def test_negative_times_stand_for_the_ends(node: Node, timestamp: int, answer: tuple[int, int, int, int]) -> None:
+def test_negative_timestamps_mean_log_start_and_end(
+    node: Node, timestamp: int, answer: tuple[int, int, int, int]
+) -> None:
     assert found(node, timestamp) == answer
 
 
 @pytest.mark.parametrize("isolation_level", [0, 1])
-def test_readers_of_either_isolation_find_the_end_of_what_is_committed(node: Node, isolation_level: int) -> None:
+def test_latest_offset_in_both_isolation_levels_is_committed(node: Node, isolation_level: int) -> None:
     assert found(node, LATEST, isolation_level=isolation_level)[1] == 6
 
 
-def test_the_earliest_offset_is_where_the_log_starts(node: Node) -> None:
+def test_earliest_offset_is_the_log_start(node: Node) -> None:
     node.replicas.delete_records(node.partition("t"), 5)
     assert found(node, EARLIEST) == (0, 5, -1, 1)
     assert found(node, 0) == (0, 5, 150, 1)
@@ -104,7 +106,7 @@ def test_an_empty_log_has_no_largest_timestamp(node: Node) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-def test_every_version_finds_the_ends(node: Node, version: int) -> None:
+def test_every_version_finds_log_start_and_end(node: Node, version: int) -> None:
     assert found(node, LATEST, version=version)[:2] == (0, 6)
     assert found(node, EARLIEST, version=version)[:2] == (0, 0)
 
@@ -112,16 +114,16 @@ def test_every_version_finds_the_ends(node: Node, version: int) -> None:
 @pytest.mark.parametrize(
     ("timestamp", "since"), [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)]
 )
-def test_a_time_that_the_version_does_not_know_is_refused(node: Node, timestamp: int, since: int) -> None:
+def test_special_timestamp_of_a_later_version_is_refused(node: Node, timestamp: int, since: int) -> None:
     assert found(node, timestamp, version=since - 1)[0] == ErrorCode.UNSUPPORTED_VERSION
     assert found(node, timestamp, version=since)[0] == ErrorCode.NONE
 
 
-def test_a_negative_time_without_a_meaning_is_refused(node: Node) -> None:
+def test_undefined_negative_timestamp_is_refused(node: Node) -> None:
     assert found(node, -7)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_partition_named_twice_is_refused_and_the_others_are_not(node: Node) -> None:
+def test_only_the_repeated_partition_is_refused(node: Node) -> None:
     node.create("u", partitions=2)
     answers = request(node, (0, LATEST), (1, LATEST), (0, EARLIEST), topic="u")
     assert [(answer.partition_index, answer.error_code) for answer in answers] == [
@@ -130,7 +132,7 @@ def test_a_partition_named_twice_is_refused_and_the_others_are_not(node: Node) -
     ]
 
 
-def test_what_does_not_exist_is_unknown(node: Node) -> None:
+def test_unknown_topic_or_partition_is_refused(node: Node) -> None:
     assert found(node, LATEST, topic="missing")[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert request(node, (9, LATEST))[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -156,18 +158,16 @@ class TestReplicas:
         node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
         return node
 
-    def test_consumers_see_what_is_committed(self, node: Node) -> None:
+    def test_consumers_get_committed_offsets_only(self, node: Node) -> None:
         assert found(node, LATEST)[1] == 2
         assert found(node, 201) == NOTHING
         assert found(node, MAX_TIMESTAMP) == NOTHING
 
-    def test_replicas_see_all(self, node: Node) -> None:
+    def test_replicas_get_the_log_end(self, node: Node) -> None:
         assert found(node, LATEST, replica_id=2)[1] == 3
         assert found(node, 201, replica_id=2)[1] == 2
 
-    def test_a_new_leader_does_not_know_the_end_until_it_has_committed_its_predecessors_records(
-        self, node: Node
-    ) -> None:
+    def test_new_leader_has_no_latest_offset_until_records_of_earlier_epochs_are_committed(self, node: Node) -> None:
         node.elect("t", 2)
         node.elect("t", 1)
         assert found(node, LATEST)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
@@ -178,7 +178,7 @@ class TestReplicas:
         node.replicas.acknowledge(node.partition("t"), 2, 3, 0)
         assert found(node, LATEST)[:2] == (0, 3)
 
-    def test_a_follower_answers_only_a_debugger(self, node: Node) -> None:
+    def test_follower_answers_only_the_debugging_replica_id(self, node: Node) -> None:
         node.elect("t", 2)
         assert found(node, LATEST)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert found(node, LATEST, replica_id=-2)[:2] == (0, 3)
@@ -202,14 +202,14 @@ class TestLongSearches:
         topics = [ListOffsetsRequest.Topic(name="many", partitions=[partition])]
         return node.ask(ApiKey.LIST_OFFSETS, version, topics=topics, **fields)
 
-    def test_others_are_served_meanwhile(self, node: Node) -> None:
+    def test_other_requests_are_served_during_a_search(self, node: Node) -> None:
         outcome = self.ask(node)
         assert isinstance(outcome, Awaitable)
         assert found(node, LATEST, topic="many")[1] == self.COUNT
         [answer] = node.wait(outcome).topics[0].partitions
         assert (answer.error_code, answer.offset, answer.timestamp) == (0, self.COUNT - 1, 9)
 
-    def test_a_search_may_outlast_no_time_out(self, node: Node) -> None:
+    def test_search_stops_at_the_request_timeout(self, node: Node) -> None:
         outcome = self.ask(node, timeout_ms=1)
         node.pass_time(1)
         [answer] = node.wait(outcome).topics[0].partitions
@@ -225,7 +225,7 @@ class TestLongSearches:
         ],
         ids=["deleted", "led by another", "truncated", "appended to"],
     )
-    def test_what_happens_to_the_partition_meanwhile_ends_a_search_or_does_not(
+    def test_search_survives_or_fails_after_a_partition_change(
         self, node: Node, happens: Callable[[Node], object], code: ErrorCode
     ) -> None:
         outcome = self.ask(node)
@@ -234,7 +234,7 @@ class TestLongSearches:
         assert answer.error_code == code
         assert all(directory.failure is None for directory in node.logs.directories)
 
-    def test_several_searches_are_not_for_one_turn_however_short_they_are(self, node: Node) -> None:
+    def test_several_short_searches_run_in_several_loop_iterations(self, node: Node) -> None:
         node.create("wide", partitions=8)
         for index in range(8):
             node.append("wide", (None, b"v"), index=index)
@@ -244,7 +244,7 @@ class TestLongSearches:
         assert isinstance(outcome, Awaitable)
         assert [answer.offset for answer in node.wait(outcome).topics[0].partitions] == [0] * 8
 
-    def test_many_partitions_are_looked_up_in_turns_too(self, node: Node) -> None:
+    def test_searches_of_many_partitions_run_in_steps(self, node: Node) -> None:
         node.create("wide", partitions=100)
         wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=LATEST) for index in range(100)]
         topics = [ListOffsetsRequest.Topic(name="wide", partitions=wanted)]

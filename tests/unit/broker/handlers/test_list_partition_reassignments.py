@@ -20,7 +20,7 @@ def moving(node: Node) -> None:
 
 
 @pytest.mark.parametrize("asked", [None, [0, 1, 7]])
-def test_what_is_moving_is_listed(node: Node, asked: list[int] | None) -> None:
+def test_ongoing_reassignment_is_listed(node: Node, asked: list[int] | None) -> None:
     moving(node)
     topics = asked and [ListPartitionReassignmentsRequest.Topic(name="t", partition_indexes=asked)]  # type: ignore[list-item]  # stands in for int
     [topic] = node.answer(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics).topics
@@ -29,7 +29,7 @@ def test_what_is_moving_is_listed(node: Node, asked: list[int] | None) -> None:
     assert (found.adding_replicas, found.removing_replicas) == ([2], [1])
 
 
-def test_nothing_else_is(node: Node) -> None:
+def test_partition_without_reassignment_is_not_listed(node: Node) -> None:
     moving(node)
     topics = [ListPartitionReassignmentsRequest.Topic(name="t", partition_indexes=[0])]
     assert node.answer(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=topics).topics == []

@@ -36,7 +36,7 @@ def names(response: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_every_version_tells_brokers_and_partitions(controlled: ControllerNode, version: int) -> None:
+def test_every_version_has_brokers_and_partitions(controlled: ControllerNode, version: int) -> None:
     topic_id = create(controlled, "t", 2)
     response = ask(controlled, version, named("t"))
     [broker] = response.brokers
@@ -58,7 +58,7 @@ def test_every_version_tells_brokers_and_partitions(controlled: ControllerNode, 
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_all_topics_or_none(controlled: ControllerNode, version: int) -> None:
+def test_all_topics_or_no_topics_can_be_requested(controlled: ControllerNode, version: int) -> None:
     create(controlled, "a")
     create(controlled, "b")
     if version == 0:
@@ -68,7 +68,7 @@ def test_all_topics_or_none(controlled: ControllerNode, version: int) -> None:
         assert names(ask(controlled, version, [])) == []
 
 
-def test_the_same_image_gives_the_same_answer_and_a_change_another(controlled: ControllerNode) -> None:
+def test_response_is_cached_until_the_image_changes(controlled: ControllerNode) -> None:
     create(controlled, "a")
     first = ask(controlled, 12, None)
     assert ask(controlled, 12, None) == first
@@ -76,7 +76,7 @@ def test_the_same_image_gives_the_same_answer_and_a_change_another(controlled: C
     assert names(ask(controlled, 12, None)) == ["a", "b"]
 
 
-def test_what_is_told_of_a_topic_is_kept_until_it_or_the_brokers_change(controlled: ControllerNode) -> None:
+def test_topic_entry_is_cached_until_the_topic_or_brokers_change(controlled: ControllerNode) -> None:
     def told(name: str) -> Any:
         ask(controlled, 12, named(name))
         [view] = [one for key, one in controlled.image.lasting_memo.items() if key[0] == "metadata"]
@@ -96,7 +96,7 @@ def test_what_is_told_of_a_topic_is_kept_until_it_or_the_brokers_change(controll
     assert told("b").partitions[0].error_code == ErrorCode.LISTENER_NOT_FOUND
 
 
-def test_little_is_kept_of_topics_that_were_deleted(controlled: ControllerNode) -> None:
+def test_cache_drops_deleted_topics(controlled: ControllerNode) -> None:
     for number in range(5):
         create(controlled, f"t{number}")
         ask(controlled, 12, None)
@@ -108,7 +108,7 @@ def test_little_is_kept_of_topics_that_were_deleted(controlled: ControllerNode) 
     assert len(view._known) <= 3
 
 
-def test_topics_are_asked_for_by_id(controlled: ControllerNode) -> None:
+def test_topics_are_requested_by_id(controlled: ControllerNode) -> None:
     topic_id = create(controlled, "t")
     response = ask(controlled, 12, named(None, topic_id=topic_id) + named(None, topic_id=b"unknown-topic-id"))
     assert [(topic.error_code, topic.name, topic.topic_id) for topic in response.topics] == [
@@ -118,7 +118,7 @@ def test_topics_are_asked_for_by_id(controlled: ControllerNode) -> None:
 
 
 @pytest.mark.parametrize("topics", [named(None), named("t", topic_id=b"i" * 16)])
-def test_before_version_12_only_names_are_asked_for(controlled: ControllerNode, topics: Any) -> None:
+def test_topics_are_requested_by_name_only_before_version_12(controlled: ControllerNode, topics: Any) -> None:
     with pytest.raises(KafkaError) as invalid:
         ask(controlled, 10, topics)
     assert invalid.value.code is ErrorCode.INVALID_REQUEST
@@ -156,20 +156,22 @@ def test_the_broker_can_forbid_creation(stopped_controller: ControllerNode) -> N
         ("__cluster_metadata", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_created_says_why(controlled: ControllerNode, name: str, error: ErrorCode) -> None:
+def test_invalid_topics_are_rejected_with_a_reason(controlled: ControllerNode, name: str, error: ErrorCode) -> None:
     create(controlled, "is.there")
     [topic] = ask(controlled, 13, named(name), allow_auto_topic_creation=True).topics
     assert (topic.error_code, topic.name, topic.partitions) == (error, name, [])
 
 
-def test_asking_for_the_topic_of_groups_creates_it_as_it_has_to_be(controlled: ControllerNode) -> None:
+def test_request_for_the_offsets_topic_creates_it_with_its_configs(controlled: ControllerNode) -> None:
     [topic] = ask(controlled, 13, named("__consumer_offsets"), allow_auto_topic_creation=True).topics
     assert (topic.is_internal, len(topic.partitions)) == (True, 50)
     assert controlled.image.configs(2, "__consumer_offsets")["cleanup.policy"] == "compact"
 
 
 @pytest.mark.parametrize(("version", "cluster"), [(8, 8096), (10, 8096), (11, NOT_ASKED), (13, NOT_ASKED)])
-def test_operations_are_told_when_asked_for(controlled: ControllerNode, version: int, cluster: int) -> None:
+def test_authorized_operations_of_cluster_and_topics_are_returned_if_requested(
+    controlled: ControllerNode, version: int, cluster: int
+) -> None:
     create(controlled, "t")
     asked: dict[str, Any] = {"include_topic_authorized_operations": True}
     if version <= 10:
@@ -191,7 +193,9 @@ def elsewhere(controlled: ControllerNode) -> ControllerNode:
 
 
 @pytest.mark.parametrize("version", [0, 5, 6, 13])
-def test_a_leader_without_an_address_on_the_listener_is_no_leader(elsewhere: ControllerNode, version: int) -> None:
+def test_leader_without_an_endpoint_on_the_listener_is_reported_as_missing(
+    elsewhere: ControllerNode, version: int
+) -> None:
     response = ask(elsewhere, version, named("t"))
     assert [broker.node_id for broker in response.brokers] == [1]
     [partition] = response.topics[0].partitions
@@ -202,13 +206,13 @@ def test_a_leader_without_an_address_on_the_listener_is_no_leader(elsewhere: Con
         assert partition.offline_replicas == [2]
 
 
-def test_another_listener_s_clients_see_another_cluster(elsewhere: ControllerNode) -> None:
+def test_brokers_and_leaders_depend_on_the_request_listener(elsewhere: ControllerNode) -> None:
     response = elsewhere.ask(ApiKey.METADATA, 13, listener="INTERNAL", topics=named("t"))
     assert [(broker.node_id, broker.host) for broker in response.brokers] == [(2, "inside")]
     assert response.topics[0].partitions[0].leader_id == 2
 
 
-def test_version_0_says_which_replicas_are_missing(controlled: ControllerNode) -> None:
+def test_version_0_reports_missing_replicas(controlled: ControllerNode) -> None:
     controlled.register(2, {"INTERNAL": Endpoint("inside", 1)})
     create(controlled, "t", assignments={0: [1, 2]})
     [partition] = ask(controlled, 0, named("t")).topics[0].partitions

@@ -46,7 +46,7 @@ def fetch(three: WholeCluster, node: int, offset: int = 0, **fields: list[FetchR
     return ErrorCode(answer.error_code) if answer.error_code else answer.responses[0].partitions[0]
 
 
-def test_the_leader_gives_its_log(three: WholeCluster) -> None:
+def test_leader_returns_metadata_records(three: WholeCluster) -> None:
     leader = three.active
     partition = fetch(three, leader)
     assert partition.error_code == ErrorCode.NONE
@@ -56,16 +56,16 @@ def test_the_leader_gives_its_log(three: WholeCluster) -> None:
     assert partition.high_watermark >= three.broker(leader).controller.applied_offset
 
 
-def test_a_follower_says_who_leads(three: WholeCluster) -> None:
+def test_follower_returns_the_leader_id(three: WholeCluster) -> None:
     partition = fetch(three, three.follower())
     assert partition.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.current_leader.leader_id == three.active
 
 
-def test_a_node_of_another_cluster_gets_nothing(three: WholeCluster) -> None:
+def test_fetch_with_another_cluster_id_is_refused(three: WholeCluster) -> None:
     assert fetch(three, three.active, cluster_id="other") is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_there_is_no_other_log_here(three: WholeCluster) -> None:
+def test_topic_other_than_the_metadata_log_is_refused(three: WholeCluster) -> None:
     topics = [FetchRequest.Topic(topic_id=b"t" * 16, partitions=[])]
     assert fetch(three, three.active, topics=topics) in (ErrorCode.INVALID_REQUEST, ErrorCode.UNKNOWN_TOPIC_ID)

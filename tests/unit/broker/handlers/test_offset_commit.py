@@ -42,7 +42,7 @@ def commit(node: GroupNode, version: int, *topics: Topic, **changes: Any) -> lis
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_offset_is_committed_with_its_topics_id(hosting: GroupNode, version: int) -> None:
+def test_offset_is_committed_with_its_topic_id(hosting: GroupNode, version: int) -> None:
     assert commit(hosting, version, topic("t", 1, metadata="note")) == [
         (T_ID if version >= 10 else "t", [(1, ErrorCode.NONE)])
     ]
@@ -54,7 +54,7 @@ def test_an_offset_is_committed_with_its_topics_id(hosting: GroupNode, version: 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_partition_that_does_not_exist_fails_by_itself(hosting: GroupNode, version: int) -> None:
+def test_unknown_partition_fails_alone(hosting: GroupNode, version: int) -> None:
     [(_, answers)] = commit(hosting, version, topic("t", 0, 9))
     assert answers == [(0, ErrorCode.NONE), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
@@ -62,21 +62,19 @@ def test_a_partition_that_does_not_exist_fails_by_itself(hosting: GroupNode, ver
 @pytest.mark.parametrize(
     ("version", "error"), [(9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (10, ErrorCode.UNKNOWN_TOPIC_ID)]
 )
-def test_a_topic_that_does_not_exist_fails_and_makes_no_group(
-    hosting: GroupNode, version: int, error: ErrorCode
-) -> None:
+def test_unknown_topic_fails_and_creates_no_group(hosting: GroupNode, version: int, error: ErrorCode) -> None:
     [(_, answers)] = commit(hosting, version, topic("nowhere", 0, topic_id=b"?" * 16))
     assert answers == [(0, error)]
     assert hosting.state() is None
 
 
-def test_metadata_that_is_too_large_fails_by_itself(hosting: GroupNode) -> None:
+def test_oversized_metadata_fails_only_its_partition(hosting: GroupNode) -> None:
     answers = commit(hosting, 8, topic("t", 0, metadata="x" * 4097), topic("t", 1))
     assert [codes for _, codes in answers] == [[(0, ErrorCode.OFFSET_METADATA_TOO_LARGE)], [(1, ErrorCode.NONE)]]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version: int) -> None:
+def test_commit_of_a_member_of_unknown_group_is_refused(hosting: GroupNode, version: int) -> None:
     # The dispatcher copies the error to every partition.
     with pytest.raises(KafkaError) as raised:
         commit(hosting, version, topic("t", 0), member_id="m", generation_id_or_member_epoch=1)
@@ -84,7 +82,7 @@ def test_a_member_of_no_group_is_told_so(hosting: GroupNode, version: int) -> No
 
 
 @pytest.mark.parametrize(("version", "expires"), [(2, True), (4, True), (5, False)])
-def test_up_to_version_4_a_commit_may_say_how_long_it_is_kept(hosting: GroupNode, version: int, expires: bool) -> None:
+def test_commit_up_to_version_4_may_set_its_retention(hosting: GroupNode, version: int, expires: bool) -> None:
     commit(hosting, version, topic("t", 0), retention_time_ms=60_000)
     committed = hosting.groups.shard_of("g").offsets.get("g", "t", 0)
     assert committed is not None

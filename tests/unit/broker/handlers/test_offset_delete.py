@@ -31,23 +31,23 @@ def told(answer: Any) -> list[tuple[int, int]]:
     return [(one.partition_index, one.error_code) for topic in answer.topics for one in topic.partitions]
 
 
-def test_an_offset_is_forgotten(hosting: GroupNode) -> None:
+def test_offset_is_deleted(hosting: GroupNode) -> None:
     answer = delete(hosting, "t", 0, 1)
     assert (answer.error_code, told(answer)) == (0, [(0, 0), (1, 0)])
     assert hosting.offset() is None
 
 
-def test_what_does_not_exist_fails_by_itself(hosting: GroupNode) -> None:
+def test_unknown_partition_fails_without_failing_others(hosting: GroupNode) -> None:
     assert told(delete(hosting, "t", 0, 9)) == [(0, 0), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
     assert told(delete(hosting, "nowhere", 0)) == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
-def test_a_topic_that_a_member_reads_is_kept(hosting: GroupNode) -> None:
+def test_offset_of_subscribed_topic_is_not_deleted(hosting: GroupNode) -> None:
     hosting.stable_member(protocols={"range": TO_T})
     assert told(delete(hosting, "t", 0)) == [(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)]
     assert hosting.offset() == 5
 
 
-def test_a_group_that_does_not_exist_is_told_so(hosting: GroupNode) -> None:
+def test_unknown_group_is_refused(hosting: GroupNode) -> None:
     answer = delete(hosting, "t", 0, group="h")
     assert (answer.error_code, answer.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])

@@ -52,7 +52,7 @@ def told(answer: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_committed_offset_is_told_and_a_missing_one_is_minus_one(hosting: GroupNode, version: int) -> None:
+def test_committed_offset_is_returned_and_missing_offset_is_minus_1(hosting: GroupNode, version: int) -> None:
     answer = fetch(hosting, version, 0, 1)
     assert told(answer) == [(0, 7, "note", 0), (1, -1, "", 0)]
     assert answer.topics[0].partitions[0].committed_leader_epoch == (3 if version >= 5 else -1)
@@ -60,7 +60,7 @@ def test_a_committed_offset_is_told_and_a_missing_one_is_minus_one(hosting: Grou
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_everything_can_be_asked_for(hosting: GroupNode, version: int) -> None:
+def test_all_offsets_of_a_group_can_be_requested(hosting: GroupNode, version: int) -> None:
     answer = fetch(hosting, version)
     assert told(answer) == [(0, 7, "note", 0)]
     if version >= 10:
@@ -70,12 +70,12 @@ def test_everything_can_be_asked_for(hosting: GroupNode, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_that_does_not_exist_has_committed_nothing(hosting: GroupNode, version: int) -> None:
+def test_unknown_group_has_no_offsets(hosting: GroupNode, version: int) -> None:
     hosting.call("delete_group", "g")
     assert told(fetch(hosting, version, 0)) == [(0, -1, "", 0)]
 
 
-def test_several_groups_are_answered_each_for_itself(hosting: GroupNode) -> None:
+def test_each_requested_group_has_its_own_offsets(hosting: GroupNode) -> None:
     commit(hosting, "t", T_ID, "h")
     topics = [Group.Topic(name="t", partition_indexes=[0])]
     groups = [Group(group_id=name, topics=topics) for name in ("g", "h", "i")]
@@ -87,18 +87,18 @@ def test_several_groups_are_answered_each_for_itself(hosting: GroupNode) -> None
     ]
 
 
-def test_an_unknown_topic_id_is_told_so(hosting: GroupNode) -> None:
+def test_unknown_topic_id_has_an_error(hosting: GroupNode) -> None:
     assert told(fetch(hosting, 10, 0, topic_id=b"?" * 16)) == [(0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
-def test_unknown_topic_ids_are_answered_last(hosting: GroupNode) -> None:
+def test_unknown_topic_ids_are_last_in_the_response(hosting: GroupNode) -> None:
     topics = [Group.Topic(topic_id=topic_id, partition_indexes=[0]) for topic_id in (b"?" * 16, T_ID)]
     [group] = hosting.answer(KEY, 10, groups=[Group(group_id="g", topics=topics)]).groups
     assert [topic.topic_id for topic in group.topics] == [T_ID, b"?" * 16]
 
 
 @pytest.mark.parametrize("version", [8, 10])
-def test_a_topic_created_again_does_not_take_the_former_ones_offsets(hosting: GroupNode, version: int) -> None:
+def test_recreated_topic_has_no_offsets_of_the_deleted_topic(hosting: GroupNode, version: int) -> None:
     """Rule 24."""
     hosting.node.remove("t")
     hosting.node.create("t", partitions=2, topic_id=b"u" * 16)
@@ -114,21 +114,21 @@ def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, requir
     assert (offset, code) == (-1 if error else 7, error)
 
 
-class TestElsewhere:
+class TestNotCoordinator:
     """Another broker leads the group's partition."""
 
-    def test_version_1_says_so_in_every_partition(self, group_node: GroupNode) -> None:
+    def test_version_1_has_the_error_in_every_partition(self, group_node: GroupNode) -> None:
         answer = fetch(group_node, 1, 0, 1)
         assert told(answer) == [(0, -1, "", ErrorCode.NOT_COORDINATOR), (1, -1, "", ErrorCode.NOT_COORDINATOR)]
 
     @pytest.mark.parametrize("version", range(2, 11))
-    def test_later_ones_say_so_once(self, group_node: GroupNode, version: int) -> None:
+    def test_later_versions_have_one_group_error(self, group_node: GroupNode, version: int) -> None:
         answer = fetch(group_node, version, 0)
         assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
 @pytest.mark.parametrize("version", [2, 8])
-def test_a_coordinator_that_cannot_commit_is_none(group_node: GroupNode, version: int) -> None:
+def test_offset_fetch_is_refused_if_a_pending_commit_fails(group_node: GroupNode, version: int) -> None:
     group_node.host(replicated=True)
     committing = group_node.commit(5)
     answer = fetch(group_node, version, 0)
@@ -136,7 +136,7 @@ def test_a_coordinator_that_cannot_commit_is_none(group_node: GroupNode, version
     assert group_node.wait(committing) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def test_the_answer_waits_for_commits_on_their_way(group_node: GroupNode) -> None:
+def test_response_waits_for_pending_commits(group_node: GroupNode) -> None:
     group_node.host(replicated=True)
     group_node.node.create("t")
     committing = group_node.commit(5)

@@ -35,7 +35,7 @@ def end(node: Node, epoch: int, *, current: int = -1, topic: str = "t", version:
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize(("epoch", "answer"), [(0, (0, 0, 2)), (2, (0, 0, 2)), (3, (0, 3, 3)), (4, (0, -1, -1))])
-def test_an_epoch_ends_where_the_next_one_begins(
+def test_end_offset_of_an_epoch_is_the_start_of_the_next(
     node: Node, version: int, epoch: int, answer: tuple[int, int, int]
 ) -> None:
     assert end(node, epoch, version=version) == answer
@@ -44,14 +44,14 @@ def test_an_epoch_ends_where_the_next_one_begins(
 @pytest.mark.parametrize(
     ("current", "code"), [(2, ErrorCode.FENCED_LEADER_EPOCH), (3, 0), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-def test_the_current_epoch_is_checked(node: Node, current: int, code: int) -> None:
+def test_current_leader_epoch_of_the_request_is_checked(node: Node, current: int, code: int) -> None:
     assert end(node, 0, current=current)[0] == code
 
 
-def test_a_follower_does_not_answer(node: Node) -> None:
+def test_follower_returns_not_leader(node: Node) -> None:
     node.elect("t", 2)
     assert end(node, 0)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_what_does_not_exist_is_unknown(node: Node) -> None:
+def test_unknown_topic_or_partition_is_refused(node: Node) -> None:
     assert end(node, 0, topic="missing") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

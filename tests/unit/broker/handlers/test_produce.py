@@ -80,7 +80,7 @@ def build(records: Any = VALUE, **options: Any) -> bytearray:
     return build_batch(records, **{"timestamp_ms": 1_700_000_000_000} | options)
 
 
-def test_a_batch_is_appended_and_answered_at_once(node: Node) -> None:
+def test_batch_is_appended_and_acknowledged_at_once(node: Node) -> None:
     node.create("t")
     assert produced(node, build()).base_offset == 0
     response = send(node, build([(b"k", b"1"), (b"k", b"2")]))
@@ -93,7 +93,7 @@ def test_a_batch_is_appended_and_answered_at_once(node: Node) -> None:
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
 @pytest.mark.parametrize("acks", [1, -1])
-def test_every_version_appends_and_can_be_answered(node: Node, version: int, acks: int) -> None:
+def test_every_version_appends_and_its_response_encodes(node: Node, version: int, acks: int) -> None:
     topic_id = node.create("t")
     response = send(node, build(), version=version, acks=acks, topic_id=topic_id)
     assert response.responses[0].partition_responses[0].error_code == 0
@@ -101,7 +101,7 @@ def test_every_version_appends_and_can_be_answered(node: Node, version: int, ack
     assert len(node.stored("t")) == 1
 
 
-def test_partitions_of_one_request_succeed_and_fail_one_by_one(node: Node) -> None:
+def test_partitions_of_a_request_succeed_and_fail_separately(node: Node) -> None:
     node.create("t", partitions=2)
     response = node.answer(
         ApiKey.PRODUCE,
@@ -121,19 +121,19 @@ def test_partitions_of_one_request_succeed_and_fail_one_by_one(node: Node) -> No
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_what_nobody_expected_of_one_partition_is_no_matter_of_the_others(
+def test_unexpected_exception_in_one_partition_does_not_fail_the_others(
     node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, acks: int
 ) -> None:
     topic_id = node.create("t", partitions=3)
 
     append = Partition.append
 
-    def append_elsewhere(partition: Partition, *batch: Any) -> AppendInfo:
+    def fail_for_partition_1(partition: Partition, *batch: Any) -> AppendInfo:
         if partition.index == 1:
             raise ZeroDivisionError
         return append(partition, *batch)
 
-    monkeypatch.setattr(Partition, "append", append_elsewhere)
+    monkeypatch.setattr(Partition, "append", fail_for_partition_1)
     topic = topic_data("t", *((index, build()) for index in range(3)), topic_id=topic_id)
     response = node.answer(ApiKey.PRODUCE, 13, acks=acks, timeout_ms=1000, topic_data=[topic])
     answers = response.responses[0].partition_responses
@@ -144,7 +144,7 @@ def test_what_nobody_expected_of_one_partition_is_no_matter_of_the_others(
     assert logged.exc_info[0] is ZeroDivisionError
 
 
-def test_what_the_log_of_one_partition_refuses_is_no_matter_of_the_others(node: Node) -> None:
+def test_refused_batch_in_one_partition_does_not_fail_the_others(node: Node) -> None:
     topic_id = node.create("t", partitions=3)
     producer = {"producer_id": 7, "producer_epoch": 0}
     for index in range(3):
@@ -162,20 +162,20 @@ def test_what_the_log_of_one_partition_refuses_is_no_matter_of_the_others(node: 
     assert [len(node.stored("t", index)) for index in range(3)] == [2, 1, 2]
 
 
-def test_a_topic_is_found_by_its_id(node: Node) -> None:
+def test_topic_is_resolved_by_its_id(node: Node) -> None:
     topic_id = node.create("t")
     assert produced(node, build(), version=13, topic="", topic_id=topic_id).error_code == 0
     assert len(node.stored("t")) == 1
 
 
-def test_an_id_that_no_topic_has_is_refused(node: Node) -> None:
+def test_unused_topic_id_is_refused(node: Node) -> None:
     node.create("t")
     refused = produced(node, build(), version=13, topic="", topic_id=b"x" * 16)
     assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 @pytest.mark.parametrize("acks", [2, -2])
-def test_other_acks_are_refused_and_nothing_is_written(node: Node, acks: int) -> None:
+def test_invalid_acks_are_refused_and_nothing_is_appended(node: Node, acks: int) -> None:
     node.create("t")
     assert produced(node, build(), acks=acks).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert node.stored("t") == []
@@ -187,7 +187,7 @@ def test_acks_0_has_no_response(node: Node) -> None:
     assert len(node.stored("t")) == 1
 
 
-def test_an_error_at_acks_0_closes_the_connection(node: Node) -> None:
+def test_produce_error_with_acks_0_closes_the_connection(node: Node) -> None:
     with pytest.raises(Disconnect, match="UNKNOWN_TOPIC_OR_PARTITION"):
         send(node, build(), acks=0)
 
@@ -209,7 +209,7 @@ def test_an_error_at_acks_0_closes_the_connection(node: Node) -> None:
     ],
     ids=["null", "empty", "two batches", "control", "corrupt", "transactional", "future", "too large"],
 )
-def test_rule_30_what_may_not_be_appended_is_refused_and_not_written(node: Node, batch: bytes, code: ErrorCode) -> None:
+def test_rule_30_invalid_batch_is_refused_and_not_appended(node: Node, batch: bytes, code: ErrorCode) -> None:
     node.create("t")
     refused = produced(node, batch)
     assert (refused.error_code, refused.base_offset) == (code, -1)
@@ -234,7 +234,7 @@ def test_rule_30_zstd_needs_version_7(node: Node, version: int, code: ErrorCode)
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_a_batch_is_stored_as_the_bytes_that_came_but_for_its_place(node: Node, codec: Compression) -> None:
+def test_stored_batch_differs_only_in_base_offset_and_leader_epoch(node: Node, codec: Compression) -> None:
     node.create("t")
     batch = build(compression=codec)
     produced(node, build())
@@ -246,7 +246,7 @@ def test_a_batch_is_stored_as_the_bytes_that_came_but_for_its_place(node: Node, 
     assert stored[8:12] + stored[16:] == batch[8:12] + batch[16:]
 
 
-def test_rule_21_the_brokers_time_is_set_and_returned_where_the_topic_says_so(node: Node) -> None:
+def test_rule_21_log_append_time_is_set_and_returned(node: Node) -> None:
     node.create("t", config=LogConfig(timestamp_type=LOG_APPEND_TIME))
     answer = produced(node, build(timestamp_ms=5))
     assert answer.log_append_time_ms == node.now_ms()
@@ -257,7 +257,7 @@ def idempotent(sequence: int, *, epoch: int = 0, count: int = 1) -> bytearray:
     return build(VALUE * count, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
 
 
-def test_rule_9_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(node: Node) -> None:
+def test_rule_9_duplicate_batch_gets_the_original_offset_and_is_not_appended(node: Node) -> None:
     node.create("t")
     for sequence in range(5):
         produced(node, idempotent(sequence))
@@ -267,7 +267,7 @@ def test_rule_9_a_repeated_batch_gets_its_first_offset_and_is_not_written_again(
     assert len(node.stored("t")) == 5
 
 
-def test_rule_9_the_sixth_last_batch_is_forgotten(node: Node) -> None:
+def test_rule_9_duplicates_are_detected_only_among_the_last_five_batches(node: Node) -> None:
     node.create("t")
     for sequence in range(6):
         produced(node, idempotent(sequence))
@@ -287,7 +287,7 @@ def test_an_older_epoch_of_the_producer_is_fenced(node: Node) -> None:
     assert produced(node, idempotent(1, epoch=0)).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_records_without_a_key_are_named_where_the_topic_is_compacted(node: Node) -> None:
+def test_compacted_topic_refuses_records_without_a_key_and_lists_them(node: Node) -> None:
     node.create("t", config=LogConfig(cleanup_policy=frozenset({"compact"})))
     refused = produced(node, build([(b"k", b"1"), (None, b"2"), (None, b"3")]))
     assert refused.error_code == ErrorCode.INVALID_RECORD
@@ -295,14 +295,14 @@ def test_records_without_a_key_are_named_where_the_topic_is_compacted(node: Node
     assert node.stored("t") == []
 
 
-def test_a_batch_is_packed_anew_where_the_topic_names_a_codec(node: Node) -> None:
+def test_batch_is_recompressed_with_the_codec_of_the_topic(node: Node) -> None:
     node.create("t", config=LogConfig(compression_type="gzip"))
     assert produced(node, build([(None, b"a" * 1000)], compression=Compression.LZ4)).error_code == 0
     assert node.partition("t").log.size_bytes < 200
     assert node.stored("t")[0].value == b"a" * 1000
 
 
-def test_malformed_records_are_stored_unless_the_broker_is_told_to_look(node: Node) -> None:
+def test_malformed_records_are_refused_only_if_record_validation_is_on(node: Node) -> None:
     node.create("t")
     node.settings["barnabas.validate.records"] = True
     from protocol.checksum import crc32c
@@ -315,7 +315,7 @@ def test_malformed_records_are_stored_unless_the_broker_is_told_to_look(node: No
     assert produced(node, batch).error_code == ErrorCode.NONE
 
 
-def test_internal_topics_are_written_by_brokers_and_the_admin_client_only(node: Node) -> None:
+def test_internal_topics_accept_only_the_admin_client_id(node: Node) -> None:
     node.create("__consumer_offsets")
     refused = produced(node, build(), topic="__consumer_offsets", client_id="someone")
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -323,14 +323,14 @@ def test_internal_topics_are_written_by_brokers_and_the_admin_client_only(node: 
     assert allowed.error_code == 0
 
 
-class TestWhereAnotherBrokerLeads:
+class TestNotLeader:
     @pytest.fixture
     def node(self, node: Node) -> Node:
         node.register(2, "other.example", 9094)
         node.create("t", replicas=(2,), leader=2)
         return node
 
-    def test_it_is_named_with_its_epoch_and_address(self, node: Node) -> None:
+    def test_response_has_current_leader_epoch_and_endpoint(self, node: Node) -> None:
         response = send(node, build(), version=10)
         [refused] = response.responses[0].partition_responses
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -338,12 +338,12 @@ class TestWhereAnotherBrokerLeads:
         assert [(end.node_id, end.host, end.port) for end in response.node_endpoints] == [(2, "other.example", 9094)]
         response.encode(10)
 
-    def test_older_versions_are_not_told(self, node: Node) -> None:
+    def test_older_versions_have_no_leader_endpoint(self, node: Node) -> None:
         response = send(node, build(), version=9)
         assert response.node_endpoints == []
         response.encode(9)
 
-    def test_its_address_is_given_once(self, node: Node) -> None:
+    def test_leader_endpoint_is_listed_once(self, node: Node) -> None:
         node.create("u", replicas=(2,), leader=2)
         response = node.answer(
             ApiKey.PRODUCE,
@@ -354,7 +354,7 @@ class TestWhereAnotherBrokerLeads:
         )
         assert len(response.node_endpoints) == 1
 
-    def test_a_follower_refuses_as_well(self, node: Node) -> None:
+    def test_follower_refuses_produce(self, node: Node) -> None:
         node.create("f", replicas=(1, 2), leader=2)
         assert produced(node, build(), topic="f").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -372,7 +372,7 @@ class TestAcksAll:
         response = node.wait(waiting)
         return response.responses[0].partition_responses[0]
 
-    def test_the_answer_comes_once_the_whole_isr_has_the_batch(self, node: Node) -> None:
+    def test_response_waits_until_the_whole_isr_has_the_batch(self, node: Node) -> None:
         waiting = send(node, build(), acks=-1)
         assert isinstance(waiting, Awaitable)
         node.loop.call_later(0.5, node.replicas.acknowledge, node.partition("t"), 2, 1, 0)
@@ -383,20 +383,20 @@ class TestAcksAll:
     def test_acks_1_does_not_wait(self, node: Node) -> None:
         assert produced(node, build(), acks=1).error_code == 0
 
-    def test_a_time_out_leaves_the_record(self, node: Node) -> None:
+    def test_record_stays_after_a_time_out(self, node: Node) -> None:
         answer = self.finish(node, send(node, build(), acks=-1, timeout_ms=700))
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
         assert node.loop.time() == pytest.approx(0.7, abs=0.01)
         assert len(node.stored("t")) == 1
 
-    def test_too_small_an_isr_is_refused_before_the_append(self, node: Node) -> None:
+    def test_isr_below_min_isr_is_refused_before_the_append(self, node: Node) -> None:
         """Rule 5."""
         node.shrink("t", [1])
         assert produced(node, build(), acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
         assert node.stored("t") == []
         assert produced(node, build(), acks=1).error_code == 0
 
-    def test_an_isr_that_shrinks_before_the_batch_is_committed_ends_in_a_time_out(self, node: Node) -> None:
+    def test_isr_that_shrinks_before_commit_ends_in_a_time_out(self, node: Node) -> None:
         """Rule 5: the high watermark stays below the record while the ISR is too small; the record stays."""
         waiting = send(node, build(), acks=-1)
         node.loop.call_later(0.1, node.shrink, "t", [1])
@@ -404,7 +404,7 @@ class TestAcksAll:
         assert node.partition("t").high_watermark == 0
         assert len(node.stored("t")) == 1
 
-    def test_an_isr_that_shrinks_after_the_batch_is_committed_is_said(self, node: Node) -> None:
+    def test_isr_that_shrinks_after_commit_returns_not_enough_replicas_after_append(self, node: Node) -> None:
         """Rule 5: the record stays."""
         waiting = send(node, build(), acks=-1)
         node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
@@ -412,7 +412,7 @@ class TestAcksAll:
         assert self.finish(node, waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert len(node.stored("t")) == 1
 
-    def test_losing_the_leadership_ends_the_wait(self, node: Node) -> None:
+    def test_loss_of_leadership_ends_the_wait(self, node: Node) -> None:
         waiting = send(node, build(), acks=-1)
         node.loop.call_later(0.1, node.elect, "t", 2)
         answer = self.finish(node, waiting)
@@ -420,13 +420,13 @@ class TestAcksAll:
         assert answer.current_leader.leader_id == 2
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
-    def test_deleting_the_topic_ends_the_wait(self, node: Node) -> None:
+    def test_topic_deletion_ends_the_wait(self, node: Node) -> None:
         waiting = send(node, build(), acks=-1)
         node.loop.call_later(0.1, node.remove, "t")
         assert self.finish(node, waiting).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
-    def test_partitions_that_need_no_waiting_are_answered_with_those_that_do(self, node: Node) -> None:
+    def test_completed_partitions_are_answered_with_the_deferred_ones(self, node: Node) -> None:
         node.create("alone")
         waiting = node.ask(
             ApiKey.PRODUCE,
@@ -440,7 +440,7 @@ class TestAcksAll:
         assert [topic.partition_responses[0].error_code for topic in response.responses] == [0, 0, 3]
 
     @pytest.mark.parametrize("topics", [("t",), ("t", "none")], ids=["plain", "of another shape"])
-    def test_a_request_that_waits_holds_none_of_its_bytes(self, node: Node, topics: tuple[str, ...]) -> None:
+    def test_deferred_request_does_not_hold_its_frame(self, node: Node, topics: tuple[str, ...]) -> None:
         """A frame may be 1 MB and does not count as request memory while the response is pending."""
         request = ProduceRequest(
             acks=-1, timeout_ms=1000, topic_data=[topic_data(name, (0, build())) for name in topics]
@@ -453,7 +453,7 @@ class TestAcksAll:
         frame.clear()  # raises BufferError while a memoryview of it exists
 
 
-def test_a_refusal_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: Node) -> None:
+def test_failed_append_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: Node) -> None:
     disk = FaultyDisk()
     full = Node(str(tmp_path / "full"), disk)
     full.decodes_all = node.decodes_all

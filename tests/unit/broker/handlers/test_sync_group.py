@@ -32,19 +32,19 @@ def sync(node: GroupNode, version: int, member_id: str, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_the_assignment_comes_back(group_node: GroupNode, member: str, version: int) -> None:
+def test_assignment_is_returned(group_node: GroupNode, member: str, version: int) -> None:
     answer = sync(group_node, version, member)
     assert (answer.error_code, answer.assignment) == (0, b"all")
     assert answer.protocol_name == ("range" if version >= 5 else None)
 
 
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
-def test_from_version_5_the_protocol_must_be_named(group_node: GroupNode, member: str, missing: str) -> None:
+def test_protocol_is_required_from_version_5(group_node: GroupNode, member: str, missing: str) -> None:
     answer = sync(group_node, 5, member, **{missing: None})
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_it_must_be_the_groups_protocol(group_node: GroupNode, member: str) -> None:
+def test_protocol_must_match_the_group(group_node: GroupNode, member: str) -> None:
     answer = sync(group_node, 5, member, protocol_name="sticky")
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
@@ -55,5 +55,5 @@ def test_another_generation_is_refused(group_node: GroupNode, member: str, versi
     assert (answer.error_code, answer.assignment) == (ErrorCode.ILLEGAL_GENERATION, b"")
 
 
-def test_a_group_that_is_coordinated_elsewhere_is_refused(group_node: GroupNode) -> None:
+def test_group_with_another_coordinator_is_refused(group_node: GroupNode) -> None:
     assert sync(group_node, 4, "m").error_code == ErrorCode.NOT_COORDINATOR

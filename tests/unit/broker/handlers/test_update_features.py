@@ -21,7 +21,7 @@ def update(node: ControllerNode, version: int, **levels: int) -> Any:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_what_is_at_its_highest_level_can_be_raised_to_it(controlled: ControllerNode, version: int) -> None:
+def test_upgrade_to_the_current_highest_level_succeeds(controlled: ControllerNode, version: int) -> None:
     response = update(controlled, version, metadata_version=30, kraft_version=1)
     assert response.error_code == ErrorCode.NONE
     named = [(result.feature, result.error_code) for result in response.results]
@@ -29,14 +29,14 @@ def test_what_is_at_its_highest_level_can_be_raised_to_it(controlled: Controller
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_what_is_not_built_cannot_be_raised(controlled: ControllerNode, version: int) -> None:
+def test_unsupported_feature_cannot_be_upgraded(controlled: ControllerNode, version: int) -> None:
     with pytest.raises(KafkaError, match=r"share\.version") as refused:
         update(controlled, version, share_version=1)
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
     assert "share.version" not in controlled.image.features
 
 
-def test_the_voters_of_a_static_quorum_stay_static(stopped_controller: ControllerNode) -> None:
+def test_kraft_version_of_a_static_quorum_cannot_be_upgraded(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"controller.quorum.voters": "1@localhost:9093", "node.id": "1"})
     assert update(stopped_controller, 2, kraft_version=0).error_code == ErrorCode.NONE
     with pytest.raises(KafkaError) as refused:

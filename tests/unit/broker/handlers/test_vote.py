@@ -26,17 +26,17 @@ def vote(three: WholeCluster, node: int, candidate: int, epoch: int, last_offset
     )
 
 
-def test_who_has_less_of_the_log_gets_no_vote(three: WholeCluster) -> None:
+def test_candidate_with_a_shorter_log_gets_no_vote(three: WholeCluster) -> None:
     voter, candidate = (node for node in three.running if node != three.active)
     epoch = three.broker(voter).controller.epoch + 5
     assert not vote(three, voter, candidate, epoch, last_offset=0).vote_granted
 
 
-def test_a_node_of_another_cluster_is_told_so(three: WholeCluster) -> None:
+def test_vote_with_another_cluster_id_is_refused(three: WholeCluster) -> None:
     answer = vote(three, three.active, three.follower(), 9, 0, cluster_id="of-another-cluster")
     assert answer is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_a_vote_that_is_meant_for_another_is_refused(three: WholeCluster) -> None:
+def test_vote_request_for_another_voter_is_refused(three: WholeCluster) -> None:
     answer = vote(three, three.active, three.follower(), 9, 0, voter_id=77)
     assert answer.error_code == ErrorCode.INVALID_VOTER_KEY

@@ -17,7 +17,7 @@ from tests.disks import FaultyDisk
 from tests.unit.broker.jbod import Jbod
 
 
-def test_a_replica_moves_and_the_metadata_follows(jbod: Jbod) -> None:
+def test_replica_moves_and_metadata_is_updated(jbod: Jbod) -> None:
     target = jbod.other
     assert jbod.move(target.path) == [ErrorCode.NONE]
     jbod.until(lambda: jbod.assigned == target.directory_id)
@@ -27,7 +27,7 @@ def test_a_replica_moves_and_the_metadata_follows(jbod: Jbod) -> None:
     assert jbod.broker.replicas.partition("t", 0).log is jbod.log
 
 
-def test_the_copy_is_described_until_it_takes_over(jbod: Jbod) -> None:
+def test_future_replica_is_described_until_promoted(jbod: Jbod) -> None:
     jbod.throttle(0)
     home, other = Path(jbod.home.path).name, Path(jbod.other.path).name
     size = jbod.log.size_bytes
@@ -43,7 +43,7 @@ def test_the_copy_is_described_until_it_takes_over(jbod: Jbod) -> None:
     assert jbod.described()[home] == []
 
 
-def test_a_move_is_held_back_to_its_rate(jbod: Jbod) -> None:
+def test_move_is_throttled(jbod: Jbod) -> None:
     jbod.throttle(2_000_000)
     began = jbod.loop.time()
     jbod.move(jbod.other.path)
@@ -52,7 +52,7 @@ def test_a_move_is_held_back_to_its_rate(jbod: Jbod) -> None:
     assert jbod.loop.time() - began > 0.1
 
 
-def test_asking_for_the_way_back_cancels(jbod: Jbod) -> None:
+def test_move_back_to_source_cancels_move(jbod: Jbod) -> None:
     jbod.throttle(0)
     home, other = jbod.home, jbod.other
     jbod.move(other.path)
@@ -64,7 +64,7 @@ def test_asking_for_the_way_back_cancels(jbod: Jbod) -> None:
     jbod.until(lambda: jbod.assigned == other.directory_id)
 
 
-def test_an_interrupted_move_begins_anew_after_the_next_start(jbod: Jbod, start_jbod: Callable[[], Jbod]) -> None:
+def test_interrupted_move_restarts_after_next_start(jbod: Jbod, start_jbod: Callable[[], Jbod]) -> None:
     jbod.throttle(0)
     target = jbod.other.directory_id
     jbod.move(jbod.other.path)
@@ -76,7 +76,7 @@ def test_an_interrupted_move_begins_anew_after_the_next_start(jbod: Jbod, start_
     assert (again.home.directory_id, again.log.log_end_offset) == (target, 10)
 
 
-def test_the_metadata_follows_at_the_next_start_at_the_latest(jbod: Jbod, start_jbod: Callable[[], Jbod]) -> None:
+def test_metadata_is_updated_at_next_start_at_the_latest(jbod: Jbod, start_jbod: Callable[[], Jbod]) -> None:
     logs = jbod.broker.logs
     move = logs.moves.begin(jbod.log, jbod.other)
     assert move is not None
@@ -88,7 +88,7 @@ def test_the_metadata_follows_at_the_next_start_at_the_latest(jbod: Jbod, start_
     assert (again.assigned, again.home.directory_id) == (target, target)
 
 
-def test_a_full_target_ends_the_move_with_one_line(
+def test_full_target_dir_ends_move_with_one_log_line(
     jbod: Jbod, faulty_disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     home = jbod.home
@@ -103,7 +103,7 @@ def test_a_full_target_ends_the_move_with_one_line(
     assert jbod.log.log_end_offset == 11
 
 
-def test_a_target_that_fails_leaves_the_log_where_it_is(jbod: Jbod, faulty_disk: FaultyDisk) -> None:
+def test_failed_target_dir_leaves_log_in_source_dir(jbod: Jbod, faulty_disk: FaultyDisk) -> None:
     home = jbod.home
     faulty_disk.arm("pwrite", errno.EIO, after=2)
     jbod.move(jbod.other.path)
@@ -115,7 +115,7 @@ def test_a_target_that_fails_leaves_the_log_where_it_is(jbod: Jbod, faulty_disk:
     assert jbod.move(jbod.other.path) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
 
-def test_records_on_a_cold_disk_are_read_beside_the_loop(jbod: Jbod, faulty_disk: FaultyDisk) -> None:
+def test_cold_records_are_read_in_thread_during_move(jbod: Jbod, faulty_disk: FaultyDisk) -> None:
     faulty_disk.cold = True
     target = jbod.other
     jbod.move(target.path)
@@ -123,7 +123,7 @@ def test_records_on_a_cold_disk_are_read_beside_the_loop(jbod: Jbod, faulty_disk
     assert jbod.log.log_end_offset == 10
 
 
-def test_a_read_that_fails_ends_the_move(jbod: Jbod, faulty_disk: FaultyDisk, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_read_ends_move(jbod: Jbod, faulty_disk: FaultyDisk, caplog: pytest.LogCaptureFixture) -> None:
     home = jbod.home
     faulty_disk.cold = True
     faulty_disk.arm("pread", errno.EIO, after=1)
@@ -134,7 +134,7 @@ def test_a_read_that_fails_ends_the_move(jbod: Jbod, faulty_disk: FaultyDisk, ca
     assert (jbod.home, home.failure is not None) == (home, True)
 
 
-def test_deleting_the_topic_ends_the_move(jbod: Jbod, tmp_path: Path) -> None:
+def test_topic_deletion_ends_move(jbod: Jbod, tmp_path: Path) -> None:
     jbod.throttle(0)
     jbod.move(jbod.other.path)
     topic = DeleteTopicsRequest.Topic(name="t", topic_id=bytes(16))

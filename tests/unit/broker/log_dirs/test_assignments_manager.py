@@ -114,7 +114,7 @@ def broker(tmp_path: Path) -> Iterator[Told]:
     made.logs.close()
 
 
-def test_only_replicas_that_lie_elsewhere_are_told_of(broker: Told) -> None:
+def test_only_replicas_in_other_dirs_than_assigned_are_reported(broker: Told) -> None:
     other = broker.logs.directories[1].directory_id
     assert other is not None
     for known in (broker.here, other, broker.here, GONE):
@@ -122,14 +122,14 @@ def test_only_replicas_that_lie_elsewhere_are_told_of(broker: Told) -> None:
     assert broker.look() == [[1, 3]]
 
 
-def test_many_replicas_are_told_of_in_several_requests(broker: Told) -> None:
+def test_many_assignments_are_sent_in_several_requests(broker: Told) -> None:
     assignments = {(TOPIC_ID, index): broker.here for index in range(1001)}
     broker.assignments.tell(assignments)
     assert [len(named) for named in broker.told()] == [1000, 1]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
-def test_what_the_controller_did_not_take_is_told_again(broker: Told, code: ErrorCode) -> None:
+def test_refused_assignment_is_retried(broker: Told, code: ErrorCode) -> None:
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.answers = [code, code]
     assert broker.look() == [[0]]
@@ -137,9 +137,7 @@ def test_what_the_controller_did_not_take_is_told_again(broker: Told, code: Erro
     assert broker.told() == [[0], [0]]
 
 
-def test_a_refusal_that_lasts_is_in_the_log_once_and_each_time_that_it_is_another(
-    broker: Told, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_assignment_error_is_logged_once_until_it_changes(broker: Told, caplog: pytest.LogCaptureFixture) -> None:
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.answers = [ErrorCode.STALE_BROKER_EPOCH] * 3 + [ErrorCode.NOT_CONTROLLER] * 2
     broker.look()
@@ -154,7 +152,7 @@ def test_a_refusal_that_lasts_is_in_the_log_once_and_each_time_that_it_is_anothe
     ]
 
 
-def test_nothing_is_told_of_a_topic_that_is_gone(broker: Told) -> None:
+def test_assignment_of_deleted_topic_is_not_sent(broker: Told) -> None:
     broker.partition(GONE, NODE, OTHER)
     broker.look()
     broker.apply(RemoveTopicRecord(topic_id=TOPIC_ID), TopicRecord(name="t", topic_id=TOPIC_ID))
@@ -162,7 +160,7 @@ def test_nothing_is_told_of_a_topic_that_is_gone(broker: Told) -> None:
     assert broker.told() == []
 
 
-def test_an_empty_log_in_the_place_of_a_lost_one_is_kept_back_while_nobody_leads(broker: Told) -> None:
+def test_empty_replacement_of_lost_log_is_not_reported_without_leader(broker: Told) -> None:
     """Rule 28: it does not count as in sync, though the metadata still places the replica in the lost directory."""
     broker.partition(GONE, NODE, OTHER)
     assert broker.look() == []
@@ -183,12 +181,12 @@ def test_an_empty_log_in_the_place_of_a_lost_one_is_kept_back_while_nobody_leads
     ],
     ids=["nobody else has any", "it was moved by hand", "its directory is there"],
 )
-def test_what_has_lost_nothing_to_others_is_told_at_once(broker: Told, place: Callable[[Told], Partition]) -> None:
+def test_replica_without_lost_records_is_reported_immediately(broker: Told, place: Callable[[Told], Partition]) -> None:
     place(broker)
     assert broker.look() == [[0]]
 
 
-def test_nothing_is_told_after_the_end(broker: Told) -> None:
+def test_stopped_assignments_manager_sends_nothing(broker: Told) -> None:
     broker.answers = [ErrorCode.NOT_CONTROLLER]
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.look()

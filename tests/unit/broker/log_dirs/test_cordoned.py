@@ -27,5 +27,5 @@ def test_directories_are_named_by_their_paths() -> None:
     assert cordoned_ids(known, ["/b", "/elsewhere", "/a"]) == (ONE, TWO)
 
 
-def test_a_star_is_all_of_them() -> None:
+def test_star_cordons_all_directories() -> None:
     assert cordoned_ids(directories("/a", "/b"), ["*"]) == (ONE, TWO)

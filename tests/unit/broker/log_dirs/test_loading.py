@@ -48,7 +48,7 @@ def start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Start]:
     made.end(clean=False)
 
 
-def test_of_a_new_directory_and_after_a_clean_stop_there_is_nothing_to_say(start: Start) -> None:
+def test_new_directory_and_clean_stop_log_nothing(start: Start) -> None:
     fill(start().create("t", TOPIC_ID, 0, LogConfig()), 3)
     assert start.caplog.messages == []
     start.end(clean=True)
@@ -56,7 +56,7 @@ def test_of_a_new_directory_and_after_a_clean_stop_there_is_nothing_to_say(start
     assert start.caplog.messages == []
 
 
-def test_after_any_other_end_it_is_said_what_was_checked(start: Start) -> None:
+def test_recovery_after_unclean_stop_is_logged(start: Start) -> None:
     fill(start().create("t", TOPIC_ID, 0, LogConfig()), 3)
     start.end(clean=False)
     start()
@@ -66,7 +66,7 @@ def test_after_any_other_end_it_is_said_what_was_checked(start: Start) -> None:
     assert last.endswith(" bytes, truncated 0")
 
 
-def test_what_was_cut_off_is_said_with_what_may_help(start: Start) -> None:
+def test_truncated_bytes_are_logged_with_repair_hint(start: Start) -> None:
     fill(start().create("t", TOPIC_ID, 0, LogConfig()), 3)
     start.end(clean=False)
     with (start.path / "t-0" / "00000000000000000000.log").open("ab") as file:
@@ -76,7 +76,7 @@ def test_what_was_cut_off_is_said_with_what_may_help(start: Start) -> None:
     assert "`barnabas log repair`" in start.caplog.messages[-1]
 
 
-def test_what_no_broker_makes_is_named_and_left_alone(start: Start) -> None:
+def test_unknown_files_are_logged_and_kept(start: Start) -> None:
     start.end(clean=True)
     (start.path / "notes").mkdir(parents=True)
     start()

@@ -71,7 +71,7 @@ def cleaner(node: Node, **changed: Any) -> LogCleaner:
     return LogCleaner(OsDisk(), node.logs, settings.__getitem__, node.loop, node.now_ms)
 
 
-def test_everything_that_is_due_is_compacted(node: Node) -> None:
+def test_all_due_logs_are_cleaned(node: Node) -> None:
     logs = [filled(node, topic) for topic in "abc"]
     at_work = cleaner(node)
     node.loop.run_until_complete(at_work.run())
@@ -80,7 +80,7 @@ def test_everything_that_is_due_is_compacted(node: Node) -> None:
     assert at_work.bytes_read > at_work.bytes_written > 0
 
 
-def test_clients_are_served_meanwhile(node: Node) -> None:
+def test_clients_are_served_during_cleaning(node: Node) -> None:
     log = filled(node, "a")
 
     async def both() -> int:
@@ -100,7 +100,7 @@ def test_clients_are_served_meanwhile(node: Node) -> None:
     assert log.log_end_offset == 50 + turns
 
 
-def test_reading_and_writing_is_throttled(node: Node) -> None:
+def test_cleaner_io_is_throttled(node: Node) -> None:
     filled(node, "a")
     at_work = cleaner(node, **{"io.max.bytes.per.second": 1000.0})
     began = node.loop.time()
@@ -109,7 +109,7 @@ def test_reading_and_writing_is_throttled(node: Node) -> None:
     assert node.loop.time() - began == pytest.approx(used / 1000, abs=0.2)
 
 
-def test_a_stop_leaves_the_log_whole_and_no_files_behind(node: Node) -> None:
+def test_stop_during_cleaning_leaves_log_intact_without_temporary_files(node: Node) -> None:
     log = filled(node, "a")
 
     async def stopped() -> None:
@@ -123,7 +123,7 @@ def test_a_stop_leaves_the_log_whole_and_no_files_behind(node: Node) -> None:
     assert not [name for name in OsDisk().list_dir(log.directory) if name.endswith((".cleaned", ".swap"))]
 
 
-def test_a_stop_waits_for_the_log_to_be_synced(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cleaner_stop_waits_for_log_sync(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled(node, "a")
     threads = HeldThreads(node.loop)
     monkeypatch.setattr(node.loop, "run_in_executor", threads.run)
@@ -141,7 +141,7 @@ def test_a_stop_waits_for_the_log_to_be_synced(node: Node, monkeypatch: pytest.M
     assert (threads.jobs, log.recovery_point, len(offsets(log))) == ([], 50, 50)
 
 
-def test_without_a_thread_to_sync_the_log_it_is_not_taken_for_synced(
+def test_cleaned_log_is_not_marked_synced_if_no_thread_can_be_started(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = filled(node, "a")
@@ -153,7 +153,7 @@ def test_without_a_thread_to_sync_the_log_it_is_not_taken_for_synced(
     assert (log.recovery_point, node.logs.online) == (0, [])
 
 
-def test_a_log_that_cannot_be_compacted_is_said_so(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_uncleanable_log_is_logged(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     filled(node, "a").segments[0].file.pwrite(b"\xff", 65)
     at_work = cleaner(node)
     with caplog.at_level(logging.ERROR):
@@ -164,7 +164,7 @@ def test_a_log_that_cannot_be_compacted_is_said_so(node: Node, caplog: pytest.Lo
     assert at_work.passes == 0
 
 
-def test_it_rests_when_nothing_is_due(node: Node) -> None:
+def test_cleaner_sleeps_when_no_log_is_due(node: Node) -> None:
     filled(node, "a")
     at_work = cleaner(node)
     node.loop.run_until_complete(at_work.run_if_due())
@@ -177,7 +177,7 @@ def test_it_rests_when_nothing_is_due(node: Node) -> None:
     assert len(offsets(later)) == 5
 
 
-def test_a_wall_clock_that_is_set_back_does_not_let_it_rest(node: Node) -> None:
+def test_wall_clock_set_back_does_not_delay_cleaner(node: Node) -> None:
     filled(node, "a")
     at_work = cleaner(node)
     node.loop.run_until_complete(at_work.run_if_due())
@@ -188,7 +188,7 @@ def test_a_wall_clock_that_is_set_back_does_not_let_it_rest(node: Node) -> None:
     assert len(offsets(later)) == 5
 
 
-def test_the_log_says_what_a_log_took_before_and_takes_now(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_cleaner_logs_size_before_and_after(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     log = filled(node, "one")
     before = log.size_bytes
     with caplog.at_level(logging.INFO, "broker.log_dirs.log_cleaner"):

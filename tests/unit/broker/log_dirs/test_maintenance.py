@@ -32,7 +32,7 @@ from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.node import Node
 
 
-def test_a_chore_that_fails_is_logged_and_comes_again(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_task_is_logged_and_repeated(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         times, third = 0, asyncio.Event()
 
@@ -53,7 +53,7 @@ def test_a_chore_that_fails_is_logged_and_comes_again(run: Run, caplog: pytest.L
     assert sum("A maintenance task failed" in record.getMessage() for record in caplog.records) >= 2
 
 
-def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_shorter(tmp_path: Path) -> None:
+def test_first_run_of_task_is_after_initial_delay_or_shorter_interval(tmp_path: Path) -> None:
     node = Node(str(tmp_path))
     times: dict[str, list[Any]] = {"sooner": [], "shorter": []}
 
@@ -75,11 +75,11 @@ def test_a_chore_runs_first_after_a_time_of_its_own_unless_its_interval_is_short
     assert times == {"sooner": [3.0, 13.0], "shorter": [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]}
 
 
-def test_what_is_due_is_synced_once_a_second_or_as_often_as_is_wanted() -> None:
+def test_sync_interval_is_smallest_flush_ms_up_to_one_second() -> None:
     assert [sync_interval_s(wanted_ms) for wanted_ms in (2**63 - 1, 1000, 100, 0)] == [1.0, 1.0, 0.1, 0.001]
 
 
-def test_producers_are_forgotten_after_their_time(run: Run, tmp_path: Path) -> None:
+def test_producers_expire(run: Run, tmp_path: Path) -> None:
     manager = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     manager.open()
     manager.format("cluster", 1)
@@ -93,7 +93,7 @@ def test_producers_are_forgotten_after_their_time(run: Run, tmp_path: Path) -> N
     manager.close()
 
 
-def test_what_retention_deletes_is_told_once(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_deletion_is_logged_once(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     logs = LogManager(FaultyDisk(), [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
     size_bytes = len(build_batch([(b"key", b"v" * 10)], timestamp_ms=NOW_MS))
@@ -125,7 +125,7 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(run: Run) -> Non
     run(body())
 
 
-def test_stopping_ends_a_chore_where_it_is(run: Run) -> None:
+def test_stop_cancels_running_task(run: Run) -> None:
     async def body() -> None:
         begun, never = asyncio.Event(), asyncio.Event()
 
@@ -141,9 +141,7 @@ def test_stopping_ends_a_chore_where_it_is(run: Run) -> None:
     run(body())
 
 
-def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stop_waits_for_running_sync_and_starts_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = FaultyDisk()
     node = Node(str(tmp_path), disk)
     node.start()
@@ -164,7 +162,7 @@ def test_stopping_waits_for_the_sync_that_is_under_way_and_begins_no_other(
     node.stop()
 
 
-def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(
+def test_log_is_not_marked_synced_if_no_thread_can_be_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = Node(str(tmp_path))
@@ -180,7 +178,7 @@ def test_a_log_that_no_thread_can_be_started_for_is_not_taken_for_synced(
     node.stop()
 
 
-def test_stopping_syncs_every_log_before_they_are_closed(run: Run, tmp_path: Path) -> None:
+def test_stop_syncs_every_log_before_closing(run: Run, tmp_path: Path) -> None:
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: NOW_MS, random=Random(1))
     logs.open()
@@ -198,7 +196,7 @@ def test_stopping_syncs_every_log_before_they_are_closed(run: Run, tmp_path: Pat
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_a_full_directory_is_warned_of_once_and_told_again_when_it_has_room(
+def test_full_directory_is_logged_once_and_again_when_it_has_space(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = FaultyDisk()

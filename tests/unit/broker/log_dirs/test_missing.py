@@ -45,7 +45,7 @@ def image(*assignments: bytes, node: int = NODE) -> MetadataImage:
     return apply_records(MetadataImage(cluster_id="cluster"), records, offset=len(records), epoch=1)
 
 
-def test_replicas_are_lost_with_the_directory_that_they_were_in(logs: LogManager) -> None:
+def test_replicas_of_missing_directory_are_lost(logs: LogManager) -> None:
     known = logs.directories[1].directory_id
     lost = lost_replicas(image(GONE, known, ALSO_GONE, GONE, UNASSIGNED), NODE, logs)
     assert lost == {GONE: ["t-0", "t-3"], ALSO_GONE: ["t-2"]}
@@ -56,11 +56,11 @@ def test_a_replica_whose_log_is_in_another_directory_is_not_lost(logs: LogManage
     assert lost_replicas(image(GONE, GONE), NODE, logs) == {GONE: ["t-1"]}
 
 
-def test_the_replicas_of_other_nodes_are_none_of_ours(logs: LogManager) -> None:
+def test_replicas_of_other_nodes_are_ignored(logs: LogManager) -> None:
     assert lost_replicas(image(GONE, node=OTHER), NODE, logs) == {}
 
 
-def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_empty(
+def test_each_lost_directory_is_one_error_with_its_partitions_new_dirs(
     logs: LogManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     report_lost(image(GONE, GONE, ALSO_GONE), NODE, logs)
@@ -71,7 +71,7 @@ def test_each_lost_directory_is_one_error_that_says_where_its_partitions_begin_e
     assert "1 partition (t-2)" in second
 
 
-def test_nothing_begins_empty_while_a_directory_is_there_and_fails(
+def test_no_replica_starts_empty_while_failed_directory_is_present(
     logs: LogManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.directories[1].give_up(OSError("no luck"))

@@ -35,7 +35,7 @@ def files(path: Path) -> dict[str, bytes]:
     return {entry.name: entry.read_bytes() for entry in path.iterdir() if entry.name != ".lock"}
 
 
-def test_new_directories_are_made_one_nodes_with_ids_of_their_own(tmp_path: Path) -> None:
+def test_new_directories_get_one_node_id_and_distinct_directory_ids(tmp_path: Path) -> None:
     logs = manager(tmp_path / "a", tmp_path / "b")
     identity = claimed_and_marked(logs, 5, Random(1))
     assert identity.is_new
@@ -44,7 +44,7 @@ def test_new_directories_are_made_one_nodes_with_ids_of_their_own(tmp_path: Path
     leave_directories(logs.directories)
 
 
-def test_the_identity_is_found_again(tmp_path: Path) -> None:
+def test_identity_is_read_at_next_start(tmp_path: Path) -> None:
     first = manager(tmp_path)
     created = claimed_and_marked(first, 5, Random(1))
     leave_directories(first.directories)
@@ -55,7 +55,7 @@ def test_the_identity_is_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_leaving_puts_the_mark_of_a_clean_stop_back_only_if_it_was_there(tmp_path: Path, clean: bool) -> None:
+def test_release_restores_clean_shutdown_file_only_if_it_existed(tmp_path: Path, clean: bool) -> None:
     logs = manager(tmp_path)
     claimed_and_marked(logs, 5, Random(1))
     logs.close(clean=clean, broker_epoch=9)
@@ -93,7 +93,7 @@ def test_no_cluster_id_looks_like_an_option() -> None:
     assert not any(new_cluster_id(Random(seed)).startswith("-") for seed in range(2000))
 
 
-def test_a_new_directory_that_is_left_again_stays_new(tmp_path: Path) -> None:
+def test_new_directory_stays_new_after_release(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     assert claim_directories(logs, 5, Random(1)).is_new
     leave_directories(logs.directories)
@@ -103,7 +103,7 @@ def test_a_new_directory_that_is_left_again_stays_new(tmp_path: Path) -> None:
     leave_directories(again.directories)
 
 
-def test_a_file_in_the_place_of_a_directory_is_called_one(tmp_path: Path) -> None:
+def test_file_in_place_of_directory_is_named_in_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(CannotStart, match=r"file is a file, not a directory$"):
@@ -113,14 +113,14 @@ def test_a_file_in_the_place_of_a_directory_is_called_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["t-0", "__cluster_metadata-0"])
-def test_logs_without_meta_properties_are_refused_and_left_as_they_are(tmp_path: Path, name: str) -> None:
+def test_logs_without_meta_properties_are_refused_and_kept(tmp_path: Path, name: str) -> None:
     (tmp_path / "old" / name).mkdir(parents=True)
     with pytest.raises(CannotStart, match=f"old holds logs, such as {name}, but no meta.properties: restore that file"):
         claim_directories(manager(tmp_path / "new", tmp_path / "old"), 5, Random(1))
     assert sorted(path.name for path in (tmp_path / "old").iterdir()) == [".lock", name]
 
 
-def test_a_directory_of_other_nodes_directories_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+def test_parent_of_other_nodes_directories_is_refused_and_kept(tmp_path: Path) -> None:
     for node_id in (1, 2):
         logs = manager(tmp_path / str(node_id))
         claimed_and_marked(logs, node_id, Random(1))
@@ -139,7 +139,7 @@ def test_a_data_directory_may_hold_another_one(tmp_path: Path) -> None:
     leave_directories(again.directories)
 
 
-def test_a_directory_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_is_named_with_reason(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to("/proc/nothing")
     with pytest.raises(
         CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; find the cause"
@@ -147,7 +147,7 @@ def test_a_directory_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path
         claim_directories(manager(tmp_path / "nowhere" / "data"), 5, Random(1))
 
 
-def test_a_directory_in_which_no_file_can_be_made_is_refused_with_the_remedy(tmp_path: Path) -> None:
+def test_unwritable_directory_is_refused_with_remedy(tmp_path: Path) -> None:
     disk = FaultyDisk()
     logs = LogManager(disk, [str(tmp_path)], LogConfig(), now_ms=lambda: 0, random=Random(1))
     disk.arm("create", errno.EROFS)

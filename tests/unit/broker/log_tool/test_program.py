@@ -50,7 +50,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file() and file.name != ".lock"}
 
 
-def test_a_segment_is_a_table_with_its_records(run: Run) -> None:
+def test_segment_is_dumped_as_a_table_with_its_records(run: Run) -> None:
     status, out, err = run("dump", f"{SEGMENT}.log")
     assert (status, err) == (0, "")
     title, columns, first, record, *_ = out.splitlines()
@@ -70,7 +70,7 @@ def test_every_file_of_a_data_directory_is_dumped(run: Run, folder: Path) -> Non
     }
 
 
-def test_json_is_an_object_a_line(run: Run, folder: Path) -> None:
+def test_json_output_has_one_object_per_line(run: Run, folder: Path) -> None:
     status, out, _ = run("dump", topic="t0", offsets="20:22", json=True)
     found = [json.loads(line) for line in out.splitlines()]
     assert status == 0
@@ -79,11 +79,11 @@ def test_json_is_an_object_a_line(run: Run, folder: Path) -> None:
     assert {row["file"] for row in found} >= {f"{folder}/{SEGMENT}.log"}
 
 
-def test_batches_are_shown_without_their_records(run: Run) -> None:
+def test_batches_are_dumped_without_their_records(run: Run) -> None:
     assert "  | " not in run("dump", f"{SEGMENT}.log", records=False)[1]
 
 
-def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
+def test_dump_shows_damage_and_continues(run: Run, folder: Path) -> None:
     damage(folder)
     for as_json in (False, True):
         status, out, _ = run("dump", f"{SEGMENT}.log", json=as_json)
@@ -108,7 +108,7 @@ def test_damage_is_shown_and_the_rest_too(run: Run, folder: Path) -> None:
         ("", {"offsets": "9:9"}, "empty range from 9 to 9"),
     ],
 )
-def test_what_cannot_be_looked_at_is_told_in_one_line(run: Run, path: str, more: dict[str, Any], problem: str) -> None:
+def test_dump_error_is_one_line(run: Run, path: str, more: dict[str, Any], problem: str) -> None:
     status, out, err = run("dump", path, **more)
     assert (status, out) == (2, "")
     assert err.startswith("barnabas log dump: ")
@@ -117,14 +117,12 @@ def test_what_cannot_be_looked_at_is_told_in_one_line(run: Run, path: str, more:
 
 
 @pytest.mark.parametrize("command", ["dump", "verify", "repair"])
-def test_a_directory_that_is_no_data_directory_is_refused(run: Run, command: str) -> None:
+def test_directory_that_is_not_a_data_directory_is_refused(run: Run, command: str) -> None:
     assert run(command, "../etc") == (2, "", f"barnabas log {command}: etc: {NO_DATA_DIRECTORY}")
 
 
 @pytest.mark.parametrize("left", ["meta.properties", "t0-0"])
-def test_a_data_directory_that_has_lost_a_part_of_its_files_is_still_verified(
-    run: Run, folder: Path, left: str
-) -> None:
+def test_data_directory_with_missing_files_is_verified(run: Run, folder: Path, left: str) -> None:
     for path in folder.iterdir():
         if path.name != left:
             rmtree(path) if path.is_dir() else path.unlink()
@@ -133,13 +131,13 @@ def test_a_data_directory_that_has_lost_a_part_of_its_files_is_still_verified(
     assert ("data/meta.properties: cluster.id: file is missing" in out) is (left == "t0-0")
 
 
-def test_a_directory_without_damage_is_said_to_be_that(run: Run) -> None:
+def test_verify_reports_a_directory_without_damage(run: Run) -> None:
     assert run("verify") == (0, "nothing is wrong\n", "")
     assert run("verify", json=True) == (0, "[]\n", "")
 
 
 @pytest.mark.parametrize("path", ["", "t0-0", f"{SEGMENT}.log"])
-def test_damage_is_named_by_file_position_and_field(run: Run, folder: Path, path: str) -> None:
+def test_damage_is_reported_with_file_position_and_field(run: Run, folder: Path, path: str) -> None:
     damage(folder)
     status, out, _ = run("verify", path)
     assert status == 1
@@ -156,7 +154,7 @@ def test_a_directory_in_use_is_verified_with_a_warning(run: Run, folder: Path) -
     assert run("verify")[2] == ""
 
 
-def test_repair_only_says_what_it_would_do(run: Run, folder: Path) -> None:
+def test_repair_without_execute_changes_nothing(run: Run, folder: Path) -> None:
     damage(folder)
     before = tree(folder)
     status, out, _ = run("repair")
@@ -166,7 +164,7 @@ def test_repair_only_says_what_it_would_do(run: Run, folder: Path) -> None:
     assert tree(folder) == before
 
 
-def test_repair_mends_when_it_is_told_to(run: Run, folder: Path) -> None:
+def test_repair_with_execute_repairs(run: Run, folder: Path) -> None:
     damage(folder)
     damage(folder, "recovery-point-offset-checkpoint", 0)
     status, out, err = run("repair", execute=True)
@@ -177,7 +175,7 @@ def test_repair_mends_when_it_is_told_to(run: Run, folder: Path) -> None:
     assert run("repair", execute=True) == (0, "nothing is wrong\n", "")
 
 
-def test_what_cannot_be_mended_is_named(run: Run, folder: Path) -> None:
+def test_unrepairable_file_is_left_alone_and_reported(run: Run, folder: Path) -> None:
     damage(folder, "__cluster_metadata-0/quorum-state", 2)
     for execute in (False, True):
         status, out, _ = run("repair", execute=execute)
@@ -200,7 +198,7 @@ def test_a_directory_in_use_is_not_repaired(run: Run, folder: Path, execute: boo
     assert tree(folder) == before
 
 
-def test_a_file_alone_is_not_repaired(run: Run) -> None:
+def test_repair_of_a_single_file_is_refused(run: Run) -> None:
     status, _, err = run("repair", f"{SEGMENT}.log")
     assert status == 2
     assert "name the directory of the log" in err
@@ -215,9 +213,7 @@ def file_for_log(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", [empty_log, file_for_log])
-def test_repair_says_what_it_will_not_mend_and_that_it_is_not_mended(
-    run: Run, folder: Path, harm: Callable[[Path], None]
-) -> None:
+def test_unrepairable_log_is_left_alone_and_repair_fails(run: Run, folder: Path, harm: Callable[[Path], None]) -> None:
     harm(folder)
     status, out, _ = run("repair")
     assert status == 1
@@ -229,7 +225,7 @@ def test_repair_says_what_it_will_not_mend_and_that_it_is_not_mended(
     assert run("repair", execute=True)[0] == 1
 
 
-def test_checkpoints_behind_the_end_of_a_log_are_taken_back_to_it(run: Run, folder: Path) -> None:
+def test_checkpoints_above_the_log_end_are_lowered_to_it(run: Run, folder: Path) -> None:
     log = folder / f"{SEGMENT}.log"
     log.write_bytes(log.read_bytes()[:120])
     (folder / "log-start-offset-checkpoint").write_text("0\n1\nt0 0 30\n")
@@ -258,7 +254,7 @@ def test_checkpoints_behind_the_end_of_a_log_are_taken_back_to_it(run: Run, fold
         "meta.properties",
     ],
 )
-def test_what_cannot_be_read_is_a_finding_and_the_rest_is_checked(run: Run, folder: Path, name: str) -> None:
+def test_unreadable_file_is_a_finding_and_the_rest_is_verified(run: Run, folder: Path, name: str) -> None:
     damage(folder, "__consumer_offsets-0/partition.metadata", 0)
     (folder / name).unlink(missing_ok=True)
     (folder / name).mkdir()
@@ -273,7 +269,7 @@ def test_what_cannot_be_read_is_a_finding_and_the_rest_is_checked(run: Run, fold
     assert "would be repaired: data/replication" not in out
 
 
-def test_what_a_segment_that_is_gone_has_left_is_found_and_put_aside(run: Run, folder: Path) -> None:
+def test_index_files_without_a_segment_are_found_and_moved_aside(run: Run, folder: Path) -> None:
     for suffix in ("index", "timeindex", "txnindex", "snapshot"):
         (folder / f"t0-0/{7:020d}.{suffix}").write_bytes((folder / f"{SEGMENT}.{suffix}").read_bytes())
     out = run("verify")[1]
@@ -284,7 +280,7 @@ def test_what_a_segment_that_is_gone_has_left_is_found_and_put_aside(run: Run, f
 
 
 @pytest.mark.parametrize("name", ["__cluster_metadata-0", "__cluster_metadata-0/quorum-state"])
-def test_metadata_that_is_missing_is_found_and_left_to_its_owner(run: Run, folder: Path, name: str) -> None:
+def test_missing_metadata_file_is_found_and_left_alone(run: Run, folder: Path, name: str) -> None:
     (folder / name).rename(folder.parent / "elsewhere")
     assert f"data/{name}: " in run("verify")[1]
     status, out, _ = run("repair")
@@ -292,14 +288,14 @@ def test_metadata_that_is_missing_is_found_and_left_to_its_owner(run: Run, folde
     assert f"left alone: data/{name}: " in out
 
 
-def test_a_segment_that_is_there_twice_is_told_once(run: Run, folder: Path) -> None:
+def test_duplicate_segment_is_reported_once(run: Run, folder: Path) -> None:
     for suffix in ("log", "index", "timeindex"):
         (folder / f"t0-0/{9:020d}.{suffix}").write_bytes((folder / f"t0-0/{0:020d}.{suffix}").read_bytes())
     out = run("verify", "t0-0")[1]
     assert out.count("is not above") == 1
 
 
-def test_what_a_repair_has_put_aside_is_dumped(run: Run, folder: Path) -> None:
+def test_files_moved_aside_by_repair_can_be_dumped(run: Run, folder: Path) -> None:
     damage(folder)
     damage(folder, "t0-0/leader-epoch-checkpoint", 0)
     run("repair", execute=True)
@@ -312,14 +308,14 @@ def test_what_a_repair_has_put_aside_is_dumped(run: Run, folder: Path) -> None:
     assert run("dump")[0] == 0
 
 
-def test_offsets_choose_files_that_have_them(run: Run) -> None:
+def test_offset_range_selects_files_with_offsets(run: Run) -> None:
     out = run("dump", offsets="20")[1]
     titles = [line.partition(": ")[2] for line in out.splitlines() if line.startswith("data/")]
     assert set(titles) == {"segment", "offset index", "time index", "transaction index"}
     assert "leader epoch checkpoint" in run("dump", "t0-0/leader-epoch-checkpoint", offsets="20")[1]
 
 
-def test_a_topic_id_that_is_no_topic_s_is_found_and_left_alone(run: Run, folder: Path) -> None:
+def test_invalid_topic_id_is_found_and_left_alone(run: Run, folder: Path) -> None:
     (folder / "t0-0/partition.metadata").write_text("version: 0\ntopic_id: VVVVVVVVVVVVVVVVVVVVVQ\n")
     assert "data/t0-0/partition.metadata at 2: topic_id: VVVVVVVVVVVVVVVVVVVVVQ is not a topic id" in run("verify")[1]
     status, out, _ = run("repair")
@@ -327,7 +323,7 @@ def test_a_topic_id_that_is_no_topic_s_is_found_and_left_alone(run: Run, folder:
     assert "left alone: data/t0-0/partition.metadata: topic_id: " in out
 
 
-def test_paths_in_messages_are_from_the_working_directory_on(run: Run, folder: Path) -> None:
+def test_paths_in_messages_are_relative_to_the_working_directory(run: Run, folder: Path) -> None:
     assert run("dump", "nowhere")[2] == "barnabas log dump: data/nowhere: no such file or directory\n"
     damage(folder, "t0-0/partition.metadata", 0)
     assert str(folder) not in run("repair")[1]

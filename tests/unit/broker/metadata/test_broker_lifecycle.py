@@ -81,20 +81,20 @@ def controller() -> Iterator[Controller]:
     made.loop.close()
 
 
-def test_a_broker_that_registers_has_its_epoch_from_then_on(controller: Controller) -> None:
+def test_registration_sets_broker_epoch(controller: Controller) -> None:
     assert controller.lifecycle.broker_epoch == -1
     assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
     assert controller.lifecycle.broker_epoch == 11
 
 
-def test_a_refusal_gives_no_epoch(controller: Controller) -> None:
+def test_rejected_registration_leaves_broker_epoch_unset(controller: Controller) -> None:
     controller.registrations, controller.epoch_of_refusals = [ErrorCode.INVALID_REGISTRATION], 5
     with pytest.raises(RegistrationError):
         controller.run(controller.lifecycle.register(REGISTRATION, 60))
     assert controller.lifecycle.broker_epoch == -1
 
 
-def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(controller: Controller) -> None:
+def test_registration_is_retried_while_previous_session_may_be_alive(controller: Controller) -> None:
     controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 5 + [NONE]
     assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
     assert len(controller.asked) == 6
@@ -110,7 +110,7 @@ def test_it_goes_on_trying_while_the_last_run_of_its_id_may_still_be_heard(contr
         (ErrorCode.UNSUPPORTED_VERSION, "rejected the registration: UNSUPPORTED_VERSION", True),
     ],
 )
-def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(
+def test_registration_error_gives_reason_and_is_immediate_only_if_fatal(
     controller: Controller, code: ErrorCode, words: str, final: bool
 ) -> None:
     controller.registrations = [code]
@@ -122,7 +122,7 @@ def test_a_refusal_says_what_is_wrong_and_only_one_for_good_says_it_at_once(
 @pytest.mark.parametrize(
     ("silent", "words"), [(False, "another broker with node.id=4 is running"), (True, "no controller answered")]
 )
-def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(
+def test_delayed_registration_logs_reason_before_timeout(
     controller: Controller, caplog: pytest.LogCaptureFixture, silent: bool, words: str
 ) -> None:
     controller.silent = silent
@@ -137,7 +137,7 @@ def test_a_start_that_is_held_up_says_why_long_before_it_gives_up(
     controller.let_pass(1)
 
 
-def test_a_start_that_is_held_up_logs_when_it_ends_and_which_setting_says_so(
+def test_delayed_registration_logs_remaining_time_and_setting(
     controller: Controller, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller.silent = True
@@ -150,20 +150,20 @@ def test_a_start_that_is_held_up_logs_when_it_ends_and_which_setting_says_so(
     assert len(caplog.messages) in (5, 6)  # First after 5 s, then every 10 s.
 
 
-def test_a_start_that_succeeds_complains_of_nothing(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
+def test_successful_registration_logs_nothing(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
     controller.run(controller.lifecycle.register(REGISTRATION, 60))
     controller.let_pass(60)
     assert caplog.messages == []
 
 
-def test_a_start_without_controllers_says_so_when_its_time_is_over(controller: Controller) -> None:
+def test_registration_without_controllers_fails_at_timeout_with_reason(controller: Controller) -> None:
     controller.silent = True
     with pytest.raises(RegistrationError, match="a majority of controller"):
         controller.run(controller.lifecycle.register(REGISTRATION, 5))
     assert controller.loop.time() == pytest.approx(5)
 
 
-def test_heartbeats_say_what_the_broker_knows_and_lacks(controller: Controller) -> None:
+def test_heartbeats_carry_metadata_offset_and_offline_and_cordoned_dirs(controller: Controller) -> None:
     controller.offline, controller.cordoned = [b"o" * 16], [b"c" * 16]
     controller.lifecycle.begin()
     controller.let_pass(1)
@@ -173,13 +173,13 @@ def test_heartbeats_say_what_the_broker_knows_and_lacks(controller: Controller) 
     assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([b"o" * 16], [b"c" * 16])
 
 
-def test_heartbeats_are_sent_again_and_again(controller: Controller) -> None:
+def test_heartbeats_are_sent_at_each_interval(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(5)
     assert controller.times == [0, 2, 4]
 
 
-def test_one_that_is_hurried_is_sent_at_once(controller: Controller) -> None:
+def test_send_now_sends_heartbeat_immediately(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(1)
     controller.lifecycle.send_now()
@@ -187,7 +187,7 @@ def test_one_that_is_hurried_is_sent_at_once(controller: Controller) -> None:
     assert controller.times == [0, 1]
 
 
-def test_a_new_controller_hears_of_the_broker_at_once(controller: Controller) -> None:
+def test_heartbeat_is_sent_immediately_on_controller_change(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(1)
     was, controller.changed = controller.changed, controller.loop.create_future()
@@ -196,7 +196,7 @@ def test_a_new_controller_hears_of_the_broker_at_once(controller: Controller) ->
     assert controller.times == [0, 1]
 
 
-def test_who_tells_something_goes_on_when_it_was_heard(controller: Controller) -> None:
+def test_offline_dir_report_returns_after_acknowledged_heartbeat(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.let_pass(0.5)
     controller.offline = [b"o" * 16]
@@ -204,7 +204,7 @@ def test_who_tells_something_goes_on_when_it_was_heard(controller: Controller) -
     assert controller.asked[-1][1].offline_log_dirs == [b"o" * 16]
 
 
-def test_a_broker_is_active_when_the_controller_says_so(controller: Controller) -> None:
+def test_broker_is_active_once_controller_unfences_it(controller: Controller) -> None:
     controller.heartbeat = {"is_caught_up": False, "is_fenced": True}
     controller.lifecycle.begin()
     active = controller.loop.create_task(controller.lifecycle.until_active())
@@ -216,7 +216,7 @@ def test_a_broker_is_active_when_the_controller_says_so(controller: Controller) 
     assert not controller.lifecycle.fenced
 
 
-def test_that_heartbeats_are_refused_is_said_once(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_heartbeat_error_is_logged_once(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
     controller.error = ErrorCode.STALE_BROKER_EPOCH
     controller.lifecycle.begin()
     controller.let_pass(10)
@@ -227,7 +227,7 @@ def test_that_heartbeats_are_refused_is_said_once(controller: Controller, caplog
     ]
 
 
-def test_heartbeats_go_on_where_one_cannot_even_be_made(
+def test_heartbeats_continue_after_failure_to_build_one(
     controller: Controller, caplog: pytest.LogCaptureFixture
 ) -> None:
     controller.lifecycle.begin()
@@ -239,9 +239,7 @@ def test_heartbeats_go_on_where_one_cannot_even_be_made(
     assert controller.asked
 
 
-def test_that_a_broker_was_fenced_and_unfenced_is_said(
-    controller: Controller, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_fencing_and_unfencing_are_logged(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     for fenced in (True, False):
@@ -253,7 +251,7 @@ def test_that_a_broker_was_fenced_and_unfenced_is_said(
     ]
 
 
-def test_a_broker_may_go_when_the_controller_lets_it(controller: Controller) -> None:
+def test_controlled_shutdown_ends_on_should_shut_down(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     shutting_down = controller.loop.create_task(controller.lifecycle.shut_down(10))
@@ -265,14 +263,14 @@ def test_a_broker_may_go_when_the_controller_lets_it(controller: Controller) -> 
     assert controller.run(shutting_down)
 
 
-def test_a_shut_down_does_not_wait_for_ever(controller: Controller) -> None:
+def test_controlled_shutdown_times_out(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     assert not controller.run(controller.lifecycle.shut_down(10))
     assert controller.loop.time() == pytest.approx(10, abs=0.1)
 
 
-def test_a_shut_down_without_controllers_gives_up_soon(controller: Controller) -> None:
+def test_controlled_shutdown_without_controllers_ends_early(controller: Controller) -> None:
     controller.lifecycle.begin()
     controller.run(controller.lifecycle.until_active())
     controller.let_pass(1)

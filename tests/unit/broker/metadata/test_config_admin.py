@@ -51,25 +51,25 @@ def alter(
     return [ErrorCode(one.error_code) for one in answer.responses]
 
 
-def test_each_broker_has_settings_of_its_own_and_follows_them(three: WholeCluster) -> None:
+def test_broker_applies_its_own_config(three: WholeCluster) -> None:
     three.follower()
     for node in (1, 2, 3):
         assert alter(three, node, resource(BROKER, node, "max.connections", str(100 + node))) == [ErrorCode.NONE]
     three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [101, 102, 103])
 
 
-def test_all_follow_what_is_set_for_all(three: WholeCluster) -> None:
+def test_all_brokers_apply_cluster_default_config(three: WholeCluster) -> None:
     assert alter(three, three.follower(), resource(BROKER, "", "max.connections", "77")) == [ErrorCode.NONE]
     three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [77] * 3)
 
 
-def test_a_broker_alters_no_other_broker(three: WholeCluster) -> None:
+def test_broker_refuses_to_alter_config_of_other_broker(three: WholeCluster) -> None:
     follower, active = three.follower(), three.active
     for asked, other in ((follower, active), (active, follower)):
         assert alter(three, asked, resource(BROKER, other, "max.connections", "7")) == [ErrorCode.INVALID_REQUEST]
 
 
-def test_the_older_request_is_treated_alike(three: WholeCluster) -> None:
+def test_legacy_alter_configs_is_handled_alike(three: WholeCluster) -> None:
     config = AlterConfigsRequest.Resource.Config(name="max.connections", value="9")
     follower = three.follower()
     asked = [
@@ -81,7 +81,7 @@ def test_the_older_request_is_treated_alike(three: WholeCluster) -> None:
     three.until(lambda: three.broker(follower).live["max.connections"] == 9)
 
 
-def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere(
+def test_logger_levels_are_set_on_receiving_broker_only_and_not_stored(
     three: WholeCluster, logger: logging.Logger
 ) -> None:
     follower = three.follower()
@@ -92,7 +92,7 @@ def test_levels_of_loggers_are_set_where_they_are_asked_for_and_recorded_nowhere
     assert logger.level == logging.DEBUG
 
 
-def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three: WholeCluster, logger: logging.Logger) -> None:
+def test_mixed_request_is_answered_in_order_of_resources(three: WholeCluster, logger: logging.Logger) -> None:
     follower = three.follower()
     codes = alter(
         three,
@@ -112,7 +112,7 @@ def test_both_may_be_asked_at_once_and_are_answered_in_their_order(three: WholeC
     three.until(lambda: three.broker(follower).live["max.connections"] == 66)
 
 
-def test_nothing_is_altered_where_that_is_only_to_be_checked(three: WholeCluster, logger: logging.Logger) -> None:
+def test_validate_only_alters_no_config(three: WholeCluster, logger: logging.Logger) -> None:
     follower = three.follower()
     resources = (
         resource(LOGGER, follower, LOGGER_NAME, "INFO"),
@@ -123,14 +123,14 @@ def test_nothing_is_altered_where_that_is_only_to_be_checked(three: WholeCluster
     assert three.broker(three.active).image.configs(BROKER, str(follower)) == {}
 
 
-def test_a_resource_that_is_named_twice_is_refused_each_time(three: WholeCluster, logger: logging.Logger) -> None:
+def test_duplicate_resource_is_refused_in_each_entry(three: WholeCluster, logger: logging.Logger) -> None:
     follower = three.follower()
     twice = resource(LOGGER, follower, LOGGER_NAME, "INFO")
     assert alter(three, follower, twice, twice) == [ErrorCode.INVALID_REQUEST] * 2
     assert logger.level == logging.NOTSET
 
 
-def test_a_broker_describes_itself_alone(three: WholeCluster) -> None:
+def test_broker_describes_only_its_own_config(three: WholeCluster) -> None:
     follower = three.follower()
     asked = [
         DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configuration_keys=["node.id"])

@@ -127,14 +127,14 @@ def not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "another leads")
 
 
-def test_a_request_goes_to_who_leads(broker: Broker) -> None:
+def test_request_is_sent_to_active_controller(broker: Broker) -> None:
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
     assert broker.connected == [2]
     assert broker.asked == [HEARTBEAT]
 
 
-def test_the_connection_is_kept_until_another_leads(broker: Broker) -> None:
+def test_connection_is_kept_until_leader_changes(broker: Broker) -> None:
     for leader in (2, 2, 3):
         broker.quorum.elect(leader)
         broker.run(broker.channel.call(HEARTBEAT, 5))
@@ -142,13 +142,13 @@ def test_the_connection_is_kept_until_another_leads(broker: Broker) -> None:
     assert [line.aborted for line in broker.network.lines] == [True, False]
 
 
-def test_who_leads_asks_nobody_else(broker: Broker) -> None:
+def test_active_controller_handles_request_locally(broker: Broker) -> None:
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)) == HERE
     assert broker.connected == []
 
 
-def test_a_request_waits_for_a_leader(broker: Broker) -> None:
+def test_request_waits_until_leader_is_known(broker: Broker) -> None:
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(2)
     assert not asking.done()
@@ -157,14 +157,14 @@ def test_a_request_waits_for_a_leader(broker: Broker) -> None:
     assert broker.network.time() < 2.1
 
 
-def test_without_a_leader_its_time_runs_out(broker: Broker) -> None:
+def test_request_without_leader_times_out(broker: Broker) -> None:
     with pytest.raises(KafkaError) as error:
         broker.run(broker.channel.call(HEARTBEAT, 5))
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert broker.network.time() == pytest.approx(5)
 
 
-def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker: Broker) -> None:
+def test_request_is_retried_on_not_controller_until_answered(broker: Broker) -> None:
     codes = [ErrorCode.NOT_CONTROLLER] * 3 + [ErrorCode.NONE]
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=codes.pop(0))
     broker.quorum.elect(2)
@@ -174,7 +174,7 @@ def test_one_that_leads_no_more_is_asked_again_until_somebody_does(broker: Broke
 
 
 @pytest.mark.parametrize("codes", [[], [0], [ErrorCode.NOT_CONTROLLER, 0], [ErrorCode.NOT_CONTROLLER] * 2])
-def test_codes_of_an_answer_in_parts_count_if_all_are_the_same(broker: Broker, codes: list[int]) -> None:
+def test_response_is_not_controller_only_if_all_parts_are(broker: Broker, codes: list[int]) -> None:
     parts = [CreateTopicsResponse.Topic(name=f"t{code}", error_code=code, error_message=None) for code in codes]
     answers = [CreateTopicsResponse(topics=parts), CreateTopicsResponse(topics=[])]
     broker.network.node.reply = lambda *_: answers.pop(0)
@@ -185,21 +185,21 @@ def test_codes_of_an_answer_in_parts_count_if_all_are_the_same(broker: Broker, c
     assert len(found.topics) == (0 if asked_again else len(codes))
 
 
-def test_a_request_whose_answers_codes_are_unknown_is_not_sent(broker: Broker) -> None:
+def test_request_without_known_error_field_is_not_sent(broker: Broker) -> None:
     broker.quorum.elect(2)
     with pytest.raises(KeyError):
         broker.run(broker.channel.call(DeleteTopicsRequest(topics=[], timeout_ms=1), 5))
     assert broker.asked == []
 
 
-def test_another_error_is_the_answer(broker: Broker) -> None:
+def test_other_error_is_returned(broker: Broker) -> None:
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_who_lost_the_lead_meanwhile_asks_its_successor(broker: Broker, code: ErrorCode) -> None:
+def test_deposed_leader_sends_request_to_its_successor(broker: Broker, code: ErrorCode) -> None:
     broker.refusals = [KafkaError(code, "another leads")]
     broker.quorum.elect(1, leads=True)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
@@ -208,7 +208,7 @@ def test_who_lost_the_lead_meanwhile_asks_its_successor(broker: Broker, code: Er
     assert broker.run(asking).is_caught_up
 
 
-def test_what_is_refused_here_is_refused(broker: Broker) -> None:
+def test_local_error_is_returned(broker: Broker) -> None:
     broker.refusals = [KafkaError(ErrorCode.POLICY_VIOLATION, "no")]
     broker.quorum.elect(1, leads=True)
     with pytest.raises(KafkaError) as error:
@@ -216,7 +216,7 @@ def test_what_is_refused_here_is_refused(broker: Broker) -> None:
     assert error.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_lost_connection_is_no_answer(broker: Broker) -> None:
+def test_request_is_retried_after_connection_loss(broker: Broker) -> None:
     broker.network.down = True
     broker.quorum.elect(2)
     asking = broker.start(broker.channel.call(HEARTBEAT, 5))
@@ -226,7 +226,7 @@ def test_a_lost_connection_is_no_answer(broker: Broker) -> None:
     assert broker.run(asking).is_caught_up
 
 
-def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_longer(broker: Broker) -> None:
+def test_pending_request_moves_to_new_leader(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.network.silent = True
@@ -240,7 +240,7 @@ def test_a_leader_that_is_replaced_while_its_answer_is_awaited_is_waited_for_no_
 
 
 @pytest.mark.parametrize("between", [(), (-1,)])
-def test_one_that_leads_again_in_a_later_epoch_is_asked_again(broker: Broker, between: tuple[int, ...]) -> None:
+def test_pending_request_is_sent_again_if_leader_is_reelected(broker: Broker, between: tuple[int, ...]) -> None:
     """After a power cut it does not know the request, and no broken connection reveals that."""
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
@@ -256,7 +256,7 @@ def test_one_that_leads_again_in_a_later_epoch_is_asked_again(broker: Broker, be
     assert broker.connected == [2, 2]
 
 
-def test_one_that_leads_on_when_no_leader_was_known_for_a_while_is_not_asked_again(broker: Broker) -> None:
+def test_pending_request_is_not_resent_if_leader_epoch_is_unchanged(broker: Broker) -> None:
     broker.quorum.elect(2)
     epoch = broker.quorum.epoch
     broker.network.node.reply = lambda *_: []
@@ -270,7 +270,7 @@ def test_one_that_leads_on_when_no_leader_was_known_for_a_while_is_not_asked_aga
     assert len(broker.asked) == 1
 
 
-def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(broker: Broker) -> None:
+def test_request_fails_early_if_controllers_are_of_another_cluster(broker: Broker) -> None:
     broker.network.call_later(1, setattr, broker.quorum, "is_stranger", True)
     with pytest.raises(KafkaError) as refused:
         broker.run(broker.channel.call(HEARTBEAT, 60))
@@ -278,20 +278,20 @@ def test_where_the_controllers_are_of_another_cluster_nobody_waits_for_them(brok
     assert broker.network.time() < 2
 
 
-def test_who_sends_is_told_nothing_where_there_is_no_answer_in_good_time(broker: Broker) -> None:
+def test_send_returns_none_on_timeout(broker: Broker) -> None:
     assert broker.run(broker.channel.send(HEARTBEAT)) is None
     broker.quorum.elect(2)
     assert broker.run(broker.channel.send(HEARTBEAT)).is_caught_up
 
 
-def test_what_cannot_be_asked_is_said(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_unsupported_request_is_logged(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.network.node.versions.pop(ApiKey.BROKER_HEARTBEAT)
     broker.quorum.elect(2)
     assert broker.run(broker.channel.send(HEARTBEAT)) is None
     assert "Request to the controller failed" in caplog.text
 
 
-def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker: Broker) -> None:
+def test_envelope_carries_unmodified_request_with_principal_and_client_address(broker: Broker) -> None:
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"the whole answer")
     broker.quorum.elect(2)
     frame = read_parts(broker.run(broker.forward()))
@@ -304,13 +304,13 @@ def test_a_clients_request_is_passed_on_as_it_came_with_who_it_is(broker: Broker
     assert envelope.client_host_address == bytes([10, 1, 2, 3])
 
 
-def test_it_is_answered_by_who_leads_itself(broker: Broker) -> None:
+def test_active_controller_handles_client_request_without_envelope(broker: Broker) -> None:
     broker.quorum.elect(1, leads=True)
     assert broker.run(broker.forward()) == HERE
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER])
-def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker: Broker, code: ErrorCode) -> None:
+def test_envelope_is_resent_to_next_leader_on_not_controller(broker: Broker, code: ErrorCode) -> None:
     answers = [EnvelopeResponse(error_code=code), EnvelopeResponse(response_data=b"x")]
     broker.network.node.reply = lambda *_: answers.pop(0)
     broker.quorum.elect(2)
@@ -324,9 +324,7 @@ def test_an_envelope_that_comes_back_closed_is_sent_to_the_next_leader(broker: B
         (EnvelopeResponse(response_data=None), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_an_envelope_that_cannot_be_opened_is_the_clients_error(
-    broker: Broker, answer: EnvelopeResponse, code: ErrorCode
-) -> None:
+def test_envelope_error_is_returned_to_client(broker: Broker, answer: EnvelopeResponse, code: ErrorCode) -> None:
     broker.network.node.reply = lambda *_: answer
     broker.quorum.elect(2)
     with pytest.raises(KafkaError) as error:
@@ -334,7 +332,7 @@ def test_an_envelope_that_cannot_be_opened_is_the_clients_error(
     assert error.value.code is code
 
 
-def test_no_request_waits_behind_another(broker: Broker) -> None:
+def test_request_does_not_wait_behind_another(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.network.node.reply = lambda header, _: (
         BrokerHeartbeatResponse(is_caught_up=True) if header.api_key is ApiKey.BROKER_HEARTBEAT else []
@@ -348,7 +346,7 @@ def test_no_request_waits_behind_another(broker: Broker) -> None:
     broker.let_pass(0.1)
 
 
-def test_what_is_forwarded_for_clients_takes_turns_on_a_few_connections(broker: Broker) -> None:
+def test_forwarded_requests_share_limited_connections(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
@@ -368,7 +366,7 @@ def alter_a_setting(node: SimpleNamespace) -> Awaitable[Message]:
 
 
 @pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
-def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker, ask: Callable[..., object]) -> None:
+def test_requests_on_behalf_of_clients_share_limited_connections(broker: Broker, ask: Callable[..., object]) -> None:
     node = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
@@ -380,7 +378,7 @@ def test_so_does_what_this_node_asks_since_clients_have_it_do_so(broker: Broker,
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_who_leads_answers_all_clients_at_once(broker: Broker) -> None:
+def test_active_controller_does_not_limit_concurrent_client_requests(broker: Broker) -> None:
     broker.quorum.elect(1, leads=True)
     broker.answering = asyncio.Event()
     several = broker.crowd()
@@ -391,7 +389,7 @@ def test_who_leads_answers_all_clients_at_once(broker: Broker) -> None:
         asked.cancel()
 
 
-def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker: Broker) -> None:
+def test_queued_requests_go_to_new_leader(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
@@ -402,7 +400,7 @@ def test_who_waits_for_a_turn_asks_whoever_leads_by_then(broker: Broker) -> None
 
 
 @pytest.mark.parametrize(("leader_id", "leads", "answer"), [(1, True, HERE), (-1, False, None)])
-def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(
+def test_queued_requests_are_not_sent_if_no_other_node_leads(
     broker: Broker, leader_id: int, leads: bool, answer: str | None
 ) -> None:
     broker.quorum.elect(2)
@@ -413,7 +411,7 @@ def test_who_waits_for_a_turn_asks_nobody_when_no_other_leads_by_then(
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker: Broker) -> None:
+def test_closing_fails_queued_requests(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
     broker.channel.close()
@@ -424,7 +422,7 @@ def test_nobody_gets_his_turn_any_more_when_it_is_closed(broker: Broker) -> None
     assert len(broker.connected) == MOST_FORWARDED
 
 
-def test_nothing_is_asked_behind_what_nobody_waits_for_any_more(broker: Broker) -> None:
+def test_timed_out_request_closes_its_connection(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.network.silent = True
     with pytest.raises(KafkaError):
@@ -441,7 +439,7 @@ def test_closing_leaves_no_connection(broker: Broker) -> None:
     assert broker.network.lines[0].aborted
 
 
-def test_nothing_is_asked_any_more_when_it_is_closed(broker: Broker) -> None:
+def test_closed_channel_sends_no_request(broker: Broker) -> None:
     asking = broker.start(broker.channel.call(HEARTBEAT, 30))
     broker.let_pass(1)
     broker.channel.close()

@@ -71,7 +71,7 @@ def values(image: MetadataImage) -> list[str]:
     return list(image.configs(BROKER, "").values())
 
 
-def test_a_command_is_answered_when_its_records_are_applied(controller: Controller) -> None:
+def test_command_completes_when_its_records_are_applied(controller: Controller) -> None:
     answer = controller.submit(setting("2"), response="done")
     assert controller.queue
     controller.decide()
@@ -82,7 +82,7 @@ def test_a_command_is_answered_when_its_records_are_applied(controller: Controll
     assert answer.result() == "done"
 
 
-def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(controller: Controller) -> None:
+def test_command_sees_uncommitted_records_of_earlier_commands(controller: Controller) -> None:
     seen = []
 
     def look(image: MetadataImage) -> ControllerResult[Any]:
@@ -100,7 +100,7 @@ def test_a_command_sees_what_those_before_it_decided_and_nobody_has_committed(co
     assert (looked.result(), later.result()) == (1, 2)
 
 
-def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_allow(controller: Controller) -> None:
+def test_commands_complete_in_order_once_their_records_are_applied(controller: Controller) -> None:
     first, second = controller.submit(setting("2")), controller.submit(setting("3"), setting("4"))
     controller.decide()
     controller.queue.applied(controller.node.end_offset - 2)
@@ -111,7 +111,7 @@ def test_commands_are_answered_in_their_order_and_no_sooner_than_their_records_a
     assert second.done()
 
 
-def test_an_error_waits_for_what_it_rests_on(controller: Controller) -> None:
+def test_error_waits_for_commit_of_records_it_depends_on(controller: Controller) -> None:
     def refuse(image: MetadataImage) -> ControllerResult[str]:
         if values(image):
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "gone")
@@ -130,7 +130,7 @@ def test_an_error_waits_for_what_it_rests_on(controller: Controller) -> None:
     assert instance(KafkaError, lost.exception()).code is ErrorCode.NOT_CONTROLLER
 
 
-def test_what_a_command_raises_is_its_answer_and_no_others(controller: Controller) -> None:
+def test_exception_of_command_fails_only_that_command(controller: Controller) -> None:
     def refuse(_: MetadataImage) -> ControllerResult[str]:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "no")
 
@@ -160,7 +160,7 @@ def test_the_image_after_an_entry_is_the_one_that_it_was_decided_with(controller
     assert controller.queue.image_after(end) is None
 
 
-def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_waits(controller: Controller) -> None:
+def test_failed_append_fails_dependent_commands_but_not_queued_ones(controller: Controller) -> None:
     first = controller.submit(setting("2"))
     on_it = controller.submit()
     controller.decide()
@@ -176,7 +176,7 @@ def test_refused_proposals_take_along_what_was_decided_on_them_and_nothing_that_
     assert waits.result() == [], "it is decided on the image without them"
 
 
-def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(controller: Controller) -> None:
+def test_records_appended_before_failed_ones_stay_pending(controller: Controller) -> None:
     stored = controller.submit(setting("2"))
     controller.decide()
     end = controller.node.end_offset
@@ -191,7 +191,7 @@ def test_what_was_stored_before_the_refused_proposals_stays_and_is_decided_on(co
     assert (stored.exception(), later.result()) == (None, ["2"])
 
 
-def test_who_loses_the_lead_answers_everything_with_that(controller: Controller) -> None:
+def test_leadership_loss_fails_all_commands_with_not_controller(controller: Controller) -> None:
     decided = controller.submit(setting("2"))
     controller.decide()
     queued = controller.submit()
@@ -209,7 +209,7 @@ def test_who_loses_the_lead_answers_everything_with_that(controller: Controller)
     assert again.result() == ["9"], "nothing is left of what was pending"
 
 
-def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(controller: Controller) -> None:
+def test_only_committed_commands_complete_at_timeout(controller: Controller) -> None:
     first = controller.submit(ConfigRecord(resource_type=BROKER, resource_name="", name="a", value="1"), response="a")
     controller.decide()
     end_offset = controller.node.end_offset
@@ -225,9 +225,7 @@ def test_what_is_committed_when_the_time_is_over_is_answered_and_nothing_else(co
 
 
 @pytest.mark.parametrize("comes_first", [True, False])
-def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(
-    controller: Controller, comes_first: bool
-) -> None:
+def test_response_in_same_loop_iteration_as_timeout_wins(controller: Controller, comes_first: bool) -> None:
     answer = controller.submit(setting("2"), response="done")
     controller.decide()
 
@@ -241,7 +239,7 @@ def test_an_answer_that_comes_in_the_turn_in_which_the_time_ends_is_the_answer(
     assert controller.loop.run_until_complete(wait()) == "done"
 
 
-def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller: Controller) -> None:
+def test_unawaited_failure_is_not_reported_by_loop(controller: Controller) -> None:
     complaints = []
     controller.loop.set_exception_handler(lambda _, context: complaints.append(context))
     late, gone = controller.submit(setting("2")), controller.submit(setting("3"))
@@ -256,7 +254,7 @@ def test_who_is_answered_in_vain_leaves_nothing_to_be_complained_of(controller: 
     assert complaints == []
 
 
-def test_who_does_not_wait_any_more_is_not_answered(controller: Controller) -> None:
+def test_cancelled_command_gets_no_response(controller: Controller) -> None:
     answers = [controller.submit(setting("2")), controller.submit()]
     for answer in answers:
         answer.cancel()

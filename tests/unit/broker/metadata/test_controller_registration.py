@@ -38,11 +38,11 @@ def known(cluster: WholeCluster, seen_by: int = 4) -> dict[int, str]:
     }
 
 
-def test_every_controller_is_known_to_all_with_where_it_listens(apart: WholeCluster) -> None:
+def test_all_nodes_know_endpoints_of_every_controller(apart: WholeCluster) -> None:
     apart.until(lambda: known(apart) == {1: "b1", 2: "b2", 3: "b3"})
 
 
-def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apart: WholeCluster) -> None:
+def test_describe_cluster_lists_controllers_and_active_one(apart: WholeCluster) -> None:
     apart.until(lambda: len(known(apart)) == 3)
     fields = {"endpoint_type": 2, "include_cluster_authorized_operations": False}
     answer = apart.ask(apart.active, ApiKey.DESCRIBE_CLUSTER, 1, port=CONTROLLER_PORT, **fields)
@@ -52,7 +52,7 @@ def test_tools_are_told_where_the_controllers_are_and_who_of_them_is_active(apar
     assert answer.controller_id == apart.active
 
 
-def test_each_start_is_another_incarnation(apart: WholeCluster) -> None:
+def test_each_start_has_new_incarnation_id(apart: WholeCluster) -> None:
     node = next(node for node in (1, 2, 3) if node != apart.active)
     apart.until(lambda: node in apart.broker(4).image.controllers)
     before = apart.broker(4).image.controllers[node].incarnation_id
@@ -97,14 +97,14 @@ def alone() -> Iterator[Alone]:
     made.loop.close()
 
 
-def test_a_controller_goes_on_until_the_metadata_has_it(alone: Alone) -> None:
+def test_registration_is_retried_until_metadata_has_it(alone: Alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)
     assert alone.asked == 3
 
 
-def test_a_new_leader_is_asked_at_once(alone: Alone) -> None:
+def test_registration_is_sent_to_new_leader_immediately(alone: Alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(0.1)
@@ -113,7 +113,7 @@ def test_a_new_leader_is_asked_at_once(alone: Alone) -> None:
     assert alone.asked == 2
 
 
-def test_a_refusal_is_said_once(alone: Alone, caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_registration_error_is_logged_once(alone: Alone, caplog: pytest.LogCaptureFixture) -> None:
     alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)

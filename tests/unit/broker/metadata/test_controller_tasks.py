@@ -93,7 +93,7 @@ def test_a_broker_whose_process_has_ended_is_fenced_at_once(apart: WholeCluster)
     assert not fenced(apart, 5)
 
 
-def test_a_broker_whose_connection_breaks_and_that_cannot_be_reached_is_fenced_after_the_grace_and_not_before(
+def test_unreachable_broker_with_lost_connection_is_fenced_after_grace(
     apart: WholeCluster,
 ) -> None:
     apart.kill(4)
@@ -112,27 +112,27 @@ def test_a_broker_that_hangs_is_fenced_after_its_session(apart: WholeCluster) ->
     assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
 
 
-def test_a_broker_that_is_cut_off_is_fenced_after_its_session(apart: WholeCluster) -> None:
+def test_partitioned_broker_is_fenced_after_its_session(apart: WholeCluster) -> None:
     for controller in (1, 2, 3):
         apart.cut(4, controller)
     assert SESSION_S - 2.5 < fenced_after(apart, 4) < SESSION_S + 1
 
 
-def test_a_broker_that_is_heard_again_is_unfenced(apart: WholeCluster) -> None:
+def test_broker_is_unfenced_when_heartbeats_resume(apart: WholeCluster) -> None:
     apart.hosts[4].pause()
     fenced_after(apart, 4)
     apart.hosts[4].resume()
     apart.until(lambda: not fenced(apart, 4))
 
 
-def test_a_broker_is_not_fenced_for_a_new_leadership(apart: WholeCluster) -> None:
+def test_controller_failover_fences_no_broker(apart: WholeCluster) -> None:
     apart.kill(apart.active)
     apart.let_pass(GRACE_S + SESSION_S + 2)
     assert not fenced(apart, 4)
     assert not fenced(apart, 5)
 
 
-def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make: Callable[..., WholeCluster]) -> None:
+def test_killed_combined_leader_is_fenced_as_broker_early(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     killed = cluster.active
     cluster.kill(killed)
@@ -140,7 +140,7 @@ def test_a_leader_that_was_killed_is_fenced_soon_as_a_broker_too(make: Callable[
     assert fenced_after(cluster, killed) < 1.5
 
 
-def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make: Callable[..., WholeCluster]) -> None:
+def test_hanging_combined_leader_is_fenced_as_broker(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     hangs = cluster.active
     cluster.hosts[hangs].pause()
@@ -148,7 +148,7 @@ def test_a_leader_that_hangs_is_fenced_as_a_broker_too(make: Callable[..., Whole
     assert fenced_after(cluster, hangs) < SESSION_S + 1
 
 
-def test_leaders_give_way_to_those_that_are_preferred(make: Callable[..., WholeCluster]) -> None:
+def test_preferred_leaders_are_elected(make: Callable[..., WholeCluster]) -> None:
     cluster = make(leader_imbalance_check_interval_seconds="5", leader_imbalance_per_broker_percentage="0")
     stays = cluster.active
     cluster.create(stays, "t", partitions=6)
@@ -165,7 +165,7 @@ def test_leaders_give_way_to_those_that_are_preferred(make: Callable[..., WholeC
     cluster.until(all_are_preferred)
 
 
-def test_who_leads_no_more_has_no_duties(make: Callable[..., WholeCluster]) -> None:
+def test_deposed_leader_runs_no_controller_tasks(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     was = cluster.active
     others = [node for node in cluster.running if node != was]
@@ -178,7 +178,7 @@ def test_who_leads_no_more_has_no_duties(make: Callable[..., WholeCluster]) -> N
     assert controller_tasks._timers == {}
 
 
-def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_and_warns_of_none(
+def test_killed_controller_restarts_without_waiting_for_old_session_or_warning(
     make: Callable[..., WholeCluster], caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = make({1: BOTH, 2: BROKER}, **{"barnabas.cluster.id": "A" * 22})
@@ -190,7 +190,7 @@ def test_a_controller_that_was_killed_waits_for_no_session_of_its_own_last_run_a
     assert FENCING not in caplog.text
 
 
-def test_a_broker_that_was_killed_with_the_controller_comes_back_before_its_session_ends(apart: WholeCluster) -> None:
+def test_broker_killed_with_controller_returns_before_session_timeout(apart: WholeCluster) -> None:
     apart.kill(4)
     apart.kill(apart.active)
     begin = apart.schedule.now
@@ -226,7 +226,7 @@ class Stalled(Refusing):
         self.apply(before, self.image, ())
 
 
-def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_alive_again(
+def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     loop = VirtualLoop()
@@ -258,7 +258,7 @@ def test_brokers_whose_fencing_is_not_committed_are_logged_once_until_they_are_a
     loop.close()
 
 
-def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
+def test_failed_controller_task_is_logged_immediately() -> None:
     loop = VirtualLoop()
     told = []
     loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
@@ -274,7 +274,7 @@ def test_what_goes_wrong_with_its_duties_is_told_at_once() -> None:
     loop.close()
 
 
-def test_what_goes_wrong_in_a_task_of_its_own_is_told_at_once() -> None:
+def test_failure_of_spawned_controller_task_is_logged_immediately() -> None:
     loop = VirtualLoop()
     told: list[tuple[str, str]] = []
     loop.set_exception_handler(lambda _, context: told.append((context["message"], str(context["exception"]))))

@@ -33,7 +33,7 @@ class Cluster:
         self.live.follow(names, lambda: self.told.append(tuple(self.live[name] for name in names)))
 
 
-def test_the_start_counts_until_something_is_altered() -> None:
+def test_start_settings_apply_until_altered() -> None:
     cluster = Cluster(max_connections="10")
     assert cluster.live["max.connections"] == 10
     cluster.commit(("", "max.connections", "20"))
@@ -45,7 +45,7 @@ def test_the_start_counts_until_something_is_altered() -> None:
     assert cluster.live["max.connections"] == 10
 
 
-def test_what_was_altered_before_the_start_counts_from_the_start() -> None:
+def test_stored_config_applies_from_start() -> None:
     cluster = Cluster()
     cluster.commit(("1", "max.connections", "30"), ("", "max.connections.per.ip", "3"))
     live = DynamicConfig(cluster.live.start)
@@ -53,7 +53,7 @@ def test_what_was_altered_before_the_start_counts_from_the_start() -> None:
     assert (live["max.connections"], live["max.connections.per.ip"]) == (30, 3)
 
 
-def test_another_broker_s_and_a_topic_s_settings_are_not_ours() -> None:
+def test_config_of_other_broker_or_topic_is_ignored() -> None:
     cluster = Cluster()
     cluster.follow("compression.type")
     cluster.commit(("2", "compression.type", "gzip"))
@@ -62,14 +62,14 @@ def test_another_broker_s_and_a_topic_s_settings_are_not_ours() -> None:
     assert cluster.told == []
 
 
-def test_followers_are_told_once_a_commit_with_all_values_in_place() -> None:
+def test_subscribers_are_called_once_per_commit_with_all_values_set() -> None:
     cluster = Cluster()
     cluster.follow("max.connections", "max.connections.per.ip")
     cluster.commit(("1", "max.connections", "30"), ("1", "max.connections.per.ip", "3"), ("", "log.retention.ms", "1"))
     assert cluster.told == [(30, 3)]
 
 
-def test_followers_are_not_told_of_what_stays_the_same() -> None:
+def test_subscribers_are_not_called_for_unchanged_values() -> None:
     cluster = Cluster()
     cluster.follow("max.connections")
     cluster.commit(("1", "max.connections", "30"))
@@ -89,13 +89,13 @@ def test_a_listener_has_its_own_value_or_the_broker_s() -> None:
     assert cluster.told == [(10,), (10,)]
 
 
-def test_a_stored_value_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_stored_value_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     cluster.commit(("", "max.connections", "20"), ("1", "max.connections", "many"))
     assert cluster.live["max.connections"] == 20
     assert "max.connections" in caplog.text
 
 
-def test_only_settings_that_exist_can_be_followed() -> None:
+def test_unknown_setting_cannot_be_subscribed() -> None:
     with pytest.raises(KeyError):
         Cluster().follow("max.conections")

@@ -64,7 +64,7 @@ def shutting_down(broker_id: int, in_controlled_shutdown: int = 1) -> BrokerRegi
     )
 
 
-def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker: Broker) -> None:
+def test_new_partitions_trigger_heartbeat_once_applied_by_all_subscribers(broker: Broker) -> None:
     broker.take(TOPIC, PARTITION)
     assert (broker.waits_for, broker.hurried) == ([5], 0)
     broker.applied.set_result(None)
@@ -72,14 +72,14 @@ def test_new_partitions_are_told_when_everybody_here_has_done_its_part(broker: B
     assert broker.hurried == 1
 
 
-def test_that_another_broker_shuts_down_is_told(broker: Broker) -> None:
+def test_shutdown_of_other_broker_triggers_heartbeat(broker: Broker) -> None:
     broker.applied.set_result(None)
     broker.take(shutting_down(2))
     assert broker.hurried == 1
 
 
 @pytest.mark.parametrize("record", [NoOpRecord(), shutting_down(1), shutting_down(2, in_controlled_shutdown=0)])
-def test_nobody_waits_to_hear_of_anything_else(
+def test_other_records_trigger_no_heartbeat(
     broker: Broker, record: BrokerRegistrationChangeRecord | NoOpRecord
 ) -> None:
     broker.applied.set_result(None)
@@ -87,7 +87,7 @@ def test_nobody_waits_to_hear_of_anything_else(
     assert broker.hurried == 0
 
 
-def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker: Broker) -> None:
+def test_changes_during_apply_trigger_heartbeat_once_applied(broker: Broker) -> None:
     broker.take(PARTITION, offset=5)
     broker.take(PARTITION, offset=6)
     broker.take(PARTITION, offset=7)
@@ -98,7 +98,7 @@ def test_changes_that_come_meanwhile_are_told_when_they_are_applied(broker: Brok
     assert broker.hurried == 3
 
 
-def test_a_broker_that_cannot_apply_any_more_tells_nothing(broker: Broker) -> None:
+def test_failed_metadata_loader_triggers_no_heartbeat(broker: Broker) -> None:
     broker.applied.set_exception(InvariantError("the metadata log is damaged"))
     broker.take(PARTITION)
     assert broker.hurried == 0

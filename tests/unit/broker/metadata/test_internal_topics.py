@@ -17,7 +17,7 @@ from tests.unit.broker.topics import create
 OFFSETS = "__consumer_offsets"
 
 
-def test_the_topic_of_groups_is_made_by_the_broker_s_settings(stopped_controller: ControllerNode) -> None:
+def test_consumer_offsets_topic_is_created_from_broker_settings(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"offsets.topic.num.partitions": "4", "offsets.topic.segment.bytes": "2000000"})
     topic = stopped_controller.wait(ensure_internal_topic(stopped_controller, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
     assert len(topic.partitions) == 4
@@ -28,7 +28,7 @@ def test_the_topic_of_groups_is_made_by_the_broker_s_settings(stopped_controller
     }
 
 
-def test_those_who_need_it_at_the_same_time_share_it(controlled: ControllerNode) -> None:
+def test_concurrent_users_share_one_topic_creation(controlled: ControllerNode) -> None:
     async def all_at_once() -> list[object]:
         return await asyncio.gather(*(ensure_internal_topic(controlled, OFFSETS) for _ in range(3)))  # type: ignore[arg-type]  # stands in for Broker
 
@@ -38,7 +38,7 @@ def test_those_who_need_it_at_the_same_time_share_it(controlled: ControllerNode)
     assert again is controlled.image.topic(OFFSETS)
 
 
-def test_the_error_is_told_where_it_cannot_be_made(controlled: ControllerNode) -> None:
+def test_topic_creation_error_is_returned(controlled: ControllerNode) -> None:
     create(controlled, "..consumer_offsets")
     with pytest.raises(KafkaError) as refused:
         controlled.wait(ensure_internal_topic(controlled, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
@@ -46,14 +46,14 @@ def test_the_error_is_told_where_it_cannot_be_made(controlled: ControllerNode) -
 
 
 @pytest.mark.parametrize(("alone", "replicas"), [(True, 1), (False, 3)])
-def test_only_a_broker_that_is_its_own_only_voter_makes_do_with_one_replica(
+def test_replication_factor_falls_back_to_1_only_on_single_voter_broker(
     controlled: ControllerNode, alone: bool, replicas: int
 ) -> None:
     topic = creatable_topic(OFFSETS, controlled.settings, is_only_voter=alone)
     assert topic.replication_factor == replicas
 
 
-class WithoutController:
+class RemoteController:
     """A broker whose active controller is another node, `active`; records the requests sent to it."""
 
     leads = is_only_voter = False
@@ -73,8 +73,8 @@ class WithoutController:
         return await submit_topics(self.active, request)  # type: ignore[arg-type]  # stands in for Broker
 
 
-def test_a_broker_that_is_not_the_active_controller_asks_it(stopped_controller: ControllerNode) -> None:
+def test_broker_sends_creation_to_active_controller(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"offsets.topic.replication.factor": "1"})
-    broker = WithoutController(stopped_controller)
+    broker = RemoteController(stopped_controller)
     topic = stopped_controller.wait(ensure_internal_topic(broker, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
     assert topic is stopped_controller.image.topic(OFFSETS)

@@ -104,7 +104,7 @@ def applied(tmp_path: Path) -> Iterator[Applied]:
     made.loop.close()
 
 
-def test_what_is_not_committed_is_not_applied(applied: Applied) -> None:
+def test_uncommitted_records_are_not_applied(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.commit(1)
@@ -114,7 +114,7 @@ def test_what_is_not_committed_is_not_applied(applied: Applied) -> None:
     assert applied.value == "2"
 
 
-def test_each_entry_is_told_with_the_image_before_and_after(applied: Applied) -> None:
+def test_subscribers_receive_images_before_and_after_each_entry(applied: Applied) -> None:
     applied.append(1)
     applied.append(2, 3)
     applied.commit(3)
@@ -122,13 +122,13 @@ def test_each_entry_is_told_with_the_image_before_and_after(applied: Applied) ->
     assert applied.caught_up == 1
 
 
-def test_an_image_says_of_which_offset_and_epoch_it_is(applied: Applied) -> None:
+def test_image_carries_its_offset_and_epoch(applied: Applied) -> None:
     applied.append(1, 2, epoch=3)
     applied.commit(2)
     assert (applied.applier.image.offset, applied.applier.image.epoch) == (1, 3)
 
 
-def test_control_records_move_the_image_on_and_are_told_to_nobody(applied: Applied) -> None:
+def test_control_records_advance_image_offset_without_notification(applied: Applied) -> None:
     change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     applied.store(Entry(0, 1, (change,)))
     applied.append(1)
@@ -136,7 +136,7 @@ def test_control_records_move_the_image_on_and_are_told_to_nobody(applied: Appli
     assert (applied.applier.image.offset, applied.told) == (0, [])
 
 
-def test_a_transaction_is_told_as_a_whole_when_it_ends(applied: Applied) -> None:
+def test_transaction_is_published_as_whole_at_its_end(applied: Applied) -> None:
     applied.append(1)
     applied.store(Entry(1, 1, (BeginTransactionRecord(), setting(2))))
     applied.append(3)
@@ -148,7 +148,7 @@ def test_a_transaction_is_told_as_a_whole_when_it_ends(applied: Applied) -> None
     assert not applied.applier.in_transaction
 
 
-def test_a_transaction_goes_on_after_a_restart(applied: Applied) -> None:
+def test_metadata_transaction_continues_after_restart(applied: Applied) -> None:
     applied.append(1)
     applied.store(Entry(1, 1, (BeginTransactionRecord(), setting(2))))
     applied.append(3)
@@ -163,7 +163,7 @@ def test_a_transaction_goes_on_after_a_restart(applied: Applied) -> None:
     assert (applied.told, applied.applier.in_transaction) == ([("1", "5", 1)], False)
 
 
-def test_what_was_cut_off_the_log_is_not_applied(applied: Applied) -> None:
+def test_truncated_records_are_not_applied(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.truncate(1)
@@ -173,7 +173,7 @@ def test_what_was_cut_off_the_log_is_not_applied(applied: Applied) -> None:
     assert applied.told == [(None, "1", 1), ("1", "3", 1)]
 
 
-def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(applied: Applied) -> None:
+def test_recovered_image_is_applied_once_known_committed(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -185,7 +185,7 @@ def test_what_a_start_has_found_is_taken_over_once_it_is_known_to_be_committed(a
     assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"  # type: ignore[unreachable]  # changed by the call above
 
 
-def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied: Applied) -> None:
+def test_only_committed_part_of_recovered_log_is_applied(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -196,7 +196,7 @@ def test_of_what_a_start_has_found_only_what_is_committed_is_taken_over(applied:
     assert applied.told == [("1", "2", 1)], "read from the log, as nobody noted it"
 
 
-def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(applied: Applied) -> None:
+def test_leader_snapshot_is_published_as_one_delta(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.commit(1)
@@ -216,7 +216,7 @@ def test_after_the_leaders_snapshot_everybody_is_told_of_the_difference_at_once(
     assert applied.value == "8"
 
 
-def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over(applied: Applied) -> None:
+def test_recovered_records_missing_at_leader_are_never_applied(applied: Applied) -> None:
     applied.append(1)
     applied.append(2)
     applied.log.close(1)
@@ -231,7 +231,7 @@ def test_what_a_start_has_found_and_the_leader_does_not_have_is_never_taken_over
     assert seen == ["3", "4"]
 
 
-def test_commands_are_answered_when_their_records_were_told(applied: Applied) -> None:
+def test_commands_complete_after_their_records_are_published(applied: Applied) -> None:
     seen = []
     answer = applied.loop.create_future()
     answer.add_done_callback(lambda _: seen.append(list(applied.told)))
@@ -242,7 +242,7 @@ def test_commands_are_answered_when_their_records_were_told(applied: Applied) ->
     assert seen == [[(None, "1", 1)]]
 
 
-def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied: Applied) -> None:
+def test_subscriber_steps_yield_to_loop(applied: Applied) -> None:
     taken = []
 
     def step_by_step(_before: MetadataImage, _after: MetadataImage, _records: tuple[ConfigRecord]) -> Iterator[None]:
@@ -261,7 +261,7 @@ def test_a_subscriber_takes_its_steps_while_the_loop_goes_on(applied: Applied) -
     assert 0 < between[0] < 3
 
 
-def test_a_subscriber_that_leaves_amid_a_batch_keeps_no_other_from_being_called(applied: Applied) -> None:
+def test_unsubscribing_during_batch_skips_no_other_subscriber(applied: Applied) -> None:
     called: list[str] = []
 
     def leaving(_before: MetadataImage, _after: MetadataImage, _records: object) -> None:
@@ -279,7 +279,7 @@ def test_a_subscriber_that_leaves_amid_a_batch_keeps_no_other_from_being_called(
     assert called == ["leaving", "staying", "staying"]
 
 
-def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to_apply(applied: Applied) -> None:
+def test_waiter_for_record_resumes_before_later_records_are_applied(applied: Applied) -> None:
     first, given_up, third = (applied.loop.create_task(applied.applier.until_applied(offset)) for offset in (0, 0, 2))
     seen = []
 
@@ -302,7 +302,7 @@ def test_who_waits_for_a_record_goes_on_when_it_was_told_though_there_is_more_to
     applied.loop.run_until_complete(applied.applier.until_applied(2))
 
 
-def test_nobody_waits_for_what_will_never_be_applied(applied: Applied) -> None:
+def test_waiting_for_record_fails_after_loader_failure(applied: Applied) -> None:
     waiting = applied.loop.create_task(applied.applier.until_applied(0))
     applied.loop.call_soon(applied.applier.fail, InvariantError("no more"))
     for later in (waiting, applied.applier.until_applied(0)):
@@ -310,7 +310,7 @@ def test_nobody_waits_for_what_will_never_be_applied(applied: Applied) -> None:
             applied.loop.run_until_complete(later)
 
 
-def test_a_subscriber_that_fails_is_reported_and_nothing_more_is_applied(applied: Applied) -> None:
+def test_failing_subscriber_is_reported_and_stops_loader(applied: Applied) -> None:
     def fail(*_: tuple[ConfigRecord] | MetadataImage) -> Never:
         raise ValueError("a bug")
 

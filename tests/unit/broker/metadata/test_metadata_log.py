@@ -105,7 +105,7 @@ def test_a_new_log_has_its_bootstrap_records_and_first_voters(tmp_path: Path, pa
     assert f"topic_id: {uuid_text(METADATA_TOPIC_ID)}" in (path / "partition.metadata").read_text()
 
 
-def test_the_directory_is_on_the_disk_before_the_bootstrap_checkpoint_says_that_all_is_made(tmp_path: Path) -> None:
+def test_directory_is_synced_before_bootstrap_checkpoint_exists(tmp_path: Path) -> None:
     class Recording(OsDisk):
         def sync_dir(self, path: str) -> None:
             synced.append((path, self.list_dir(path)))
@@ -116,11 +116,11 @@ def test_the_directory_is_on_the_disk_before_the_bootstrap_checkpoint_says_that_
     assert (str(tmp_path), ["__cluster_metadata-0"]) in synced
 
 
-def test_voters_that_cannot_change_are_in_no_checkpoint(tmp_path: Path) -> None:
+def test_static_voters_are_in_no_checkpoint(tmp_path: Path) -> None:
     assert opened(tmp_path, voters=None).newest_snapshot is None
 
 
-def test_entries_come_back(tmp_path: Path) -> None:
+def test_entries_are_read_after_restart(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 3)
     log.close(1000)
@@ -131,7 +131,7 @@ def test_entries_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 20, 60])
-def test_a_torn_end_is_refused_after_a_clean_stop_and_left_as_it_is(tmp_path: Path, path: Path, lost: int) -> None:
+def test_torn_log_end_after_clean_stop_is_refused_and_kept(tmp_path: Path, path: Path, lost: int) -> None:
     log = opened(tmp_path)
     append(log, 3)
     log.close(1000)
@@ -151,7 +151,7 @@ def test_a_torn_end_is_refused_after_a_clean_stop_and_left_as_it_is(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("kraft_version", "voter"), [(0, bytes(16)), (1, b"directory-number")])
-def test_a_vote_is_remembered(tmp_path: Path, kraft_version: int, voter: bytes) -> None:
+def test_vote_is_read_after_restart(tmp_path: Path, kraft_version: int, voter: bytes) -> None:
     state = QuorumState(epoch=5, voted_id=1, voted_directory_id=voter)
     log = opened(tmp_path)
     assert log.read_quorum_state() == QuorumState()
@@ -159,14 +159,14 @@ def test_a_vote_is_remembered(tmp_path: Path, kraft_version: int, voter: bytes) 
     assert opened(tmp_path).read_quorum_state() == state
 
 
-def test_a_vote_that_a_killed_process_left_is_durable_once_a_start_has_read_it() -> None:
+def test_start_makes_vote_of_killed_process_durable() -> None:
     disk, state = UnsyncedDisk(), QuorumState(epoch=5, voted_id=1, voted_directory_id=b"directory-number")
     disk.kill_before("sync_dir", opened_on(disk).write_quorum_state, state, VOTERS, 1)
     assert opened_on(disk).read_quorum_state() == state
     assert opened_on(disk.power_cut()).read_quorum_state() == state
 
 
-def test_a_snapshot_that_a_killed_process_left_is_durable_once_a_start_has_found_it() -> None:
+def test_start_makes_snapshot_of_killed_process_durable() -> None:
     disk = UnsyncedDisk()
     log = opened_on(disk)
     append(log, 3)
@@ -175,7 +175,7 @@ def test_a_snapshot_that_a_killed_process_left_is_durable_once_a_start_has_found
     assert opened_on(disk.power_cut()).newest_snapshot == (3, 1)
 
 
-def test_entries_that_a_killed_process_left_are_durable_once_a_start_has_read_them() -> None:
+def test_start_makes_entries_of_killed_process_durable() -> None:
     disk = UnsyncedDisk()
     log = opened_on(disk)
     append(log, 1)
@@ -184,7 +184,7 @@ def test_entries_that_a_killed_process_left_are_durable_once_a_start_has_read_th
     assert opened_on(disk.power_cut()).end_offset == 2
 
 
-def test_the_file_is_apache_kafka_s(tmp_path: Path, path: Path) -> None:
+def test_file_equals_apache_kafkas(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
     leading = QuorumState(epoch=3, leader_id=1)
     log.write_quorum_state(leading, VOTERS, 0)
@@ -198,14 +198,14 @@ def test_the_file_is_apache_kafka_s(tmp_path: Path, path: Path) -> None:
     )
 
 
-def test_a_damaged_quorum_state_is_not_taken_for_none(tmp_path: Path, path: Path) -> None:
+def test_damaged_quorum_state_is_refused(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
     (path / "quorum-state").write_text('{"leaderId":')
     with pytest.raises(InvariantError, match="quorum-state"):
         log.read_quorum_state()
 
 
-def test_with_room_for_it_everything_is_kept(tmp_path: Path) -> None:
+def test_log_within_retention_size_is_kept(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for _ in range(3):
         append(log, 2)
@@ -214,7 +214,7 @@ def test_with_room_for_it_everything_is_kept(tmp_path: Path) -> None:
     log.read_snapshot(SnapshotId(0, 0))
 
 
-def test_beyond_its_retention_only_the_newest_snapshot_and_the_log_after_it_stay(tmp_path: Path, path: Path) -> None:
+def test_retention_keeps_newest_snapshot_and_log_after_it(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
     append(log, 2)
     snapshot(log, KEEP_ALL)
@@ -229,7 +229,7 @@ def test_beyond_its_retention_only_the_newest_snapshot_and_the_log_after_it_stay
     assert [entry.base_offset for entry in again.read_entries(newest.end_offset)] == [4]
 
 
-def test_a_log_that_ends_before_its_snapshot_begins_after_it(tmp_path: Path, path: Path) -> None:
+def test_log_that_ends_before_snapshot_restarts_at_snapshot_end(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
     append(log, 2)
     data = b"".join(encode_snapshot([], epoch=7, now_ms=0, last_timestamp_ms=0, voters=VOTERS))
@@ -259,7 +259,7 @@ def received_snapshot(log: MetadataLog, snapshot: SnapshotId) -> bytes:
     return data
 
 
-def test_what_a_leader_sent_is_stored_as_it_is(tmp_path: Path) -> None:
+def test_received_batches_are_stored_unmodified(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 1)
     sent = receive(log, 2, 2, 5)
@@ -270,7 +270,7 @@ def test_what_a_leader_sent_is_stored_as_it_is(tmp_path: Path) -> None:
     assert (again.end_offset, again.end_epoch, again.epochs) == (4, 5, ((1, 0), (2, 1), (5, 3)))
 
 
-def test_what_does_not_follow_the_log_is_not_stored(tmp_path: Path) -> None:
+def test_batches_not_at_log_end_are_not_stored(tmp_path: Path) -> None:
     log = opened(tmp_path)
     receive(log, 3)
     for base_offset, epoch in ((2, 3), (0, 3), (1, 2)):
@@ -280,7 +280,7 @@ def test_what_does_not_follow_the_log_is_not_stored(tmp_path: Path) -> None:
     assert log.end_offset == 1
 
 
-def test_nothing_received_changes_nothing(tmp_path: Path) -> None:
+def test_empty_receive_changes_nothing(tmp_path: Path) -> None:
     log = opened(tmp_path)
     assert log.receive(ReceivedBatches(0, 0, 1, b""), 1000) == ([], None)
 
@@ -298,7 +298,7 @@ def test_a_follower_reads_whole_batches_up_to_the_end_committed_or_not(tmp_path:
     assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_the_end_can_be_cut_off_for_good(tmp_path: Path) -> None:
+def test_truncation_is_durable(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 2)
     kept = receive(log, 2, 2, records=2)[:1]
@@ -311,7 +311,7 @@ def test_the_end_can_be_cut_off_for_good(tmp_path: Path) -> None:
     assert (again.end_offset, again.end_epoch) == (5, 7)
 
 
-def test_what_is_committed_is_not_cut_off(tmp_path: Path) -> None:
+def test_committed_entries_are_not_truncated(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 2)
     receive(log, 2)
@@ -324,14 +324,14 @@ def test_what_is_committed_is_not_cut_off(tmp_path: Path) -> None:
     assert again.end_offset == 3
 
 
-def test_an_entry_is_not_cut_in_two(tmp_path: Path) -> None:
+def test_truncation_inside_entry_is_refused(tmp_path: Path) -> None:
     log = opened(tmp_path)
     receive(log, 2, records=3)
     with pytest.raises(InvariantError, match="cannot truncate to 2, inside a batch"):
         log.truncate(2)
 
 
-def test_to_cut_off_nothing_is_nothing(tmp_path: Path) -> None:
+def test_truncation_at_log_end_changes_nothing(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 2)
     log.truncate(2)
@@ -350,7 +350,7 @@ def test_a_snapshot_is_read_in_parts(tmp_path: Path) -> None:
     assert refused.value.code is ErrorCode.SNAPSHOT_NOT_FOUND
 
 
-def test_the_log_begins_anew_behind_a_snapshot_that_was_received(tmp_path: Path, path: Path) -> None:
+def test_log_restarts_at_end_of_received_snapshot(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
     append(log, 3)
     newest = SnapshotId(100, 7)
@@ -368,7 +368,7 @@ def test_the_log_begins_anew_behind_a_snapshot_that_was_received(tmp_path: Path,
     assert (again.start_offset, again.end_offset, again.end_epoch) == (100, 102, 8)
 
 
-def test_a_snapshot_that_did_not_come_whole_changes_nothing(tmp_path: Path, path: Path) -> None:
+def test_incomplete_snapshot_changes_nothing(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
     append(log, 3)
     log.write_snapshot_part(SnapshotId(100, 7), 0, b"half of it")
@@ -379,7 +379,7 @@ def test_a_snapshot_that_did_not_come_whole_changes_nothing(tmp_path: Path, path
     assert not list(path.glob("*.part"))
 
 
-def test_a_snapshot_of_less_than_is_committed_is_refused(tmp_path: Path) -> None:
+def test_snapshot_below_high_watermark_is_refused(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 3)
     received_snapshot(log, SnapshotId(2, 1))
@@ -388,7 +388,7 @@ def test_a_snapshot_of_less_than_is_committed_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("end_offset", "epoch"), [(100, 7), (2, 7)], ids=["ends before it", "parted from it"])
-def test_after_a_crash_a_log_that_a_received_snapshot_replaces_begins_behind_it(
+def test_log_replaced_by_received_snapshot_restarts_at_its_end_after_crash(
     tmp_path: Path, path: Path, end_offset: int, epoch: int
 ) -> None:
     log = opened(tmp_path)
@@ -403,7 +403,7 @@ def test_after_a_crash_a_log_that_a_received_snapshot_replaces_begins_behind_it(
     receive(again, epoch)
 
 
-def test_a_log_that_goes_on_behind_its_snapshot_is_left_alone(tmp_path: Path) -> None:
+def test_log_that_continues_after_snapshot_is_kept(tmp_path: Path) -> None:
     log = opened(tmp_path)
     append(log, 2, epoch=3)
     taken = snapshot(log, KEEP_ALL, epoch=3)
@@ -414,7 +414,7 @@ def test_a_log_that_goes_on_behind_its_snapshot_is_left_alone(tmp_path: Path) ->
     assert (again.oldest_snapshot, again.newest_snapshot) == ((0, 0), taken)
 
 
-def test_without_voters_that_can_change_a_follower_s_log_is_like_others(tmp_path: Path) -> None:
+def test_follower_log_with_static_voters_truncates_and_resets_to_snapshot(tmp_path: Path) -> None:
     log = opened(tmp_path, voters=None)
     receive(log, 1, 1)
     log.truncate(0)

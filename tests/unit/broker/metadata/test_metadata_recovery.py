@@ -57,27 +57,27 @@ def value(stored: RecoveredMetadata) -> str:
     return present(stored.image.configs(BROKER, "").get("log.cleaner.threads"))
 
 
-def test_nothing_is_stored_at_first(log: MetadataLog) -> None:
+def test_new_log_has_no_stored_metadata(log: MetadataLog) -> None:
     stored = read_stored(log, EMPTY)
     assert (stored.image.offset, stored.voters, stored.kraft_version) == (-1, None, 0)
     assert stored.image.cluster_id == "cluster"
 
 
-def test_the_whole_log_is_replayed_though_nobody_knows_what_is_committed(log: MetadataLog) -> None:
+def test_whole_log_is_replayed_before_commit_is_known(log: MetadataLog) -> None:
     append(log, setting(1))
     append(log, setting(2), epoch=3)
     stored = read_stored(log, EMPTY)
     assert (value(stored), stored.image.offset, stored.image.epoch) == ("2", 1, 3)
 
 
-def test_no_more_is_replayed_than_asked_for(log: MetadataLog) -> None:
+def test_replay_stops_at_requested_offset(log: MetadataLog) -> None:
     append(log, setting(1))
     append(log, setting(2), epoch=3)
     stored = read_stored(log, EMPTY, up_to=1)
     assert (value(stored), stored.image.offset, stored.image.epoch) == ("1", 0, 1)
 
 
-def test_the_log_goes_on_from_the_newest_snapshot(log: MetadataLog) -> None:
+def test_replay_starts_at_newest_snapshot(log: MetadataLog) -> None:
     append(log, setting(1))
     log.committed(1)
     snapshot = SnapshotId(1, 1)
@@ -91,7 +91,7 @@ def test_the_log_goes_on_from_the_newest_snapshot(log: MetadataLog) -> None:
     assert value(read_stored(log, EMPTY)) == "9"
 
 
-def test_what_is_said_of_the_quorum_is_found_among_the_records(log: MetadataLog) -> None:
+def test_quorum_control_records_are_recovered(log: MetadataLog) -> None:
     change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     version = KRaftVersionRecord(version=0, kraft_version=1)
     append(log, change, version, VOTERS.to_record())
@@ -100,7 +100,7 @@ def test_what_is_said_of_the_quorum_is_found_among_the_records(log: MetadataLog)
     assert (stored.kraft_version, stored.image.offset) == (1, 2)
 
 
-def test_records_that_make_no_sense_are_a_reason_not_to_start(log: MetadataLog) -> None:
+def test_inconsistent_records_refuse_start(log: MetadataLog) -> None:
     append(log, RemoveTopicRecord(topic_id=b"t" * 16))
     with pytest.raises(InvariantError):
         read_stored(log, EMPTY)
@@ -110,19 +110,19 @@ def test_records_that_make_no_sense_are_a_reason_not_to_start(log: MetadataLog) 
     ("name", "level", "problem"),
     [("metadata.version", 99, "=99, which is above"), ("no.such.feature", 1, "=1, which is unknown to this version")],
 )
-def test_metadata_of_a_later_version_is_a_reason_not_to_start(name: str, level: int, problem: str) -> None:
+def test_later_metadata_version_refuses_start(name: str, level: int, problem: str) -> None:
     image = apply_records(EMPTY, [FeatureLevelRecord(name=name, feature_level=level)], offset=0, epoch=1)
     with pytest.raises(InvariantError, match=f"{name}{problem}"):
         check_features(image, 0, "/data")
 
 
-def test_what_is_known_is_no_such_reason() -> None:
+def test_only_supported_metadata_version_is_accepted() -> None:
     check_features(EMPTY, 1, "/data")
     with pytest.raises(InvariantError, match="version=2"):
         check_features(EMPTY, 2, "/data")
 
 
-def test_voters_are_those_that_are_stored_if_any_are() -> None:
+def test_configured_voters_must_equal_stored_voters_if_any() -> None:
     check_voters([1, 2], [2, 1], "place")
     check_voters([1], [], "place")
     with pytest.raises(InvariantError, match=r"place belongs to a quorum with voters 1, 2, but the settings define 1:"):

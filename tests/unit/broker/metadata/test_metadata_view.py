@@ -24,7 +24,7 @@ def partition(leader: int) -> PartitionImage:
     return PartitionImage(0, (1, 2, 3), (1, 2), leader, 5, 6, (bytes(16),) * 3)
 
 
-def test_brokers_with_an_address_on_the_listener_that_are_not_fenced_can_be_reached() -> None:
+def test_unfenced_brokers_with_address_on_listener_are_reachable() -> None:
     assert reachable_brokers(IMAGE, "OUT") == {1}
     assert reachable_brokers(IMAGE, "IN") == {1, 2}
     assert reachable_brokers(IMAGE, "OTHER") == set()
@@ -40,11 +40,11 @@ def test_brokers_with_an_address_on_the_listener_that_are_not_fenced_can_be_reac
         (NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER),
     ],
 )
-def test_a_leader_that_cannot_be_reached_is_none(leader: int, error: ErrorCode, told: int) -> None:
+def test_unreachable_leader_is_no_leader(leader: int, error: ErrorCode, told: int) -> None:
     view = view_partition(IMAGE, partition(leader), reachable_brokers(IMAGE, "OUT"))
     assert (view.error, view.leader_id) == (error, told)
 
 
-def test_replicas_that_cannot_be_reached_are_offline() -> None:
+def test_unreachable_replicas_are_offline() -> None:
     view = view_partition(IMAGE, partition(1), reachable_brokers(IMAGE, "IN"))
     assert (view.replicas, view.isr, view.offline) == ([1, 2, 3], [1, 2], [3])

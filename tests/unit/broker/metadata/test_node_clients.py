@@ -51,19 +51,19 @@ def registered(
     return apply_records(image, [record], offset=image.offset + 1, epoch=1)
 
 
-def test_controllers_are_where_the_voters_are_said_to_be(loop: VirtualLoop) -> None:
+def test_controller_addresses_come_from_voters(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     assert known.voter(2, ignore, ignore).address == ("b2", 9093)
     assert known.controller(3, ignore).address == ("b3", 9093)
 
 
-def test_brokers_are_where_they_have_registered(loop: VirtualLoop) -> None:
+def test_broker_addresses_come_from_registration(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     known.follow(registered(EMPTY, 2, "elsewhere"))
     assert known.broker(2).address == ("elsewhere", 9092)
 
 
-def test_a_connection_follows_its_broker_to_where_that_registers(loop: VirtualLoop) -> None:
+def test_connection_follows_registered_address(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     peer = known.broker(2)
     before = registered(EMPTY, 2, "here")
@@ -73,13 +73,13 @@ def test_a_connection_follows_its_broker_to_where_that_registers(loop: VirtualLo
     assert peer.address == ("there", 7000)
 
 
-def test_who_has_no_listener_for_brokers_is_nowhere(loop: VirtualLoop) -> None:
+def test_broker_without_inter_broker_listener_has_no_address(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     known.follow(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
     assert known.broker(2).address == ("", 0)
 
 
-def test_connections_that_nobody_uses_any_more_are_forgotten(loop: VirtualLoop) -> None:
+def test_unused_connections_are_dropped(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     kept = known.broker(2)
     known.broker(3)
@@ -96,14 +96,14 @@ def test_connections_that_nobody_uses_any_more_are_forgotten(loop: VirtualLoop) 
         ({"listeners": "A://b1:1,B://b1:2,CONTROLLER://b1:9093"}, "A"),
     ],
 )
-def test_brokers_meet_on_the_listener_that_the_settings_name_or_on_their_first(
+def test_inter_broker_listener_is_configured_or_first(
     loop: VirtualLoop, settings: dict[str, Any], listener: str
 ) -> None:
     protocols = ",".join(f"{name}:PLAINTEXT" for name in ("A", "B", "PLAINTEXT", "CONTROLLER"))
     assert node_clients(loop, listener_security_protocol_map=protocols, **settings).listener == listener
 
 
-def test_a_node_says_what_it_is(loop: VirtualLoop) -> None:
+def test_node_sends_its_client_id(loop: VirtualLoop) -> None:
     assert node_clients(loop).voter(2, ignore, ignore)._client_id == "broker-1"
     assert node_clients(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
 
@@ -115,7 +115,7 @@ def network() -> Iterator[Network]:
     made.close()
 
 
-def test_a_broker_has_ended_if_nobody_listens_at_its_address(network: Network) -> None:
+def test_broker_with_refused_connection_has_ended(network: Network) -> None:
     known = node_clients(network)
     broker = registered(EMPTY, 2, "there").brokers[2]
     assert not network.run_until_complete(known.has_ended(broker))
@@ -124,7 +124,7 @@ def test_a_broker_has_ended_if_nobody_listens_at_its_address(network: Network) -
     assert network.run_until_complete(known.has_ended(broker))
 
 
-def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_ended(network: Network) -> None:
+def test_unreachable_broker_is_not_known_to_have_ended(network: Network) -> None:
     known = node_clients(network)
     network.unreachable = True
     assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
@@ -135,7 +135,7 @@ def test_a_broker_that_cannot_be_reached_or_has_no_address_is_not_known_to_have_
     assert not network.run_until_complete(known.has_ended(elsewhere.brokers[2]))
 
 
-def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again(network: Network) -> None:
+def test_broker_with_lost_connection_is_suspected_until_reached(network: Network) -> None:
     known = node_clients(network)
     peer = known.broker(2)
     network.run_until_complete(peer.call(vote()))
@@ -146,7 +146,7 @@ def test_a_broker_whose_connection_breaks_is_suspected_until_it_is_reached_again
     assert not known.suspects.ids
 
 
-def test_nobody_is_suspected_for_a_connection_that_may_idle(network: Network) -> None:
+def test_loss_of_voter_or_controller_connection_suspects_no_broker(network: Network) -> None:
     known = node_clients(network)
     for peer in (known.voter(2, ignore, ignore), known.controller(2, ignore)):
         network.run_until_complete(peer.call(vote()))
@@ -155,12 +155,12 @@ def test_nobody_is_suspected_for_a_connection_that_may_idle(network: Network) ->
 
 
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
-def test_a_broker_at_what_is_no_name_is_not_known_to_have_ended(loop: VirtualLoop, host: str) -> None:
+def test_broker_with_invalid_host_name_is_not_known_to_have_ended(loop: VirtualLoop, host: str) -> None:
     broker = registered(EMPTY, 2, host).brokers[2]
     assert not loop.run_until_complete(node_clients(loop).has_ended(broker))
 
 
-def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
+def test_fenced_broker_is_not_suspected(network: Network) -> None:
     known = node_clients(network)
     before = registered(EMPTY, 2, "there")
     known.suspects.lost(2)
@@ -169,7 +169,7 @@ def test_a_broker_that_is_fenced_is_suspected_no_more(network: Network) -> None:
 
 
 @pytest.mark.parametrize(("of_brokers", "taken"), [(True, True), (False, False)])
-def test_what_brokers_answer_may_be_as_large_as_a_batch_can_be(network: Network, of_brokers: bool, taken: bool) -> None:
+def test_broker_responses_may_have_maximum_batch_size(network: Network, of_brokers: bool, taken: bool) -> None:
     known = node_clients(network)
     network.node.reply = lambda *_: [((1 << 31) - 1).to_bytes(4, "big") + bytes(100)]
     peer = known.broker(2) if of_brokers else known.controller(2, ignore)

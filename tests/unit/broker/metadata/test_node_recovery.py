@@ -62,7 +62,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
         stop()
 
 
-def test_a_new_node_without_voters_in_its_settings_is_the_only_one_in_its_own_directory(
+def test_new_node_without_configured_voters_is_sole_voter_with_directory_id(
     start: Any,
 ) -> None:
     node = start().node
@@ -76,13 +76,13 @@ def test_the_voters_are_those_of_the_settings(start: Any) -> None:
     assert node.kraft_version == 0
 
 
-def test_where_the_settings_name_none_they_are_those_in_the_log(start: Any) -> None:
+def test_voters_come_from_log_without_configured_ones(start: Any) -> None:
     voters = VoterSet([Voter(1, OWN), Voter(2, b"e" * 16)])
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), voters.to_record())
     assert found.node.voters.by_id == voters.by_id
 
 
-def test_it_goes_on_with_its_vote_and_its_log(start: Any) -> None:
+def test_node_recovers_vote_and_log(start: Any) -> None:
     found = start(OF_THREE, NoOpRecord(), NoOpRecord(), epoch=4)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -92,7 +92,7 @@ def test_it_goes_on_with_its_vote_and_its_log(start: Any) -> None:
     assert again.metadata.image.epoch == 4
 
 
-def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start: Any) -> None:
+def test_voters_that_differ_from_stored_state_are_refused_with_both_lists(start: Any) -> None:
     found = start(OF_THREE)
     found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
     start.stop()
@@ -104,7 +104,7 @@ def test_voters_other_than_those_of_the_stored_state_are_refused_with_both(start
     assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
 
 
-def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Any) -> None:
+def test_sole_voter_cannot_become_one_of_several(start: Any) -> None:
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
     start.stop()
@@ -113,7 +113,7 @@ def test_a_node_that_was_its_only_voter_is_not_made_one_of_several(start: Any) -
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_only_voter_may_be_named_or_not(start: Any, version: int) -> None:
+def test_sole_voter_may_be_configured_or_omitted(start: Any, version: int) -> None:
     named = node_settings(1, {1: CONTROLLER})
     found = start(named)
     found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
@@ -123,6 +123,6 @@ def test_an_only_voter_may_be_named_or_not(start: Any, version: int) -> None:
     assert set(start(named).node.voters.by_id) == {1}
 
 
-def test_what_only_a_later_version_knows_is_refused(start: Any) -> None:
+def test_unknown_feature_level_refuses_start(start: Any) -> None:
     with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
         start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))

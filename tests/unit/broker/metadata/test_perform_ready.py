@@ -33,7 +33,7 @@ from protocol.schema import Message
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 from tests.typed import instance
-from tests.unit.broker.held_threads import keep_busy_the_threads_of
+from tests.unit.broker.held_threads import block_default_executor
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
 from tests.unit.controller.lone_voter import fetch, vote
@@ -112,7 +112,7 @@ def make(tmp_path: Path) -> Iterator[Callable[[Settings], Node]]:
         node.close()
 
 
-def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make: Callable[[Settings], Node]) -> None:
+def test_new_epoch_of_sole_voter_is_stored_committed_and_applied(make: Callable[[Settings], Node]) -> None:
     alone = make(ALONE)
     alone.node.campaign()
     alone.perform()
@@ -121,7 +121,7 @@ def test_an_epoch_that_an_only_voter_begins_is_stored_committed_and_applied(make
     assert alone.effects.appended_ms == 7
 
 
-def test_a_vote_is_given_when_it_is_stored(make: Callable[[Settings], Node]) -> None:
+def test_vote_is_sent_after_it_is_durable(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     token = Token(one.log.read_quorum_state)
     one.node.step(RequestReceived(token, vote(2, 3)), 0)
@@ -131,32 +131,32 @@ def test_a_vote_is_given_when_it_is_stored(make: Callable[[Settings], Node]) -> 
     assert (stored.epoch, stored.voted_id) == (3, 2)
 
 
-def test_a_vote_does_not_wait_for_the_threads_of_the_loop(
+def test_vote_does_not_wait_for_default_executor(
     make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = make(OF_THREE)
-    keep_busy_the_threads_of(one.loop, monkeypatch)
+    block_default_executor(one.loop, monkeypatch)
     token = Token(one.log.read_quorum_state)
     one.node.step(RequestReceived(token, vote(2, 3)), 0)
     one.perform()
     assert token.noted[0].topics[0].partitions[0].vote_granted
 
 
-def test_entries_do_not_wait_for_the_threads_of_the_loop(
+def test_entries_do_not_wait_for_default_executor(
     make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = make(ALONE)
-    keep_busy_the_threads_of(alone.loop, monkeypatch)
+    block_default_executor(alone.loop, monkeypatch)
     alone.node.campaign()
     alone.perform()
     assert alone.metadata.next_offset == alone.log.end_offset > 0
 
 
-def test_a_snapshot_does_not_wait_for_the_threads_of_the_loop(
+def test_snapshot_does_not_wait_for_default_executor(
     make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = make(OF_THREE)
-    keep_busy_the_threads_of(one.loop, monkeypatch)
+    block_default_executor(one.loop, monkeypatch)
     snapshot, config = (
         SnapshotId(100, 1),
         ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="5"),
@@ -167,14 +167,14 @@ def test_a_snapshot_does_not_wait_for_the_threads_of_the_loop(
     assert one.metadata.image.configs(2, "t") == {"retention.ms": "5"}
 
 
-def test_others_are_asked_for_their_votes_when_its_own_is_stored(make: Callable[[Settings], Node]) -> None:
+def test_vote_requests_are_sent_after_own_vote_is_durable(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
     assert [(request.to, stored.voted_id) for request, stored in one.sent] == [(2, 1), (3, 1)]
 
 
-def test_followers_get_records_before_they_are_durable_here(make: Callable[[Settings], Node]) -> None:
+def test_followers_receive_records_before_leader_has_synced_them(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     one.node.campaign()
     one.perform()
@@ -194,7 +194,7 @@ def test_followers_get_records_before_they_are_durable_here(make: Callable[[Sett
     assert syncs_then == syncs < len(one.disk.called("sync"))
 
 
-def test_the_loop_goes_on_while_a_large_snapshot_is_taken_over_and_no_thread_decodes_it(
+def test_large_snapshot_is_decoded_on_loop_in_steps(
     make: Callable[[Settings], Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = make(OF_THREE)
@@ -235,7 +235,7 @@ def test_the_loop_goes_on_while_a_large_snapshot_is_taken_over_and_no_thread_dec
     assert turns >= 5_000 * 0.00002 / (2 * SLICE_S)
 
 
-def test_who_does_not_wait_any_more_is_not_answered(make: Callable[[Settings], Node]) -> None:
+def test_cancelled_command_gets_no_response(make: Callable[[Settings], Node]) -> None:
     one = make(OF_THREE)
     token = Token(lambda: None)
     token.noted = "gone"
@@ -244,7 +244,7 @@ def test_who_does_not_wait_any_more_is_not_answered(make: Callable[[Settings], N
     assert token.noted == "gone"
 
 
-def test_what_an_operator_should_know_is_said(
+def test_request_for_other_cluster_is_logged(
     make: Callable[[Settings], Node], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -256,7 +256,7 @@ def test_what_an_operator_should_know_is_said(
     assert "for cluster other" in caplog.text
 
 
-def test_where_there_is_no_space_the_command_is_refused_and_its_records_never_were(
+def test_full_disk_refuses_command_and_drops_its_records(
     make: Callable[[Settings], Node],
 ) -> None:
     alone = make(ALONE)

@@ -17,19 +17,19 @@ def roles(names: str, node_id: int = 1, voters: tuple[QuorumVoter, ...] = THREE)
     return check_roles({"process.roles": tuple(names.split(","))}.__getitem__, node_id, voters)
 
 
-def test_voters_are_told_by_id_in_the_order_of_their_ids() -> None:
+def test_voters_are_sorted_by_id() -> None:
     assert (QuorumVoter(1, "a", 9093), QuorumVoter(2, "::1", 9093), QuorumVoter(3, "c", 9093)) == THREE
     assert ",".join(map(str, THREE)) == "1@a:9093,2@[::1]:9093,3@c:9093"
     assert parse_voters([]) == ()
 
 
 @pytest.mark.parametrize("item", ["a:9093", "1@a", "x@a:9093", "-1@a:9093", "1@:9093", "1@a:99999", ""])
-def test_what_is_no_voter_is_quoted(item: str) -> None:
+def test_invalid_voter_is_quoted_in_error(item: str) -> None:
     with pytest.raises(RoleError, match="is not of the form ID@HOST:PORT"):
         parse_voters([item])
 
 
-def test_a_voter_is_named_once() -> None:
+def test_duplicate_voter_is_refused() -> None:
     with pytest.raises(RoleError, match="node 1 is named twice"):
         parse_voters(["1@a:1", "1@b:1"])
 
@@ -52,7 +52,7 @@ def test_a_node_may_be_a_broker_a_controller_or_both() -> None:
         ("broker", 2, THREE, "names this node, 2, as a voter, but it is not a controller"),
     ],
 )
-def test_roles_that_contradict_the_voters_are_refused(
+def test_roles_inconsistent_with_voters_are_refused(
     names: str, node_id: int, voters: tuple[QuorumVoter, ...], problem: str
 ) -> None:
     with pytest.raises(RoleError, match=problem):

@@ -22,7 +22,7 @@ class Controller:
         return range(self.blocks * 1000, self.blocks * 1000 + 3)
 
 
-def test_ids_come_from_one_block_until_it_is_used_up() -> None:
+def test_ids_come_from_one_block_until_exhausted() -> None:
     async def scenario() -> None:
         controller = Controller()
         ids = ProducerIdManager(controller.allocate)
@@ -32,7 +32,7 @@ def test_ids_come_from_one_block_until_it_is_used_up() -> None:
     asyncio.run(scenario())
 
 
-def test_an_id_is_there_without_waiting_while_the_block_lasts() -> None:
+def test_id_from_present_block_needs_no_wait() -> None:
     async def scenario() -> None:
         ids = ProducerIdManager(Controller().allocate)
         assert ids.take() is None
@@ -42,7 +42,7 @@ def test_an_id_is_there_without_waiting_while_the_block_lasts() -> None:
     asyncio.run(scenario())
 
 
-def test_those_who_wait_together_share_a_block_and_no_id() -> None:
+def test_concurrent_waiters_share_block_with_distinct_ids() -> None:
     async def scenario() -> None:
         controller = Controller()
         ids = ProducerIdManager(controller.allocate)
@@ -52,7 +52,7 @@ def test_those_who_wait_together_share_a_block_and_no_id() -> None:
     asyncio.run(scenario())
 
 
-def test_a_controller_that_gives_none_is_asked_again_by_the_next() -> None:
+def test_failed_block_allocation_is_retried_by_next_request() -> None:
     async def scenario() -> None:
         answers: list[range] = []
 

@@ -5,11 +5,11 @@ from controller.raft.messages import Timing
 from tests.unit.controller.cluster import Settings
 
 
-def test_defaults_are_those_of_the_rules() -> None:
+def test_default_settings_equal_default_raft_timing() -> None:
     assert quorum_timing(Settings()) == Timing()
 
 
-def test_each_waiting_time_has_its_setting() -> None:
+def test_each_timeout_has_its_setting() -> None:
     settings = Settings(
         {
             "controller.quorum.election.timeout.ms": "1",
@@ -24,7 +24,7 @@ def test_each_waiting_time_has_its_setting() -> None:
     assert quorum_timing(settings) == Timing(1, 2, 3, 4, 5, fetch_max_bytes=6000, fetch_snapshot_max_bytes=7000)
 
 
-def test_nothing_but_snapshots_takes_anything_from_the_metadata_log() -> None:
+def test_only_snapshots_delete_from_metadata_log() -> None:
     config = metadata_log_config(
         Settings({"metadata.log.segment.bytes": str(9 << 20), "metadata.log.segment.ms": "77"})
     )

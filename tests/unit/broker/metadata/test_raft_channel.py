@@ -93,7 +93,7 @@ def test_each_request_is_answered_once(quorum: Quorum) -> None:
     assert all(isinstance(answer, FetchResponse) for _, answer in quorum.answers)
 
 
-def test_votes_do_not_wait_behind_what_is_held_back(quorum: Quorum) -> None:
+def test_vote_does_not_wait_behind_parked_fetch(quorum: Quorum) -> None:
     quorum.network.node.reply = lambda header, _: VoteResponse(topics=[]) if header.api_key is ApiKey.VOTE else []
     quorum.fetch()
     quorum.vote()
@@ -101,30 +101,28 @@ def test_votes_do_not_wait_behind_what_is_held_back(quorum: Quorum) -> None:
     assert quorum.connected == [2, 2]
 
 
-def test_connections_are_opened_at_their_first_use_and_kept(quorum: Quorum) -> None:
+def test_connections_are_opened_on_first_use_and_kept(quorum: Quorum) -> None:
     assert quorum.connected == []
     for node_id in (2, 3, 2):
         quorum.fetch(node_id)
     assert quorum.connected == [2, 3]
 
 
-def test_a_request_to_nobody_is_answered_with_nothing(quorum: Quorum) -> None:
+def test_request_to_unreachable_node_gets_no_response(quorum: Quorum) -> None:
     quorum.network.down = True
     sent = quorum.fetch()
     quorum.let_pass(1)
     assert quorum.answers == [(sent, None)]
 
 
-def test_one_that_speaks_no_version_is_said_and_answers_nothing(
-    quorum: Quorum, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unsupported_request_is_logged_and_gets_no_response(quorum: Quorum, caplog: pytest.LogCaptureFixture) -> None:
     quorum.network.node.versions.pop(ApiKey.VOTE)
     sent = quorum.vote()
     assert quorum.answers == [(sent, None)]
     assert "Request to node 2 failed" in caplog.text
 
 
-def test_that_is_said_once_however_often_it_is_tried_until_it_answers(
+def test_unsupported_request_is_logged_once_until_next_response(
     quorum: Quorum, caplog: pytest.LogCaptureFixture
 ) -> None:
     quorum.network.node.versions.pop(ApiKey.VOTE)
@@ -136,7 +134,7 @@ def test_that_is_said_once_however_often_it_is_tried_until_it_answers(
     assert caplog.text.count("Request to node") == 2
 
 
-def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum: Quorum) -> None:
+def test_lost_voter_is_gone_after_grace(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(GRACE_S - 0.01)
@@ -145,7 +143,7 @@ def test_who_is_lost_and_does_not_come_back_within_the_grace_is_gone(quorum: Quo
     assert quorum.gone == [2]
 
 
-def test_who_comes_back_within_the_grace_is_not_gone(quorum: Quorum) -> None:
+def test_voter_that_returns_within_grace_is_not_gone(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(0.1)
@@ -155,7 +153,7 @@ def test_who_comes_back_within_the_grace_is_not_gone(quorum: Quorum) -> None:
     assert quorum.gone == []
 
 
-def test_who_is_lost_and_has_ended_is_gone_at_once(quorum: Quorum) -> None:
+def test_lost_voter_whose_process_ended_is_gone_immediately(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.let_pass(1)
     quorum.lose(ended=True)
@@ -166,7 +164,7 @@ def test_who_is_lost_and_has_ended_is_gone_at_once(quorum: Quorum) -> None:
     assert quorum.gone == [2]
 
 
-def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum: Quorum) -> None:
+def test_fetch_from_new_leader_clears_lost_voters(quorum: Quorum) -> None:
     quorum.fetch(to=2)
     quorum.lose(ended=True)
     quorum.let_pass(0.05)
@@ -176,21 +174,21 @@ def test_who_was_lost_under_a_former_leader_is_not_lost_under_this_one(quorum: Q
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_who_refuses_before_it_was_ever_reached_is_not_gone(quorum: Quorum) -> None:
+def test_voter_that_was_never_reached_is_not_gone(quorum: Quorum) -> None:
     quorum.network.down = True
     quorum.fetch()
     quorum.let_pass(2)
     assert quorum.gone == []
 
 
-def test_nobody_is_gone_for_the_loss_of_a_connection_for_votes(quorum: Quorum) -> None:
+def test_loss_of_vote_connection_makes_no_voter_gone(quorum: Quorum) -> None:
     quorum.vote()
     quorum.lose()
     quorum.let_pass(2)
     assert quorum.gone == []
 
 
-def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum: Quorum) -> None:
+def test_unreachable_voter_is_reported_with_time_of_loss(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.let_pass(1)
     quorum.lose()
@@ -203,7 +201,7 @@ def test_who_is_unreachable_is_known_with_the_time_at_which_that_began(quorum: Q
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quorum: Quorum) -> None:
+def test_voter_that_answered_vote_after_loss_is_not_unreachable(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.let_pass(2)
@@ -212,7 +210,7 @@ def test_who_has_voted_since_its_fetch_connection_broke_is_not_unreachable(quoru
     assert quorum.peers.lost_at_ms() == {}
 
 
-def test_nobody_is_gone_for_who_has_closed_its_connections(quorum: Quorum) -> None:
+def test_closed_channel_reports_no_voter_as_gone(quorum: Quorum) -> None:
     quorum.fetch()
     quorum.lose()
     quorum.peers.close()

@@ -60,7 +60,7 @@ def snapshots(node: ControllerNode) -> list[str]:
     return sorted(name for name in names if parse_snapshot_name(name))
 
 
-def test_a_new_cluster_begins_with_its_features(stopped_controller: ControllerNode) -> None:
+def test_new_cluster_starts_with_features(stopped_controller: ControllerNode) -> None:
     stopped_controller.start(join=False)
     assert stopped_controller.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
     assert stopped_controller.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
@@ -69,7 +69,7 @@ def test_a_new_cluster_begins_with_its_features(stopped_controller: ControllerNo
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_everything_is_there_again_after_a_restart(controlled: ControllerNode, crash: bool) -> None:
+def test_restart_recovers_controller_state(controlled: ControllerNode, crash: bool) -> None:
     create(controlled, "a", "b", partitions=3)
     epoch = controlled.image.brokers[1].epoch
     controlled.wait(controlled.controller.submit(lambda image: allocate_producer_ids(image, 1, epoch)))
@@ -113,7 +113,7 @@ def test_a_transaction_that_another_controller_left_open_is_aborted(controlled: 
     assert len(controlled.image.topics()) == 3
 
 
-def test_voters_that_cannot_change_are_kept_as_kafka_keeps_them(stopped_controller: ControllerNode) -> None:
+def test_static_voters_are_stored_as_kafka_stores_them(stopped_controller: ControllerNode) -> None:
     settings = {"controller.quorum.voters": "1@localhost:9093"}
     for restarts in range(2):
         stopped_controller.start(settings)
@@ -136,7 +136,7 @@ def test_a_topic_can_be_used_when_its_command_returns(controlled: ControllerNode
     assert controlled.image.topic("t") is not None
 
 
-def test_commands_are_decided_in_order_each_on_what_those_before_it_decided(controlled: ControllerNode) -> None:
+def test_commands_see_records_of_earlier_commands_in_order(controlled: ControllerNode) -> None:
     offsets: list[tuple[int, int]] = []
     controlled.controller.subscribe(lambda old, new, records: offsets.append((old.offset, new.offset)))
     submit = controlled.controller.submit
@@ -189,7 +189,7 @@ def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
     assert controlled.failures == []
 
 
-def test_whoever_does_not_wait_long_enough_is_told_so_and_the_command_is_decided(controlled: ControllerNode) -> None:
+def test_timed_out_command_is_still_executed(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as late:
         controlled.wait(controlled.controller.submit(creating(controlled, "t"), timeout_ms=0))
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
@@ -197,7 +197,7 @@ def test_whoever_does_not_wait_long_enough_is_told_so_and_the_command_is_decided
     assert controlled.image.topic("t") is not None
 
 
-def test_what_is_committed_when_the_time_is_over_is_answered_though_not_everybody_is_told_yet(
+def test_command_committed_at_timeout_completes_before_it_is_published(
     controlled: ControllerNode,
 ) -> None:
     loop, answered = controlled.loop, asyncio.Event()
@@ -240,7 +240,7 @@ def test_a_subscriber_that_fails_stops_the_broker(controlled: ControllerNode) ->
     assert len(controlled.failures) == 1
 
 
-def test_the_loop_serves_others_between_the_steps_of_a_subscriber(controlled: ControllerNode) -> None:
+def test_loop_runs_other_tasks_between_subscriber_steps(controlled: ControllerNode) -> None:
     loop, order = controlled.loop, list[str]()
 
     def long_step(name: str) -> None:
@@ -261,7 +261,7 @@ def test_the_loop_serves_others_between_the_steps_of_a_subscriber(controlled: Co
     assert order == ["first step", "somebody else", "second step", "somebody else", "answer"]
 
 
-def test_a_snapshot_is_taken_when_the_log_has_grown(stopped_controller: ControllerNode) -> None:
+def test_snapshot_is_generated_when_log_has_grown(stopped_controller: ControllerNode) -> None:
     node = stopped_controller
     node.start(SMALL_SNAPSHOTS)
     assert len(snapshots(node)) == 1
@@ -274,7 +274,7 @@ def test_a_snapshot_is_taken_when_the_log_has_grown(stopped_controller: Controll
     assert state(node.image) == state(before)
 
 
-def test_a_snapshot_is_taken_after_a_time_when_there_is_something_new(stopped_controller: ControllerNode) -> None:
+def test_snapshot_is_generated_after_interval_if_log_has_changed(stopped_controller: ControllerNode) -> None:
     node = stopped_controller
     node.start({"metadata.log.max.snapshot.interval.ms": "1000"})
     create(node, "before")
@@ -285,7 +285,7 @@ def test_a_snapshot_is_taken_after_a_time_when_there_is_something_new(stopped_co
     assert len(snapshots(node)) == 2
 
 
-def test_no_snapshot_is_taken_again_where_nothing_is_new(stopped_controller: ControllerNode) -> None:
+def test_snapshot_is_not_generated_without_changes(stopped_controller: ControllerNode) -> None:
     node = stopped_controller
     node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
     for records in ((NoOpRecord(),), (), ()):
@@ -330,7 +330,7 @@ def test_a_damaged_snapshot_stops_the_start(stopped_controller: ControllerNode) 
     node.crash()
 
 
-def test_a_torn_batch_at_the_end_of_the_log_is_cut_off_after_a_crash_and_that_is_said(
+def test_torn_batch_at_log_end_is_truncated_and_logged_after_crash(
     controlled: ControllerNode, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(controlled, "whole")
@@ -359,7 +359,7 @@ def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     node.close()
 
 
-def test_a_full_disk_costs_a_snapshot_and_nothing_else(tmp_path: Path) -> None:
+def test_full_disk_fails_only_snapshot_of_controller(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = ControllerNode(str(tmp_path), disk)
     node.start(SMALL_SNAPSHOTS)
@@ -388,7 +388,7 @@ def test_a_disk_that_fails_under_a_snapshot_stops_the_broker(tmp_path: Path) -> 
     node.close()
 
 
-def test_a_full_disk_refuses_commands_and_what_they_decided_never_was(tmp_path: Path) -> None:
+def test_full_disk_refuses_commands_and_drops_their_records(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = ControllerNode(str(tmp_path), disk)
     node.start()

@@ -61,27 +61,27 @@ def values(cluster: WholeCluster) -> set[str | None]:
     return {value(cluster, node) for node in cluster.running}
 
 
-def test_one_leads_and_everybody_knows_it(three: WholeCluster) -> None:
+def test_one_node_leads_and_all_know_it(three: WholeCluster) -> None:
     leader = three.active
     three.until(lambda: all(three.broker(node).controller.leader_id == leader for node in (1, 2, 3)))
     assert [three.broker(node).controller.leads for node in (1, 2, 3)].count(True) == 1
 
 
-def test_a_cluster_is_begun_once_by_its_first_leader(three: WholeCluster) -> None:
+def test_first_leader_bootstraps_cluster_once(three: WholeCluster) -> None:
     leader = three.broker(three.active)
     three.until(lambda: "metadata.version" in leader.image.features)
     features = dict(leader.image.features)
     three.until(lambda: all(three.broker(node).image.features == features for node in (1, 2, 3)))
 
 
-def test_what_was_answered_is_committed_and_comes_to_all(three: WholeCluster) -> None:
+def test_completed_commands_are_committed_and_replicated(three: WholeCluster) -> None:
     leader = three.active
     assert outcome(three, submit(three, leader, 5)) == 5
     assert value(three, leader) == "5"
     three.until(lambda: values(three) == {"5"})
 
 
-def test_who_does_not_lead_refuses_commands(three: WholeCluster) -> None:
+def test_follower_refuses_commands(three: WholeCluster) -> None:
     other = next(node for node in three.running if node != three.active)
     refused = outcome(three, submit(three, other, 5))
     assert isinstance(refused, KafkaError)
@@ -101,7 +101,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_lost(three: WholeCluster) ->
     three.until(lambda: values(three) == {"6"})
 
 
-def test_a_leader_that_is_stopped_hands_over_at_once(three: WholeCluster) -> None:
+def test_stopped_leader_resigns_immediately(three: WholeCluster) -> None:
     stopped = three.active
     began = three.schedule.now
     three.stop(stopped)
@@ -109,7 +109,7 @@ def test_a_leader_that_is_stopped_hands_over_at_once(three: WholeCluster) -> Non
     assert three.schedule.now - began < 0.5
 
 
-def test_who_leads_again_in_a_later_epoch_is_a_change_of_the_leader(three: WholeCluster) -> None:
+def test_reelection_of_same_leader_is_leader_change(three: WholeCluster) -> None:
     """It may have lost all pending requests, as after a power cut."""
     leader = three.active
     other = next(node for node in three.running if node != leader)
@@ -123,7 +123,7 @@ def test_who_leads_again_in_a_later_epoch_is_a_change_of_the_leader(three: Whole
     assert (driver.leader_id, driver.epoch) == (leader, epoch)
 
 
-def test_without_a_majority_nothing_is_decided(three: WholeCluster) -> None:
+def test_no_command_completes_without_majority(three: WholeCluster) -> None:
     leader = three.active
     others = [node for node in three.running if node != leader]
     for other in others:
@@ -135,7 +135,7 @@ def test_without_a_majority_nothing_is_decided(three: WholeCluster) -> None:
     assert not three.broker(leader).controller.leads
 
 
-def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(three: WholeCluster) -> None:
+def test_uncommitted_records_of_old_leader_are_replaced_by_successors(three: WholeCluster) -> None:
     old = three.active
     for other in (node for node in (1, 2, 3) if node != old):
         three.cut(old, other)
@@ -149,7 +149,7 @@ def test_what_a_leader_could_not_commit_gives_way_to_what_its_successor_did(thre
     three.until(lambda: values(three) == {"6"})
 
 
-def test_all_may_be_killed_and_go_on(three: WholeCluster) -> None:
+def test_quorum_recovers_after_all_nodes_are_killed(three: WholeCluster) -> None:
     outcome(three, submit(three, three.active, 5))
     for node in (1, 2, 3):
         three.kill(node)
@@ -177,9 +177,7 @@ def leave_behind(three: WholeCluster) -> int:
 
 
 @pytest.mark.parametrize("wipe", [False, True])
-def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(
-    make: Callable[..., WholeCluster], wipe: bool
-) -> None:
+def test_lagging_follower_starts_from_leaders_snapshot(make: Callable[..., WholeCluster], wipe: bool) -> None:
     three = make(**FORGETFUL)
     behind = next(node for node in three.running if node != three.active)
     three.kill(behind)
@@ -195,7 +193,7 @@ def test_who_missed_what_is_only_in_a_snapshot_by_now_begins_with_that(
     assert controller._log.start_offset > 0
 
 
-def test_who_takes_a_snapshot_itself_begins_behind_the_leaders_when_that_is_done(
+def test_follower_resets_to_leaders_snapshot_after_its_own_completes(
     make: Callable[..., WholeCluster],
 ) -> None:
     three = make(**FORGETFUL)

@@ -74,18 +74,18 @@ def test_a_fetch_is_answered_with_the_entries_from_its_offset_on(log: MetadataLo
     assert len(list(decode_entries(read(log, 0, max_bytes=1).records))) == 1  # type: ignore[arg-type]  # always this type here
 
 
-def test_what_the_log_does_not_have_is_an_error_of_the_partition(log: MetadataLog) -> None:
+def test_missing_offset_is_partition_error(log: MetadataLog) -> None:
     assert read(log, 9).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_a_snapshot_is_answered_part_by_part(log: MetadataLog) -> None:
+def test_snapshot_is_sent_in_parts(log: MetadataLog) -> None:
     whole = snapshot_bytes()
     first, second = read_part(log, 0, 10), read_part(log, 10)
     assert bytes(first.unaligned_records) + bytes(second.unaligned_records) == whole  # type: ignore[arg-type]  # always this type here
     assert first.size == second.size == len(whole)
 
 
-def test_a_part_beyond_the_end_names_the_position_that_was_asked_for(log: MetadataLog) -> None:
+def test_position_beyond_snapshot_end_is_error_with_that_position(log: MetadataLog) -> None:
     partition = read_part(log, 10_000)
     assert (partition.error_code, partition.position) == (ErrorCode.POSITION_OUT_OF_RANGE, 10_000)
 
@@ -94,7 +94,7 @@ def test_a_snapshot_that_is_not_there_is_an_error(log: MetadataLog) -> None:
     assert read_part(log, 0, snapshot=SnapshotId(2, 1)).error_code == ErrorCode.SNAPSHOT_NOT_FOUND
 
 
-def test_other_answers_say_nothing_of_the_log(log: MetadataLog) -> None:
+def test_other_responses_contain_no_log_data(log: MetadataLog) -> None:
     response = VoteResponse(topics=[])
     fill_in(log, Response(None, response, None))
     assert response == VoteResponse(topics=[])

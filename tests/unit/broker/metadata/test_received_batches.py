@@ -29,7 +29,7 @@ def received(*entries: Entry, epoch: int = 3, **changed: Any) -> ReceivedBatches
     return ReceivedBatches(base_offset, next_offset, epoch, batches)._replace(**changed)
 
 
-def test_entries_come_out_as_the_leader_put_them_in() -> None:
+def test_entries_are_decoded_as_leader_encoded_them() -> None:
     sent = [Entry(10, 3, (LEADER_CHANGE,)), entry(11, 4), entry(15)]
     assert decode_received(received(*sent), 10, 2) == sent
 
@@ -39,7 +39,7 @@ def test_bytes_may_lie_in_a_frame() -> None:
     assert decode_received(sent._replace(batches=memoryview(bytearray(sent.batches))), 10, 3) == [entry(10)]
 
 
-def test_nothing_is_nothing() -> None:
+def test_empty_bytes_are_no_batches() -> None:
     assert decode_received(received(), 10, 2) == []
 
 
@@ -64,24 +64,24 @@ def test_a_gap_between_batches_is_refused() -> None:
 
 
 @pytest.mark.parametrize("end_offset", [9, 11])
-def test_batches_that_do_not_begin_where_the_log_ends_are_refused(end_offset: int) -> None:
+def test_batches_not_starting_at_log_end_are_refused(end_offset: int) -> None:
     with pytest.raises(InvariantError, match=f"but {end_offset} is next"):
         decode_received(received(entry(10)), end_offset, 3)
 
 
-def test_batches_that_are_not_what_they_are_said_to_be_are_refused() -> None:
+def test_batches_with_inconsistent_headers_are_refused() -> None:
     with pytest.raises(InvariantError, match="from 10 up to 11, not from 10 up to 12"):
         decode_received(received(entry(10), next_offset=12), 10, 3)
 
 
 @pytest.mark.parametrize(("epochs", "end_epoch"), [((3, 2), 1), ((2,), 3), ((4,), 3)])
-def test_epochs_that_fall_or_are_beyond_the_leader_s_are_refused(epochs: tuple[int, ...], end_epoch: int) -> None:
+def test_decreasing_epochs_and_epochs_above_leaders_are_refused(epochs: tuple[int, ...], end_epoch: int) -> None:
     entries = [entry(10 + at, epoch=epoch) for at, epoch in enumerate(epochs)]
     with pytest.raises(InvariantError, match="a batch has epoch"):
         decode_received(received(*entries), 10, end_epoch)
 
 
-def test_an_epoch_may_begin_amid_what_is_received() -> None:
+def test_new_epoch_may_start_within_received_batches() -> None:
     entries = [entry(10, epoch=2), entry(11, epoch=3)]
     assert decode_received(received(*entries), 10, 1) == entries
 
@@ -95,7 +95,7 @@ def test_fewer_records_than_offsets_are_refused() -> None:
         decode_received(ReceivedBatches(10, 12, 3, batch), 10, 3)
 
 
-def test_a_record_that_is_not_understood_is_refused() -> None:
+def test_unknown_record_is_refused() -> None:
     batch = build_batch([(None, b"\1\x7f\0\0")], base_offset=10, leader_epoch=3, timestamp_ms=0)
     with pytest.raises(InvariantError, match="cannot be decoded"):
         decode_received(ReceivedBatches(10, 11, 3, batch), 10, 3)

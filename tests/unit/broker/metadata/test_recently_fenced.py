@@ -53,11 +53,11 @@ def told() -> Told:
     return Told()
 
 
-def test_nobody_is_lost_at_first(told: Told) -> None:
+def test_no_broker_is_recently_fenced_at_start(told: Told) -> None:
     assert told.ids == set()
 
 
-def test_a_leader_that_is_fenced_is_told_of_for_a_moment(told: Told) -> None:
+def test_fenced_leader_is_listed_for_limited_time(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     assert told.ids == {2}
     told.now_s += TOLD_FOR_S - 0.1
@@ -66,30 +66,30 @@ def test_a_leader_that_is_fenced_is_told_of_for_a_moment(told: Told) -> None:
     assert told.ids == set()
 
 
-def test_a_broker_that_is_heard_again_is_not_lost(told: Told) -> None:
+def test_unfenced_broker_is_not_recently_fenced(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     told.become(b1="active", b2="active")
     assert told.ids == set()
 
 
-def test_a_broker_that_registers_again_is_still_told_of_until_it_is_active(told: Told) -> None:
+def test_reregistered_broker_is_listed_until_active(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     told.become(b1="active", b2="fenced")
     assert told.ids == {2}
 
 
-def test_a_broker_that_led_nothing_any_more_is_not_told_of(told: Told) -> None:
+def test_fenced_broker_without_leaderships_is_not_listed(told: Told) -> None:
     told.become(b1="active", b2="stopping")
     told.become(b1="active", b2="fenced")
     assert told.ids == set()
 
 
-def test_a_broker_that_is_unregistered_is_not_told_of(told: Told) -> None:
+def test_unregistered_broker_is_not_listed(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     told.become(b1="active")
     assert told.ids == set()
 
 
-def test_a_broker_that_was_fenced_from_the_first_is_not_lost(told: Told) -> None:
+def test_initially_fenced_broker_is_not_recently_fenced(told: Told) -> None:
     told.become(b1="active", b2="active", b3="fenced")
     assert told.ids == set()

@@ -24,13 +24,13 @@ def registration(*directories: SimpleNamespace) -> BrokerRegistrationRequest:
     return broker_registration(SETTINGS, "cluster", b"i" * 16, ENDPOINTS, directories)  # type: ignore[arg-type]  # stands in for it
 
 
-def test_a_broker_tells_where_clients_reach_it_and_not_where_controllers_do() -> None:
+def test_broker_registers_client_listeners_only() -> None:
     request = registration(closed(b"a"))
     assert [(one.name, one.host, one.port) for one in request.listeners] == [("PLAINTEXT", "b1", 9092)]
     assert (request.broker_id, request.cluster_id, request.rack) == (1, "cluster", "r1")
 
 
-def test_a_broker_tells_which_features_and_directories_it_has() -> None:
+def test_broker_registers_features_and_log_dirs() -> None:
     request = registration(closed(b"b"), closed(b"a"))
     assert "metadata.version" in [feature.name for feature in request.features]
     assert request.log_dirs == [b"a" * 16, b"b" * 16]
@@ -46,13 +46,13 @@ def test_a_broker_tells_which_features_and_directories_it_has() -> None:
         ([closed(b"a"), closed(b"b", epoch=4)], -1),
     ],
 )
-def test_it_names_its_last_run_only_if_that_closed_every_directory_in_order(
+def test_previous_broker_epoch_is_sent_only_after_clean_stop_of_all_dirs(
     directories: list[SimpleNamespace], epoch: int
 ) -> None:
     assert registration(*directories).previous_broker_epoch == epoch
 
 
-def test_a_controller_tells_where_controllers_reach_it() -> None:
+def test_controller_registers_controller_listeners() -> None:
     request = controller_registration(SETTINGS, b"i" * 16, ENDPOINTS)
     assert [(one.name, one.host, one.port) for one in request.listeners] == [("CONTROLLER", "b1", 9093)]
     assert (request.controller_id, request.zk_migration_ready) == (1, False)

@@ -43,11 +43,11 @@ def records_of(files: SnapshotFiles, snapshot: SnapshotId) -> tuple[Message, ...
     return files.read(snapshot).records
 
 
-def test_an_empty_directory_has_none(files: SnapshotFiles) -> None:
+def test_empty_directory_has_no_snapshot(files: SnapshotFiles) -> None:
     assert (files.ids, files.oldest, files.newest) == ((), None, None)
 
 
-def test_what_is_written_counts_when_it_is_added_and_is_found_again(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_written_snapshot_is_listed_once_added_and_found_at_restart(disk: MemoryDisk, files: SnapshotFiles) -> None:
     files.write(SECOND, content(2))
     assert files.ids == ()
     files.add(SECOND)
@@ -59,7 +59,7 @@ def test_what_is_written_counts_when_it_is_added_and_is_found_again(disk: Memory
     assert records_of(files, SECOND) == (NoOpRecord(), NoOpRecord())
 
 
-def test_a_damaged_one_is_not_read(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_damaged_snapshot_is_refused(disk: MemoryDisk, files: SnapshotFiles) -> None:
     files.write(FIRST, content()[:-1])
     with pytest.raises(InvariantError, match=r"00000000000000000010-0000000001\.checkpoint cannot be read: .*footer"):
         files.read(FIRST)
@@ -67,7 +67,7 @@ def test_a_damaged_one_is_not_read(disk: MemoryDisk, files: SnapshotFiles) -> No
         read_checkpoint(disk, "/log/none")
 
 
-def test_others_read_it_in_parts(files: SnapshotFiles) -> None:
+def test_snapshot_can_be_read_in_parts(files: SnapshotFiles) -> None:
     data = content(5)
     files.write(FIRST, data)
     files.add(FIRST)
@@ -85,7 +85,7 @@ def test_a_snapshot_that_is_gone_cannot_be_read_in_parts(files: SnapshotFiles) -
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-def test_a_position_at_which_nothing_is_is_refused(files: SnapshotFiles, beyond: int) -> None:
+def test_read_position_beyond_snapshot_is_refused(files: SnapshotFiles, beyond: int) -> None:
     files.write(FIRST, content())
     files.add(FIRST)
     with pytest.raises(KafkaError) as refused:
@@ -93,7 +93,7 @@ def test_a_position_at_which_nothing_is_is_refused(files: SnapshotFiles, beyond:
     assert refused.value.code is ErrorCode.POSITION_OUT_OF_RANGE
 
 
-def test_one_that_came_in_parts_is_like_others(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_received_snapshot_equals_written_one(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content(3))
     assert files.ids == ()
     assert finish(files.read_received(FIRST)).records == (NoOpRecord(),) * 3
@@ -103,7 +103,7 @@ def test_one_that_came_in_parts_is_like_others(disk: MemoryDisk, files: Snapshot
     assert SnapshotFiles(disk, PATH).ids == (FIRST,)
 
 
-def test_it_is_synced_before_it_has_its_name_and_the_name_is_synced(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_snapshot_is_synced_before_rename_and_directory_after(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content(), part_bytes=1000)
     files.finish_part(FIRST)
     effects = [effect for effect in disk.trace or [] if not isinstance(effect, Linked)]
@@ -124,14 +124,14 @@ def test_a_part_that_does_not_follow_is_refused(files: SnapshotFiles) -> None:
     files.write_part(FIRST, 3, b"d")
 
 
-def test_one_begins_anew_with_its_first_byte(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_part_at_position_0_restarts_download(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, b"x" * 1000)
     receive(files, FIRST, content())
     files.finish_part(FIRST)
     assert list(disk.files().values()) == [content()]
 
 
-def test_another_one_takes_its_place(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_download_of_other_snapshot_replaces_present_one(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content())
     receive(files, SECOND, content())
     with pytest.raises(InvariantError, match="was not received"):
@@ -142,14 +142,14 @@ def test_another_one_takes_its_place(disk: MemoryDisk, files: SnapshotFiles) -> 
     assert list(disk.files()) == [f"{PATH}/{SECOND.file_name}"]
 
 
-def test_one_that_is_not_whole_is_refused_and_does_not_count(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_incomplete_snapshot_is_refused_and_not_listed(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content()[:-1])
     with pytest.raises(InvariantError, match="cannot be read"):
         finish(files.read_received(FIRST))
     assert files.ids == SnapshotFiles(disk, PATH).ids == ()
 
 
-def test_a_start_removes_what_did_not_come_to_its_end_and_nothing_else(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_start_removes_only_incomplete_snapshot_files(disk: MemoryDisk, files: SnapshotFiles) -> None:
     receive(files, FIRST, content())
     for name in ("quorum-state", "notes.part", f"{SECOND.file_name}.tmp"):
         disk.open_file(f"{PATH}/{name}", create=True)
@@ -159,7 +159,7 @@ def test_a_start_removes_what_did_not_come_to_its_end_and_nothing_else(disk: Mem
     assert removed == [f"{FIRST.file_name}.part"]
 
 
-def test_the_newest_one_stays(disk: MemoryDisk, files: SnapshotFiles) -> None:
+def test_newest_snapshot_is_kept(disk: MemoryDisk, files: SnapshotFiles) -> None:
     for snapshot in (FIRST, SECOND):
         files.write(snapshot, content())
         files.add(snapshot)

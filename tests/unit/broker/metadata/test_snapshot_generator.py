@@ -74,7 +74,7 @@ def make(faulty_disk: FaultyDisk, tmp_path: Path) -> Iterator[Callable[..., Snap
         one.loop.close()
 
 
-def test_one_is_due_after_so_many_bytes(make: Callable[..., Snapshots]) -> None:
+def test_snapshot_is_due_after_configured_bytes(make: Callable[..., Snapshots]) -> None:
     one = make({"metadata.log.max.record.bytes.between.snapshots": "300"})
     one.append()
     assert one.take_if_due() == []
@@ -85,7 +85,7 @@ def test_one_is_due_after_so_many_bytes(make: Callable[..., Snapshots]) -> None:
     assert one.log.newest_snapshot == SnapshotId(6, 1)
 
 
-def test_one_is_due_after_so_much_time_if_there_is_something_new(make: Callable[..., Snapshots]) -> None:
+def test_snapshot_is_due_after_interval_if_log_has_changed(make: Callable[..., Snapshots]) -> None:
     one = make({"metadata.log.max.snapshot.interval.ms": "60000"})
     one.append()
     one.now = 59_999
@@ -96,7 +96,7 @@ def test_one_is_due_after_so_much_time_if_there_is_something_new(make: Callable[
     assert one.take_if_due() == [SnapshotId(1, 1)], "there is nothing new"
 
 
-def test_it_holds_what_the_image_does(make: Callable[..., Snapshots]) -> None:
+def test_snapshot_contains_records_of_image(make: Callable[..., Snapshots]) -> None:
     one = make()
     one.append("7")
     one.take_if_due()
@@ -104,7 +104,7 @@ def test_it_holds_what_the_image_does(make: Callable[..., Snapshots]) -> None:
     assert [record.value for record in snapshot.records if isinstance(record, ConfigRecord)] == ["7"]
 
 
-def test_one_is_taken_at_a_time(make: Callable[..., Snapshots]) -> None:
+def test_snapshots_are_generated_one_at_a_time(make: Callable[..., Snapshots]) -> None:
     one = make()
     one.append()
     for _ in range(3):
@@ -114,7 +114,7 @@ def test_one_is_taken_at_a_time(make: Callable[..., Snapshots]) -> None:
     assert one.stored == [SnapshotId(1, 1)]
 
 
-def test_a_full_disk_costs_the_snapshot_and_nothing_else(
+def test_full_disk_fails_only_snapshot(
     make: Callable[..., Snapshots], faulty_disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = make()
@@ -126,7 +126,7 @@ def test_a_full_disk_costs_the_snapshot_and_nothing_else(
     assert "[Errno" not in caplog.text
 
 
-def test_any_other_failure_is_reported(make: Callable[..., Snapshots], faulty_disk: FaultyDisk) -> None:
+def test_other_snapshot_failure_is_reported(make: Callable[..., Snapshots], faulty_disk: FaultyDisk) -> None:
     one = make()
     one.append()
     faulty_disk.arm("replace", errno.EIO)

@@ -103,14 +103,12 @@ def listed(cluster: WholeCluster) -> list[list[bytes]]:
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_brokers_that_are_ready_know_all_others_of_their_group(start: Callable[[int], WholeCluster], seed: int) -> None:
+def test_ready_brokers_know_all_others_of_their_group(start: Callable[[int], WholeCluster], seed: int) -> None:
     assert listed(start(seed)) == [[FIRST.tag] * 3] * 3
 
 
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_what_a_killed_cluster_left_in_the_metadata_does_not_count(
-    start: Callable[[int], WholeCluster], seed: int
-) -> None:
+def test_registrations_of_killed_cluster_do_not_count(start: Callable[[int], WholeCluster], seed: int) -> None:
     cluster = start(seed)
     for node_id in cluster.hosts:
         cluster.kill(node_id)
@@ -118,7 +116,7 @@ def test_what_a_killed_cluster_left_in_the_metadata_does_not_count(
     assert listed(cluster) == [[SECOND.tag] * 3] * 3
 
 
-def test_a_broker_that_never_comes_does_not_keep_the_others_from_serving(caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_serve_without_missing_group_member_after_timeout(caplog: pytest.LogCaptureFixture) -> None:
     cluster = WholeCluster()
     for host in cluster.hosts.values():
         host.start_group = FIRST

@@ -39,53 +39,51 @@ def waited_s(loop: VirtualLoop, suspects: SuspectedLeaders, node_ids: set[int], 
     return loop.run_until_complete(wait())
 
 
-def test_nobody_waits_for_who_is_not_suspected(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
+def test_unsuspected_leader_is_not_waited_for(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {3}, lambda: None) == 0
 
 
-def test_who_waits_is_told_when_the_suspect_is_reached(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
+def test_wait_ends_when_suspect_is_reached(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.reached(2)) == 0.1
     assert not suspects.ids
 
 
 @pytest.mark.parametrize("became", [{"b1": "active", "b2": "fenced"}, {"b1": "active"}, {"b2": "stopping"}])
-def test_who_waits_is_told_when_the_controller_has_decided(
+def test_wait_ends_when_controller_has_fenced_suspect(
     loop: VirtualLoop, suspects: SuspectedLeaders, became: dict[str, Any]
 ) -> None:
     suspects.lost(2)
     assert waited_s(loop, suspects, {2}, lambda: suspects.follow(image(**became))) == 0.1
 
 
-def test_who_is_active_is_suspected_still(suspects: SuspectedLeaders) -> None:
+def test_active_broker_stays_suspected(suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     suspects.follow(image(b2="active"))
     assert suspects.ids == {2}
 
 
-def test_who_waits_for_two_waits_for_both(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
+def test_wait_for_two_suspects_ends_when_both_are_resolved(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     suspects.lost(3)
     assert waited_s(loop, suspects, {2, 3}, lambda: suspects.reached(2)) == PATIENCE_S
 
 
-def test_nobody_waits_for_longer_than_the_patience_since_the_loss(
-    loop: VirtualLoop, suspects: SuspectedLeaders
-) -> None:
+def test_wait_is_bounded_from_time_of_loss(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     loop.run_until_complete(asyncio.sleep(0.2))
     assert waited_s(loop, suspects, {2}, lambda: None) == PATIENCE_S - 0.2
     assert not suspects.ids
 
 
-def test_nobody_waits_longer_because_a_suspect_is_lost_again(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
+def test_repeated_loss_does_not_extend_wait(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
     loop.call_later(0.4, suspects.reached, 3)
     assert waited_s(loop, suspects, {2}, lambda: suspects.lost(2)) == PATIENCE_S
 
 
-def test_several_wait_at_once_and_one_may_give_up(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
+def test_cancelled_wait_leaves_other_waits(loop: VirtualLoop, suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
 
     async def wait() -> None:

@@ -15,7 +15,7 @@ from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.whole_cluster import WholeCluster
 
 
-def test_no_topic_is_created_on_demand_where_there_is_no_space(tmp_path: Path) -> None:
+def test_automatic_topic_creation_fails_on_full_disk(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = ControllerNode(str(tmp_path), disk)
     node.start()
@@ -38,7 +38,7 @@ def test_a_topic_is_created_once(controlled: ControllerNode) -> None:
     assert len(controlled.image.topic("t").partitions) == 3  # type: ignore[union-attr]
 
 
-def test_who_loses_the_lead_meanwhile_has_its_successor_create_the_topic() -> None:
+def test_topic_creation_moves_to_successor_of_deposed_controller() -> None:
     cluster = WholeCluster()
     cluster.start()
     active = cluster.active
@@ -56,7 +56,7 @@ def test_who_loses_the_lead_meanwhile_has_its_successor_create_the_topic() -> No
     cluster.close()
 
 
-def test_one_that_cannot_be_created_says_why(controlled: ControllerNode) -> None:
+def test_failed_topic_creation_returns_reason(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as refused:
         controlled.wait(create_if_missing(controlled, "a b", None))  # type: ignore[arg-type]
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION

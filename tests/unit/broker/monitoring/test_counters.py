@@ -1,7 +1,7 @@
 from broker.monitoring.counters import Metrics
 
 
-def test_every_counter_starts_at_nothing_and_is_named_in_the_report() -> None:
+def test_counters_start_at_0_and_are_all_in_the_report() -> None:
     metrics = Metrics()
     metrics.requests += 2
     metrics.sent_bytes += 10

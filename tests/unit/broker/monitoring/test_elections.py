@@ -32,18 +32,18 @@ def counted(cluster: Cluster, *records: PartitionChangeRecord) -> tuple[int, int
     return counts.unclean, counts.from_eligible
 
 
-def test_a_leader_from_the_isr_is_a_clean_choice(cluster: Cluster) -> None:
+def test_election_of_an_isr_member_counts_as_clean(cluster: Cluster) -> None:
     assert counted(cluster, changed(cluster, leader=2)) == (0, 0)
 
 
-def test_a_leader_from_outside_is_an_unclean_one(cluster: Cluster) -> None:
+def test_election_outside_the_isr_counts_as_unclean(cluster: Cluster) -> None:
     assert counted(cluster, changed(cluster, leader=3, isr=[3])) == (1, 0)
 
 
-def test_an_eligible_leader_replica_is_counted_apart(cluster: Cluster) -> None:
+def test_election_from_the_elr_is_counted_separately(cluster: Cluster) -> None:
     cluster.replay([changed(cluster, eligible_leader_replicas=[3])])
     assert counted(cluster, changed(cluster, leader=3, isr=[3])) == (0, 1)
 
 
-def test_changes_that_elect_nobody_do_not_count(cluster: Cluster) -> None:
+def test_changes_without_a_new_leader_do_not_count(cluster: Cluster) -> None:
     assert counted(cluster, changed(cluster, leader=-1), changed(cluster, isr=[1])) == (0, 0)

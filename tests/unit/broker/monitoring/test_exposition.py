@@ -17,7 +17,7 @@ TABLE = Table(
 )
 
 
-def test_samples_of_a_metric_stand_together_under_its_type() -> None:
+def test_samples_of_a_metric_are_grouped_under_its_type() -> None:
     assert "".join(lines([TABLE._replace(rows=lambda _: ROWS[:1])], None)) == (  # type: ignore[arg-type]  # not used here
         "# HELP bytes_total Bytes.\n"
         "# TYPE bytes_total counter\n"
@@ -27,7 +27,7 @@ def test_samples_of_a_metric_stand_together_under_its_type() -> None:
     )
 
 
-def test_prometheus_reads_back_what_was_written() -> None:
+def test_prometheus_parser_reads_the_page() -> None:
     found = {
         (sample.name, *sample.labels.values()): sample.value
         for family in text_string_to_metric_families("".join(lines([TABLE], None)))  # type: ignore[arg-type]  # not used here
@@ -36,7 +36,7 @@ def test_prometheus_reads_back_what_was_written() -> None:
     assert found == {("bytes_total", "a"): 1, ("bytes_total", 'b"\\\n'): 2.5, ("lag", 'b"\\\n'): 7}
 
 
-def test_rows_are_made_only_as_fast_as_lines_are_taken() -> None:
+def test_rows_are_generated_lazily() -> None:
     made = []
 
     def rows(_: None) -> Iterator[tuple[str, int] | None]:

@@ -15,12 +15,12 @@ def broker() -> Any:
     return SimpleNamespace(phase="serving", node_id=1, image=image, logs=SimpleNamespace(directories=directories))
 
 
-def test_nothing_is_missing_while_it_serves(broker: Any) -> None:
+def test_serving_broker_is_ready(broker: Any) -> None:
     assert missing(broker) == []
 
 
 @pytest.mark.parametrize("phase", ["starting", "stopping"])
-def test_it_is_not_ready_before_and_after(broker: Any, phase: str) -> None:
+def test_broker_is_not_ready_before_start_and_after_stop(broker: Any, phase: str) -> None:
     broker.phase = phase
     assert missing(broker) == [f"the broker is {phase}"]
 
@@ -32,7 +32,7 @@ def test_a_fenced_broker_is_not_ready(broker: Any) -> None:
     assert missing(broker) == ["broker 1 is fenced"]
 
 
-def test_it_is_ready_for_as_long_as_a_data_directory_works(broker: Any) -> None:
+def test_broker_is_ready_while_one_log_directory_works(broker: Any) -> None:
     one, other = broker.logs.directories
     one.failure = OSError("broken")
     assert missing(broker) == []

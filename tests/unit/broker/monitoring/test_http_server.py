@@ -56,13 +56,13 @@ def test_a_page_is_served_in_chunks(asking: Callable[..., list[bytes]]) -> None:
     assert body == b"8\r\none\ntwo\n\r\n0\r\n\r\n"
 
 
-def test_an_older_client_gets_it_whole(asking: Callable[..., list[bytes]]) -> None:
+def test_http_1_0_client_gets_an_unchunked_page(asking: Callable[..., list[bytes]]) -> None:
     (answer,) = asking(PAGES, b"GET /page?x=1 HTTP/1.0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\none\ntwo\n")
     assert b"chunked" not in answer
 
 
-def test_a_head_is_answered_without_a_body(asking: Callable[..., list[bytes]]) -> None:
+def test_head_response_has_no_body(asking: Callable[..., list[bytes]]) -> None:
     (answer,) = asking(PAGES, b"HEAD /page HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.endswith(b"\r\n\r\n")
@@ -77,16 +77,16 @@ def test_a_head_is_answered_without_a_body(asking: Callable[..., list[bytes]]) -
         (b"\xff\x00", b"400 Bad Request"),
     ],
 )
-def test_anything_else_is_an_error(asking: Callable[..., list[bytes]], request_line: bytes, status: bytes) -> None:
+def test_other_requests_are_errors(asking: Callable[..., list[bytes]], request_line: bytes, status: bytes) -> None:
     (answer,) = asking(PAGES, request_line + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_request_without_an_end_is_cut_off(asking: Callable[..., list[bytes]]) -> None:
+def test_endless_request_is_closed(asking: Callable[..., list[bytes]]) -> None:
     assert asking(PAGES, b"GET /page HTTP/1.1\r\n" + b"x" * 2 * REQUEST_BYTES) == [b""]
 
 
-def test_a_page_that_fails_is_cut_off_and_the_next_is_served(
+def test_failing_page_closes_its_connection_and_the_next_is_served(
     asking: Callable[..., list[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> Iterator[str | None]:
@@ -100,7 +100,7 @@ def test_a_page_that_fails_is_cut_off_and_the_next_is_served(
     assert "a bug" in caplog.text
 
 
-def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]]) -> None:
+def test_long_page_yields_to_the_loop(asking: Callable[..., list[bytes]]) -> None:
     """The fake clock advances 1 ms per line."""
     turns = 0
     milliseconds = itertools.count()
@@ -123,7 +123,7 @@ def test_a_long_page_lets_others_have_the_loop(asking: Callable[..., list[bytes]
     assert turns > 100
 
 
-def test_no_more_than_some_connections_are_served_at_once() -> None:
+def test_number_of_concurrent_connections_is_bounded() -> None:
     async def body() -> None:
         server = HttpServer(PAGES, time.perf_counter)
         port = await server.start("127.0.0.1", 0)

@@ -85,7 +85,7 @@ def used(monitored: Monitored) -> Monitored:
     return monitored
 
 
-def test_every_metric_that_dashboards_ask_for_has_a_sample(used: Monitored) -> None:
+def test_every_dashboard_metric_has_a_sample(used: Monitored) -> None:
     fetch(used)
     join(used, "members")
     commit(used, "readers", 1)
@@ -102,7 +102,7 @@ def test_every_sample_carries_the_labels_that_are_documented(used: Monitored) ->
         assert names == documented[name] or (name.startswith("kafka_server_brokertopicmetrics_") and not names), name
 
 
-def test_no_metric_is_listed_twice_and_names_are_prometheus() -> None:
+def test_metric_names_are_unique_and_valid_in_prometheus() -> None:
     names = [column.name for table in TABLES for column in table.columns]
     assert len(set(names)) == len(names)
     assert not [name for name in names if not re.fullmatch(r"[a-z][a-z0-9_]*", name)]
@@ -110,7 +110,7 @@ def test_no_metric_is_listed_twice_and_names_are_prometheus() -> None:
     assert not [name for name, found in types.items() if name.endswith("_total") and found != "counter"]
 
 
-def test_records_and_bytes_are_counted_by_topic_and_in_all(used: Monitored) -> None:
+def test_records_and_bytes_are_counted_by_topic_and_in_total(used: Monitored) -> None:
     before = present(used.value("kafka_server_brokertopicmetrics_messagesin_total"))
     answer, size_bytes = produce(used, VALUE, VALUE)
     assert answer.error_code == 0
@@ -123,14 +123,14 @@ def test_records_and_bytes_are_counted_by_topic_and_in_all(used: Monitored) -> N
     assert bytes_in > size_bytes
 
 
-def test_bytes_out_are_those_of_records_that_were_sent(used: Monitored) -> None:
+def test_bytes_out_counts_bytes_of_sent_records(used: Monitored) -> None:
     (answer,) = fetch(used).responses[0].partitions
     fetch(used, offset=3)
     assert used.value("kafka_server_brokertopicmetrics_bytesout_total", topic=TOPIC) == len(answer.records)  # type: ignore[arg-type]  # only this comes here
     assert used.value("kafka_server_brokertopicmetrics_totalfetchrequests_total", topic=TOPIC) == 2
 
 
-def test_refused_records_are_counted_as_what_they_are(used: Monitored) -> None:
+def test_rejected_bytes_and_failed_produce_requests_are_counted_separately(used: Monitored) -> None:
     answer, _ = produce(used, bytes(2 << 20))
     assert answer.error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert present(used.value("kafka_server_brokertopicmetrics_bytesrejected_total", topic=TOPIC)) > 2 << 20
@@ -140,7 +140,7 @@ def test_refused_records_are_counted_as_what_they_are(used: Monitored) -> None:
     assert used.value("kafka_server_brokertopicmetrics_failedproducerequests_total", topic=TOPIC) == 1
 
 
-def test_requests_are_counted_and_timed_by_their_kind(used: Monitored) -> None:
+def test_requests_are_counted_and_timed_by_api(used: Monitored) -> None:
     before = present(used.value("kafka_network_requestmetrics_requests_total", request="Produce", version="9"))
     produce(used, VALUE)
     fetch(used)
@@ -168,7 +168,7 @@ def test_errors_are_counted_by_api_and_code(used: Monitored) -> None:
     assert errors("Fetch", "OFFSET_OUT_OF_RANGE") == 1
 
 
-def test_lag_is_what_a_group_has_yet_to_read(used: Monitored) -> None:
+def test_lag_is_log_end_minus_committed_offset(used: Monitored) -> None:
     commit(used, "readers", 1)
     commit(used, "readers", 0, partition=1)
     where = {"consumergroup": "readers", "topic": TOPIC}
@@ -190,7 +190,7 @@ def test_groups_are_counted_by_state(used: Monitored) -> None:
     assert used.value("kafka_consumergroup_members", consumergroup="members") == 1
 
 
-def test_a_fetch_that_waits_is_in_the_purgatory(used: Monitored) -> None:
+def test_deferred_fetch_is_in_the_purgatory_size(used: Monitored) -> None:
     waiting = used.loop.create_task(used.ask(ApiKey.FETCH, 11, **fetch_request(3, 30_000)))
     while not list(used.broker.purgatory.waiting()):
         used.wait(asyncio.sleep(0))
@@ -203,7 +203,7 @@ def test_a_fetch_that_waits_is_in_the_purgatory(used: Monitored) -> None:
     assert used.value("kafka_network_requestmetrics_totaltimems_count", request="Fetch") == 1
 
 
-def test_the_page_is_served_over_http_as_it_is(used: Monitored) -> None:
+def test_page_is_served_over_http_unchanged(used: Monitored) -> None:
     status, body = used.get("/metrics")
     assert status == 200
     assert {family.name for family in text_string_to_metric_families(body)} == {
@@ -211,7 +211,7 @@ def test_the_page_is_served_over_http_as_it_is(used: Monitored) -> None:
     }
 
 
-def test_ten_thousand_partitions_are_told_without_holding_the_loop(used: Monitored) -> None:
+def test_page_of_ten_thousand_partitions_does_not_block_the_loop(used: Monitored) -> None:
     used.wait(used.broker.create_topic("many", 200))
     some = used.broker.replicas._partitions
     some.update({("copies", number): some["many", number % 200] for number in range(9_800)})
@@ -233,7 +233,7 @@ def test_ten_thousand_partitions_are_told_without_holding_the_loop(used: Monitor
     assert turns > 20
 
 
-def test_probes_say_whether_it_serves(stopped: Monitored) -> None:
+def test_probes_report_readiness(stopped: Monitored) -> None:
     broker = stopped.broker
     stopped.wait(broker._start_monitoring())
     assert stopped.get("/healthz") == (200, "ok\n")

@@ -17,7 +17,7 @@ class NoProc(OsDisk):
         raise FileNotFoundError(path)
 
 
-def test_processor_time_and_limits_are_known_everywhere() -> None:
+def test_cpu_time_and_limits_are_available_on_every_system() -> None:
     found = Process(NoProc(), time.time())
     assert found.cpu_s > 0
     assert found.max_files > 0
@@ -25,7 +25,7 @@ def test_processor_time_and_limits_are_known_everywhere() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no /proc")
-def test_linux_knows_the_rest() -> None:
+def test_other_process_metrics_are_available_on_linux() -> None:
     now = time.time()
     found = Process(OsDisk(), now)
     assert 1 << 20 < present(found.resident_bytes) < present(found.virtual_bytes)

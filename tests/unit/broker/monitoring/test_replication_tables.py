@@ -17,11 +17,11 @@ def test_a_broker_without_followers_has_changed_no_isr(monitored: Monitored, nam
     assert monitored.value(f"kafka_server_replicamanager_{name}") == 0
 
 
-def test_a_broker_that_follows_nobody_has_no_lag(monitored: Monitored) -> None:
+def test_broker_without_follower_replicas_has_no_lag(monitored: Monitored) -> None:
     assert monitored.value("kafka_server_replicafetchermanager_maxlag", clientId="Replica") == 0
 
 
-def test_each_follower_knows_its_lag_and_its_leader(cluster: Cluster) -> None:
+def test_each_follower_replica_has_lag_and_leader(cluster: Cluster) -> None:
     cluster.create(1, 2, isr=(1,))
     cluster.append(b"v")
     cluster.pass_time()
@@ -41,7 +41,7 @@ def test_an_unclean_election_is_counted_when_the_controller_applies_it(monitored
         assert monitored.value(name) == count
 
 
-def test_counters_are_named_as_prometheus_names_counters() -> None:
+def test_counter_names_end_in_total() -> None:
     columns = [column for table in replication_tables.TABLES for column in table.columns]
     assert {column.name for column in columns if column.type == "counter"} == {
         column.name for column in columns if column.name.endswith("_total")

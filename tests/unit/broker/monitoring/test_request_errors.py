@@ -41,7 +41,7 @@ def test_each_error_of_a_response_counts() -> None:
     assert errors.failed[ApiKey.OFFSET_FETCH] == 1
 
 
-def test_what_is_sent_in_many_responses_counts_in_each() -> None:
+def test_cached_error_counts_in_each_response() -> None:
     partitions = [
         MetadataResponse.Topic.Partition(
             partition_index=index, error_code=LATER, leader_id=-1, replica_nodes=[1], isr_nodes=[1]

@@ -34,7 +34,7 @@ def test_counts_and_sums_are_of_all_requests() -> None:
 
 
 @pytest.mark.parametrize("exact", [0.00005, 0.001, 0.4, 30.0])
-def test_a_quantile_is_at_most_a_quarter_too_long(exact: float) -> None:
+def test_quantile_is_at_most_25_percent_too_long(exact: float) -> None:
     times = Times(0.0)
     for part in range(1, 101):
         times.add(exact * part / 50, 0.0)
@@ -47,13 +47,13 @@ def test_without_requests_there_are_no_quantiles() -> None:
     assert math.isnan(Times(0.0).quantiles(1.0, (0.5,))[0])
 
 
-def test_a_time_longer_than_any_bucket_counts_as_the_longest() -> None:
+def test_time_above_the_last_bucket_counts_in_the_last_bucket() -> None:
     times = Times(0.0)
     times.add(10_000.0, 0.0)
     assert times.quantiles(1.0, (0.5,)) == (BOUNDS_S[-1],)
 
 
-def test_quantiles_forget_what_is_older_than_two_windows() -> None:
+def test_quantiles_drop_times_older_than_two_windows() -> None:
     times = Times(0.0)
     times.add(1.0, 0.0)
     assert times.quantiles(WINDOW_S, (0.5,))[0] >= 1.0
@@ -63,14 +63,14 @@ def test_quantiles_forget_what_is_older_than_two_windows() -> None:
     assert math.isnan(times.quantiles(9 * WINDOW_S, (1.0,))[0])
 
 
-def test_quantiles_are_of_the_last_requests_however_seldom_somebody_looks() -> None:
+def test_quantiles_cover_the_last_requests_even_if_rarely_read() -> None:
     times = Times(0.0)
     for second in range(600):
         times.add(1.0 if second < 480 else 0.001, float(second))
     assert times.quantiles(599.0, (1.0,))[0] < 0.002
 
 
-def test_an_answer_at_once_is_timed_from_its_frame() -> None:
+def test_immediate_response_is_timed_from_its_frame() -> None:
     clock = Clock()
     times: dict[Any, Any] = {}
 
@@ -83,7 +83,7 @@ def test_an_answer_at_once_is_timed_from_its_frame() -> None:
     assert {version: count for version, count in enumerate(times[ApiKey.FETCH].versions) if count} == {12: 1}
 
 
-def test_an_answer_that_comes_later_is_timed_when_it_comes() -> None:
+def test_deferred_response_is_timed_at_completion() -> None:
     async def body() -> None:
         clock = Clock()
         times: dict[Any, Any] = {}
@@ -99,7 +99,7 @@ def test_an_answer_that_comes_later_is_timed_when_it_comes() -> None:
     asyncio.run(body())
 
 
-def test_what_is_no_request_is_left_to_the_dispatcher() -> None:
+def test_undecodable_request_is_passed_to_the_dispatcher() -> None:
     def dispatch(frame: memoryview, connection: Connection) -> Never:
         raise DecodeError("no request")
 

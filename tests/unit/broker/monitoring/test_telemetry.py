@@ -76,9 +76,7 @@ def test_a_client_gets_an_id_and_its_subscription(client: Client) -> None:
     assert client.ask(instance) == (instance, subscribed)
 
 
-def test_what_is_pushed_is_counted_and_told_to_those_who_debug(
-    client: Client, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_push_is_counted_and_logged_at_debug_level(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     instance, subscribed = client.ask()
     packed = compress(Compression.ZSTD, b"m" * 1000)
     with caplog.at_level(logging.DEBUG):
@@ -88,7 +86,7 @@ def test_what_is_pushed_is_counted_and_told_to_those_who_debug(
     assert f"shop at 10.0.0.7 pushed {len(packed)} bytes of metrics, 1000 unpacked" in caplog.text
 
 
-def test_a_push_waits_for_the_interval_but_for_the_first_one(client: Client) -> None:
+def test_pushes_after_the_first_must_wait_for_the_interval(client: Client) -> None:
     instance, subscribed = client.ask()
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
     client.now_ms += INTERVAL_MS - 1
@@ -98,7 +96,7 @@ def test_a_push_waits_for_the_interval_but_for_the_first_one(client: Client) -> 
     assert client.telemetry.throttled == 1
 
 
-def test_asking_again_waits_for_the_interval_too(client: Client) -> None:
+def test_subscription_requests_must_wait_for_the_interval(client: Client) -> None:
     instance, _ = client.ask()
     with pytest.raises(KafkaError) as early:
         client.ask(instance)
@@ -112,13 +110,15 @@ def test_asking_again_waits_for_the_interval_too(client: Client) -> None:
         ({"compression_type": 9}, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
     ],
 )
-def test_a_client_told_to_ask_again_may_do_so_at_once(client: Client, fields: dict[str, int], code: ErrorCode) -> None:
+def test_client_with_a_stale_subscription_may_request_again_at_once(
+    client: Client, fields: dict[str, int], code: ErrorCode
+) -> None:
     instance, subscribed = client.ask()
     assert client.push(instance, **{"subscription": subscribed.subscription_id} | fields) is code  # type: ignore[arg-type]  # keywords of several types
     assert client.ask(instance) == (instance, subscribed)
 
 
-def test_a_terminating_client_pushes_at_once_and_then_no_more(client: Client) -> None:
+def test_terminating_client_pushes_once_more_at_once(client: Client) -> None:
     instance, subscribed = client.ask()
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
     assert client.push(instance, subscribed.subscription_id, terminating=True) is ErrorCode.NONE
@@ -127,7 +127,7 @@ def test_a_terminating_client_pushes_at_once_and_then_no_more(client: Client) ->
 
 
 @pytest.mark.parametrize("instance", [bytes(16), bytes(15) + b"\x01"])
-def test_a_push_needs_an_instance(client: Client, instance: bytes) -> None:
+def test_push_without_a_valid_client_instance_id_is_refused(client: Client, instance: bytes) -> None:
     assert client.push(instance, 0) is ErrorCode.INVALID_REQUEST
 
 
@@ -142,26 +142,28 @@ def test_a_push_needs_an_instance(client: Client, instance: bytes) -> None:
     ],
     ids=["as large as may be", "larger", "larger when unpacked", "damaged", "empty"],
 )
-def test_metrics_are_bounded_packed_and_unpacked(client: Client, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_metrics_size_is_bounded_compressed_and_decompressed(
+    client: Client, fields: dict[str, Any], code: ErrorCode
+) -> None:
     instance, subscribed = client.ask()
     assert client.push(instance, subscribed.subscription_id, **fields) is code
 
 
-def test_new_subscriptions_reach_a_client_before_its_time(client: Client) -> None:
+def test_client_may_request_a_changed_subscription_before_the_interval(client: Client) -> None:
     instance, before = client.ask()
     client.configure("metrics", "org.apache.kafka.producer.")
     assert client.push(instance, before.subscription_id) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
     assert client.ask(instance)[1].metrics == ("org.apache.kafka.producer.",)
 
 
-def test_other_changes_of_the_metadata_leave_the_limits(client: Client) -> None:
+def test_other_metadata_changes_do_not_reset_the_interval(client: Client) -> None:
     instance, _ = client.ask()
     client.image = apply_records(client.image, [], offset=client.image.offset + 1, epoch=1)
     with pytest.raises(KafkaError):
         client.ask(instance)
 
 
-def test_a_client_that_connects_again_begins_anew(client: Client) -> None:
+def test_reconnection_resets_a_terminated_client(client: Client) -> None:
     instance, subscribed = client.ask()
     client.push(instance, subscribed.subscription_id, terminating=True)
     client.connection.close()
@@ -169,14 +171,14 @@ def test_a_client_that_connects_again_begins_anew(client: Client) -> None:
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
 
 
-def test_a_client_of_which_nothing_is_heard_for_a_minute_is_forgotten(client: Client) -> None:
+def test_client_instance_expires_after_a_minute_without_requests(client: Client) -> None:
     instance, subscribed = client.ask()
     client.push(instance, subscribed.subscription_id, terminating=True)
     client.now_ms += 60_000
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
 
 
-def test_the_instances_that_are_remembered_are_bounded(client: Client) -> None:
+def test_number_of_client_instances_is_bounded(client: Client) -> None:
     instances = [client.ask()[0] for _ in range(5)]
     assert list(client.telemetry.instances) == instances[1:]
 
@@ -189,6 +191,6 @@ def test_the_instances_that_are_remembered_are_bounded(client: Client) -> None:
         ("client_id=other", False),
     ],
 )
-def test_subscriptions_match_what_is_known_of_the_client(client: Client, match: str, meant: bool) -> None:
+def test_subscriptions_match_client_attributes(client: Client, match: str, meant: bool) -> None:
     client.configure("match", match)
     assert client.ask()[1].metrics == (("*",) if meant else ())

@@ -17,11 +17,11 @@ def asked(configured: dict[str, dict[str, str]], client: dict[str, str | None] =
     return found.metrics, found.interval_ms
 
 
-def test_without_subscriptions_nothing_is_asked_for_in_five_minutes() -> None:
+def test_no_subscription_requests_no_metrics_at_a_five_minute_interval() -> None:
     assert asked({}) == ((), 300_000)
 
 
-def test_subscriptions_are_put_together_at_the_shortest_interval() -> None:
+def test_subscriptions_are_merged_with_the_shortest_interval() -> None:
     assert asked(
         {
             "a": {"metrics": "org.apache.kafka.producer., org.apache.kafka.consumer.", "interval.ms": "5000"},
@@ -30,7 +30,7 @@ def test_subscriptions_are_put_together_at_the_shortest_interval() -> None:
     ) == (("org.apache.kafka.consumer.", "org.apache.kafka.producer."), 1000)
 
 
-def test_all_metrics_stand_for_all_others() -> None:
+def test_wildcard_metric_replaces_all_others() -> None:
     assert asked({"a": {"metrics": "x."}, "b": {"metrics": "*"}}) == (("*",), 300_000)
 
 
@@ -45,20 +45,18 @@ def test_all_metrics_stand_for_all_others() -> None:
         ("", True),
     ],
 )
-def test_a_client_is_meant_if_every_attribute_matches(match: str, meant: bool) -> None:
+def test_subscription_applies_if_every_attribute_matches(match: str, meant: bool) -> None:
     assert asked({"a": {"metrics": "m.", "match": match}})[0] == (("m.",) if meant else ())
 
 
 @pytest.mark.parametrize("wrong", [{"interval.ms": "soon"}, {"match": "client_id=("}, {"match": "client_id"}])
-def test_a_subscription_that_cannot_be_understood_is_ignored(
-    wrong: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_subscription_is_ignored(wrong: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert asked({"bad": {"metrics": "x.", **wrong}, "good": {"metrics": "y."}})[0] == ("y.",)
     assert "Ignoring the client metrics subscription bad: " in caplog.text
 
 
-def test_the_subscription_id_changes_with_what_is_asked_and_of_whom() -> None:
+def test_subscription_id_depends_on_metrics_and_matched_clients() -> None:
     def id_of(configured: dict[str, dict[str, str]], instance: bytes = ID) -> int:
         return subscribe(parse_subscriptions(configured), instance, JAVA).subscription_id
 

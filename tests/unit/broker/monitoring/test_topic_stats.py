@@ -1,7 +1,7 @@
 from broker.monitoring.topic_stats import TopicStats
 
 
-def test_all_partitions_of_a_topic_count_together() -> None:
+def test_partitions_of_a_topic_are_summed() -> None:
     traffic = TopicStats()
     traffic.of("a").messages_in += 2
     traffic.of("a").messages_in += 3
@@ -10,7 +10,7 @@ def test_all_partitions_of_a_topic_count_together() -> None:
     assert traffic.total().messages_in == 15
 
 
-def test_what_a_deleted_topic_had_stays_in_the_sums() -> None:
+def test_counts_of_a_deleted_topic_stay_in_the_totals() -> None:
     traffic = TopicStats()
     traffic.of("a").bytes_out += 7
     traffic.forget("a")

@@ -13,7 +13,7 @@ from broker.network.busy_polling import LINGER_S, SMALL_BYTES, WORTH_A_SLICE, WO
 TURN_S = LINGER_S / 10
 
 
-class Turns:
+class FakeLoop:
     """A fake loop that a test steps: an iteration lasts `TURN_S`; without callbacks the loop would sleep."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Turns:
             callback()
         self.now_s += TURN_S
 
-    def turns_to_sleep(self) -> int:
+    def iterations_until_sleep(self) -> int:
         count = 0
         while self.awake:
             self.turn()
@@ -48,7 +48,7 @@ class Machine:
     """A broker with a fake loop and metrics; `others` runs when the CPU is yielded."""
 
     def __init__(self, *, clocked: bool = True) -> None:
-        self.loop = Turns()
+        self.loop = FakeLoop()
         self.metrics = Metrics()
         self.others: Callable[[Machine], None] = lambda _: None
         loop: Any = self.loop
@@ -66,7 +66,7 @@ class Machine:
         for _ in range(1 + followed_by):
             self.request()
             self.loop.turn()
-        self.loop.turns_to_sleep()
+        self.loop.iterations_until_sleep()
         return self.lingering.due - self.loop.time()
 
 
@@ -80,23 +80,23 @@ def test_without_a_clock_no_request_keeps_the_loop_awake() -> None:
     assert not machine.loop.awake
 
 
-def test_after_a_request_the_loop_stays_awake_for_so_long_and_then_sleeps() -> None:
+def test_loop_stays_awake_for_a_bounded_time_after_a_request() -> None:
     machine = Machine()
     machine.request()
-    assert machine.loop.turns_to_sleep() * TURN_S == pytest.approx(LINGER_S, rel=0.2)
+    assert machine.loop.iterations_until_sleep() * TURN_S == pytest.approx(LINGER_S, rel=0.2)
 
 
-def test_each_request_that_comes_in_time_keeps_it_awake_anew() -> None:
+def test_each_request_in_time_extends_polling() -> None:
     machine = Machine()
     for _ in range(100):
         machine.request()
         for _ in range(8):
             machine.loop.turn()
             assert machine.loop.awake
-    assert machine.loop.turns_to_sleep() <= 12
+    assert machine.loop.iterations_until_sleep() <= 12
 
 
-def test_where_nothing_comes_it_is_tried_more_and_more_rarely() -> None:
+def test_pauses_grow_to_a_limit_without_requests() -> None:
     machine = Machine()
     pauses = [machine.pause_s() for _ in range(12)]
     assert pauses[0] < 0.002
@@ -104,47 +104,47 @@ def test_where_nothing_comes_it_is_tried_more_and_more_rarely() -> None:
     assert 0.1 < pauses[-2] == pytest.approx(pauses[-1])
 
 
-def test_a_request_amid_a_pause_does_not_keep_it_awake() -> None:
+def test_request_during_a_pause_starts_no_polling() -> None:
     machine = Machine()
     machine.pause_s()
     machine.request()
     assert not machine.loop.awake
 
 
-def test_enough_requests_in_time_make_the_pauses_short_again() -> None:
+def test_enough_requests_in_time_reset_the_pause() -> None:
     machine = Machine()
     longest = [machine.pause_s() for _ in range(10)][-1]
     assert machine.pause_s(followed_by=WORTH_WAITING) < longest / 50
 
 
-def test_a_few_requests_in_time_were_not_worth_while() -> None:
+def test_too_few_requests_in_time_lengthen_the_pause() -> None:
     machine = Machine()
     pauses = [machine.pause_s(followed_by=WORTH_WAITING - 1) for _ in range(12)]
     assert pauses[-1] > 50 * pauses[0]
 
 
-def test_much_at_a_time_does_not_keep_it_awake() -> None:
+def test_large_reads_stop_polling() -> None:
     machine = Machine()
     machine.request()
     for _ in range(8):
         machine.loop.turn()
     machine.metrics.received_bytes += SMALL_BYTES + 1
-    assert machine.loop.turns_to_sleep() < 5
+    assert machine.loop.iterations_until_sleep() < 5
 
 
 def others_run(machine: Machine) -> None:
     machine.loop.now_s += 0.003
 
 
-def test_it_sleeps_at_once_where_others_want_the_processor() -> None:
+def test_polling_stops_if_other_processes_need_the_cpu() -> None:
     machine = Machine()
     machine.others = others_run
     machine.request()
-    assert machine.loop.turns_to_sleep() == 1
+    assert machine.loop.iterations_until_sleep() == 1
 
 
 @pytest.mark.parametrize(("requests", "tried_again_soon"), [(WORTH_A_SLICE // 2, False), (WORTH_A_SLICE, True)])
-def test_letting_others_run_is_worth_more_requests_than_waiting_is(requests: int, tried_again_soon: bool) -> None:
+def test_polling_needs_more_requests_to_pay_if_it_yields_the_cpu(requests: int, tried_again_soon: bool) -> None:
     machine = Machine()
     longest = [machine.pause_s() for _ in range(10)][-1]
     machine.loop.now_s = machine.lingering.due
@@ -152,11 +152,11 @@ def test_letting_others_run_is_worth_more_requests_than_waiting_is(requests: int
         machine.request()
         machine.loop.turn()
     machine.others = others_run
-    machine.loop.turns_to_sleep()
+    machine.loop.iterations_until_sleep()
     assert (machine.lingering.due - machine.loop.time() < longest / 50) is tried_again_soon
 
 
-def test_a_connection_that_is_served_leaves_the_loop_asleep_in_the_end(run: Any, serving: Any) -> None:
+def test_loop_sleeps_after_a_connection_is_served(run: Any, serving: Any) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()

@@ -10,12 +10,12 @@ def connection() -> Connection:
     return Connection(1, "PLAINTEXT", "127.0.0.1")
 
 
-def test_a_response_with_nothing_before_it_leaves_at_once(connection: Connection) -> None:
+def test_response_without_predecessors_is_sent_at_once(connection: Connection) -> None:
     assert connection.answer([b"a"]) == [b"a"]
     assert connection.in_flight == 0
 
 
-def test_responses_leave_in_the_order_of_their_requests(connection: Connection) -> None:
+def test_responses_are_sent_in_request_order(connection: Connection) -> None:
     first = connection.wait(ApiKey.PRODUCE)
     second = connection.wait(ApiKey.FETCH)
     assert connection.answer([b"c"]) == []
@@ -25,27 +25,27 @@ def test_responses_leave_in_the_order_of_their_requests(connection: Connection) 
     assert connection.in_flight == 0
 
 
-def test_a_response_leaves_while_later_ones_wait(connection: Connection) -> None:
+def test_response_is_sent_while_later_ones_are_pending(connection: Connection) -> None:
     first = connection.wait(ApiKey.PRODUCE)
     second = connection.wait(ApiKey.PRODUCE)
     assert connection.fill(first, [b"a"]) == [b"a"]
     assert connection.fill(second, [b"b"]) == [b"b"]
 
 
-def test_a_waiting_request_without_a_response_leaves_nothing_behind(connection: Connection) -> None:
+def test_deferred_request_without_a_response_leaves_no_state(connection: Connection) -> None:
     slot = connection.wait(ApiKey.PRODUCE)
     assert connection.answer([b"b"]) == []
     assert connection.fill(slot, None) == [b"b"]
 
 
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.FETCH])
-def test_a_waiting_produce_or_fetch_does_not_hold_back_those_behind_it(connection: Connection, api: ApiKey) -> None:
+def test_deferred_produce_or_fetch_does_not_block_later_requests(connection: Connection, api: ApiKey) -> None:
     connection.wait(api)
     assert connection.may_handle
 
 
 @pytest.mark.parametrize("api", [ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.CREATE_TOPICS])
-def test_any_other_waiting_request_holds_back_those_behind_it(connection: Connection, api: ApiKey) -> None:
+def test_other_deferred_requests_block_later_requests(connection: Connection, api: ApiKey) -> None:
     produce = connection.wait(ApiKey.PRODUCE)
     slot = connection.wait(api)
     assert not connection.may_handle
@@ -55,7 +55,7 @@ def test_any_other_waiting_request_holds_back_those_behind_it(connection: Connec
     assert connection.may_handle
 
 
-def test_no_more_requests_are_handled_when_too_many_wait(connection: Connection) -> None:
+def test_handling_stops_when_too_many_requests_are_pending(connection: Connection) -> None:
     slots = [connection.wait(ApiKey.FETCH) for _ in range(MAX_IN_FLIGHT)]
     assert not connection.may_handle
     connection.fill(slots[1], [b""])
@@ -64,13 +64,13 @@ def test_no_more_requests_are_handled_when_too_many_wait(connection: Connection)
     assert connection.may_handle
 
 
-def test_a_request_handled_out_of_turn_is_a_bug(connection: Connection) -> None:
+def test_request_handled_out_of_order_raises_invariant_error(connection: Connection) -> None:
     connection.wait(ApiKey.JOIN_GROUP)
     with pytest.raises(InvariantError):
         connection.wait(ApiKey.PRODUCE)
 
 
-def test_a_second_answer_is_a_bug(connection: Connection) -> None:
+def test_second_response_raises_invariant_error(connection: Connection) -> None:
     slot = connection.wait(ApiKey.PRODUCE)
     connection.wait(ApiKey.PRODUCE)
     connection.fill(slot, [b"a"])
@@ -78,7 +78,7 @@ def test_a_second_answer_is_a_bug(connection: Connection) -> None:
         connection.fill(slot, [b"a"])
 
 
-def test_no_more_requests_are_handled_when_too_many_bytes_of_responses_wait(connection: Connection) -> None:
+def test_handling_stops_when_too_many_response_bytes_are_pending(connection: Connection) -> None:
     produce = connection.wait(ApiKey.PRODUCE)
     connection.answer([bytes(MAX_HELD_BYTES - 1)])
     assert connection.may_handle
@@ -88,7 +88,7 @@ def test_no_more_requests_are_handled_when_too_many_bytes_of_responses_wait(conn
     assert connection.may_handle
 
 
-def test_a_response_that_comes_later_counts_while_it_waits_for_those_before_it(connection: Connection) -> None:
+def test_completed_response_counts_while_it_waits_for_earlier_ones(connection: Connection) -> None:
     first, second = connection.wait(ApiKey.PRODUCE), connection.wait(ApiKey.FETCH)
     connection.fill(second, [bytes(MAX_HELD_BYTES)])
     assert not connection.may_handle
@@ -96,7 +96,7 @@ def test_a_response_that_comes_later_counts_while_it_waits_for_those_before_it(c
     assert connection.may_handle
 
 
-def test_contents_of_files_take_no_memory_while_they_wait(connection: Connection) -> None:
+def test_file_slices_do_not_count_as_pending_memory(connection: Connection) -> None:
     class Slice:
         size_bytes = 10 * MAX_HELD_BYTES
 
@@ -105,7 +105,7 @@ def test_contents_of_files_take_no_memory_while_they_wait(connection: Connection
     assert connection.may_handle
 
 
-def test_a_connection_that_is_closed_keeps_nothing_that_was_to_be_sent() -> None:
+def test_closed_connection_drops_pending_responses() -> None:
     connection = Connection(1, "PLAINTEXT", "127.0.0.1")
     connection.fill(connection.wait(ApiKey.FETCH), None)
     connection.wait(ApiKey.FETCH)
@@ -115,7 +115,7 @@ def test_a_connection_that_is_closed_keeps_nothing_that_was_to_be_sent() -> None
     assert connection.in_flight == 0
 
 
-def test_before_the_end_the_requests_that_wait_are_answered_and_no_other_is_taken(connection: Connection) -> None:
+def test_closing_connection_answers_pending_requests_and_accepts_no_others(connection: Connection) -> None:
     first = connection.wait(ApiKey.PRODUCE)
     connection.answer([b"b"])
     connection.end()
@@ -125,7 +125,7 @@ def test_before_the_end_the_requests_that_wait_are_answered_and_no_other_is_take
     assert connection.in_flight == 0
 
 
-def test_a_request_that_cannot_be_answered_ends_what_was_sent_behind_it(connection: Connection) -> None:
+def test_failed_request_drops_later_requests(connection: Connection) -> None:
     first, second, third = (connection.wait(ApiKey.PRODUCE) for _ in range(3))
     connection.answer([bytes(MAX_HELD_BYTES)])
     connection.end(second)
@@ -135,7 +135,7 @@ def test_a_request_that_cannot_be_answered_ends_what_was_sent_behind_it(connecti
     assert connection.in_flight == 0
 
 
-def test_everybody_who_wants_to_know_is_told_once_that_the_client_has_gone(connection: Connection) -> None:
+def test_every_close_callback_runs_once(connection: Connection) -> None:
     told: list[str] = []
     connection.on_close("sessions", lambda: told.append("outdated"))
     connection.on_close("sessions", lambda: told.append("sessions"))
@@ -145,7 +145,7 @@ def test_everybody_who_wants_to_know_is_told_once_that_the_client_has_gone(conne
     assert told == ["sessions", "quotas"]
 
 
-def test_a_callback_that_fails_does_not_keep_the_others_from_being_called(connection: Connection) -> None:
+def test_failing_close_callback_does_not_stop_the_others(connection: Connection) -> None:
     told: list[str] = []
     bug = ValueError("a bug")
 
@@ -158,7 +158,7 @@ def test_a_callback_that_fails_does_not_keep_the_others_from_being_called(connec
     assert told == ["second"]
 
 
-def test_who_comes_after_the_client_has_gone_is_told_at_once(connection: Connection) -> None:
+def test_close_callback_added_after_the_close_runs_at_once(connection: Connection) -> None:
     told: list[str] = []
     connection.close()
     connection.on_close("sessions", lambda: told.append("sessions"))

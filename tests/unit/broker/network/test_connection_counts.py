@@ -33,13 +33,13 @@ def counts() -> ConnectionCounts:
         (PLENTY._replace(overrides={HOST: 0}), "max.connections.per.ip.overrides=10.0.0.1:0"),
     ],
 )
-def test_the_limit_that_one_more_would_break_is_named(
+def test_reached_returns_the_limit_that_one_more_connection_would_exceed(
     counts: ConnectionCounts, limits: ConnectionLimits, limit: str | None
 ) -> None:
     assert counts.reached(limits, "A", HOST) == limit
 
 
-def test_connections_that_are_gone_count_no_more(counts: ConnectionCounts) -> None:
+def test_closed_connections_do_not_count(counts: ConnectionCounts) -> None:
     counts.remove("A", HOST)
     assert counts.reached(PLENTY._replace(max_connections_per_ip=2), "A", HOST) is None
     assert counts.reached(PLENTY._replace(of_listeners={"A": 2}), "A", HOST) is None
@@ -56,5 +56,5 @@ def test_connections_that_are_gone_count_no_more(counts: ConnectionCounts) -> No
         ("0:0:0:0:0:0:0:1:5,[FE80::2]:6", {"::1": 5, "fe80::2": 6}),
     ],
 )
-def test_overrides_are_hosts_with_a_number(text: str, overrides: dict[str, int]) -> None:
+def test_overrides_are_host_and_limit_pairs(text: str, overrides: dict[str, int]) -> None:
     assert parse_overrides(text) == overrides

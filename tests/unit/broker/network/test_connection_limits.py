@@ -23,17 +23,17 @@ def limits(altered: dict[str, str] | None = None, **settings: str) -> Limits:
     return server_limits(checked, live, max_descriptors=77)
 
 
-def test_limits_are_those_of_the_start() -> None:
+def test_initial_limits_come_from_the_configs() -> None:
     found = limits(socket_request_max_bytes="1000", connections_max_idle_ms="5000", queued_max_request_bytes="2000")
     assert (found.max_request_bytes, found.max_idle_s, found.max_queued_bytes) == (1000, 5.0, 2000)
     assert found.connections.max_descriptors == 77
 
 
-def test_memory_of_requests_is_not_bounded_unless_that_is_asked_for() -> None:
+def test_request_memory_is_unbounded_by_default() -> None:
     assert limits().max_queued_bytes == UNLIMITED
 
 
-def test_limits_of_connections_are_those_that_were_altered_since() -> None:
+def test_altered_connection_limits_take_effect() -> None:
     found = limits(
         {"max.connections": "9", "max.connections.per.ip": "3", "max.connections.per.ip.overrides": "127.0.0.1:2"},
         max_connections="5",

@@ -42,7 +42,7 @@ async def until(condition: Callable[[], object]) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_request_is_answered(run: Run, serving: Serving) -> None:
+def test_request_gets_a_response(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -63,7 +63,7 @@ def test_pipelined_requests_are_answered_in_order(run: Run, serving: Serving) ->
     run(body())
 
 
-def test_a_flood_of_requests_lets_another_client_have_its_turn(run: Run, serving: Serving) -> None:
+def test_flood_of_requests_does_not_starve_another_client(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             flooding, other = await served.connect(), await served.connect()
@@ -78,7 +78,7 @@ def test_a_flood_of_requests_lets_another_client_have_its_turn(run: Run, serving
     run(body())
 
 
-def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run: Run, serving: Serving) -> None:
+def test_flood_from_many_clients_does_not_starve_another_client(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             flooding, other = [await served.connect() for _ in range(50)], await served.connect()
@@ -94,7 +94,7 @@ def test_a_flood_from_many_clients_lets_another_have_its_turn_as_soon(run: Run, 
     run(body())
 
 
-def test_large_responses_let_another_client_have_its_turn_sooner(run: Run, serving: Serving) -> None:
+def test_large_responses_yield_to_another_client_earlier(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(request) + bytes(len(request) and 256 * 1024))]
@@ -107,7 +107,7 @@ def test_large_responses_let_another_client_have_its_turn_sooner(run: Run, servi
     run(body())
 
 
-def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run: Run, serving: Serving) -> None:
+def test_pending_responses_for_a_client_that_does_not_read_are_bounded(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             served.script.answer = lambda request, _: [framed(bytes(1024 * 1024) if request == b"all" else b"")]
@@ -123,7 +123,7 @@ def test_what_is_made_for_a_client_that_takes_nothing_is_bounded(run: Run, servi
     run(body())
 
 
-def test_a_request_of_many_reads_is_answered(run: Run, serving: Serving) -> None:
+def test_request_received_in_many_reads_gets_a_response(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -134,7 +134,7 @@ def test_a_request_of_many_reads_is_answered(run: Run, serving: Serving) -> None
     run(body())
 
 
-def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run: Run, serving: Serving) -> None:
+def test_deferred_produce_delays_later_responses_but_not_later_requests(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -149,7 +149,7 @@ def test_a_waiting_produce_delays_responses_but_not_the_requests_behind_it(run: 
     run(body())
 
 
-def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: Serving) -> None:
+def test_deferred_commit_blocks_later_requests(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -171,7 +171,7 @@ def test_a_waiting_commit_holds_back_what_was_sent_behind_it(run: Run, serving: 
     run(body())
 
 
-def test_reading_stops_while_too_many_requests_wait(run: Run, serving: Serving) -> None:
+def test_reading_stops_while_too_many_requests_are_pending(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -226,9 +226,7 @@ def test_a_bad_request_closes_the_connection_with_one_line_after_earlier_respons
     assert lines[0].exc_info is None
 
 
-def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_sent_before_it(
-    run: Run, serving: Serving
-) -> None:
+def test_requests_after_a_bad_one_are_not_handled_while_earlier_responses_drain(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later, before = Later(), [b"good"] * (TURN_REQUESTS - 10)
@@ -258,7 +256,7 @@ def test_nothing_is_handled_behind_a_bad_request_when_the_client_takes_what_was_
     run(body())
 
 
-def test_a_request_that_fails_while_it_waits_closes_the_connection(run: Run, serving: Serving) -> None:
+def test_deferred_request_that_fails_closes_the_connection(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -271,7 +269,7 @@ def test_a_request_that_fails_while_it_waits_closes_the_connection(run: Run, ser
     run(body())
 
 
-def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(
+def test_pending_requests_are_answered_before_a_bad_request_closes_the_connection(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
@@ -299,7 +297,7 @@ def test_what_waits_is_answered_before_a_bad_request_closes_the_connection(
     assert caplog.text.count("Closing the connection") == 1
 
 
-def test_what_was_sent_behind_a_request_that_fails_while_it_waits_is_not_answered(run: Run, serving: Serving) -> None:
+def test_requests_after_a_failed_deferred_one_are_not_answered(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -343,7 +341,7 @@ def test_the_same_reason_from_the_same_address_is_logged_once(
     assert caplog.text.count("Closing the connection") == 1
 
 
-def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(run: Run, serving: Serving) -> None:
+def test_disconnect_cancels_the_deferred_fetch_but_not_the_produce(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -364,7 +362,7 @@ def test_the_fetch_of_a_client_that_has_gone_waits_no_more_but_its_produce_does(
     run(body())
 
 
-def test_an_answer_to_a_client_that_has_gone_is_dropped(run: Run, serving: Serving) -> None:
+def test_response_after_a_disconnect_is_dropped(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -383,7 +381,7 @@ def test_an_answer_to_a_client_that_has_gone_is_dropped(run: Run, serving: Servi
     run(body())
 
 
-def test_nagle_is_off(run: Run, serving: Serving) -> None:
+def test_tcp_nodelay_is_set(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             client = await served.connect()
@@ -396,9 +394,7 @@ def test_nagle_is_off(run: Run, serving: Serving) -> None:
     run(body())
 
 
-def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_than_its_bytes(
-    run: Run, serving: Serving
-) -> None:
+def test_tiny_requests_behind_a_deferred_one_take_no_more_memory_than_their_bytes(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = served.script.answer = Later()
@@ -425,7 +421,7 @@ def test_a_flood_of_tiny_requests_behind_one_that_waits_takes_no_more_memory_tha
     run(body())
 
 
-def test_requests_behind_large_responses_that_wait_are_not_handled(run: Run, serving: Serving) -> None:
+def test_requests_behind_large_pending_responses_are_not_handled(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             later = Later()
@@ -446,9 +442,7 @@ def test_requests_behind_large_responses_that_wait_are_not_handled(run: Run, ser
     run(body())
 
 
-def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones_do_not(
-    run: Run, serving: Serving
-) -> None:
+def test_only_large_requests_wait_for_request_memory(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_queued_bytes=1000) as served:
             memory = served.server.request_memory
@@ -470,9 +464,7 @@ def test_large_requests_wait_for_each_other_where_memory_is_short_and_small_ones
     run(body())
 
 
-def test_a_connection_that_waits_for_memory_is_closed_when_its_client_goes_or_the_server_stops(
-    run: Run, serving: Serving
-) -> None:
+def test_connection_waiting_for_memory_closes_on_disconnect_or_server_stop(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_queued_bytes=1000) as served:
             memory = served.server.request_memory

@@ -20,17 +20,17 @@ print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 @pytest.mark.parametrize(("soft", "hard", "raised"), [(100, 200, 200), (200, 200, 200)])
-def test_the_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int, raised: int) -> None:
+def test_soft_limit_is_raised_to_the_hard_limit(soft: int, hard: int, raised: int) -> None:
     program = PROGRAM.format(soft=soft, hard=hard)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(raised), str(raised), str(hard)]
 
 
 @pytest.mark.parametrize(("limit", "connections"), [(256, 128), (1_024, 512), (20_000, 10_000), (1 << 20, 1_038_576)])
-def test_half_is_left_to_the_logs_or_a_reserve(limit: int, connections: int) -> None:
+def test_connections_get_the_fd_limit_less_half_or_a_reserve(limit: int, connections: int) -> None:
     assert connections_within(limit) == connections
 
 
 @pytest.mark.parametrize(("limit", "segments"), [(2, 1), (256, 96), (1_024, 384), (1 << 20, 7_500)])
-def test_segments_take_most_of_what_clients_are_not_left(limit: int, segments: int) -> None:
+def test_segments_get_most_of_the_fds_not_left_to_clients(limit: int, segments: int) -> None:
     assert segments_within(limit) == segments

@@ -29,7 +29,7 @@ def test_an_endpoint_is_name_host_and_port(text: str, endpoint: Endpoint) -> Non
     assert parse_endpoints("listeners", [text], PLAIN) == (endpoint,)
 
 
-def test_an_endpoint_is_written_as_it_is_read() -> None:
+def test_endpoint_round_trips() -> None:
     for text in ("PLAINTEXT://localhost:9092", "PLAINTEXT://[::1]:9092", "PLAINTEXT://:9092"):
         assert str(parse_endpoints("listeners", [text], PLAIN)[0]) == text
 
@@ -46,12 +46,12 @@ def test_an_endpoint_is_written_as_it_is_read() -> None:
         (["SSL://a:1"], "the listener SSL has the protocol SSL; only PLAINTEXT is supported"),
     ],
 )
-def test_a_bad_endpoint_is_explained(items: list[str], problem: str) -> None:
+def test_invalid_endpoint_has_an_explanation(items: list[str], problem: str) -> None:
     with pytest.raises(ListenerError, match=problem):
         parse_endpoints("listeners", items, PLAIN)
 
 
-def test_the_protocol_map_gives_each_name_its_protocol() -> None:
+def test_protocol_map_maps_listener_names_to_protocols() -> None:
     assert parse_protocol_map("m", ["internal:plaintext", "CLIENTS:SASL_SSL"]) == {
         "INTERNAL": "PLAINTEXT",
         "CLIENTS": "SASL_SSL",
@@ -59,7 +59,7 @@ def test_the_protocol_map_gives_each_name_its_protocol() -> None:
 
 
 @pytest.mark.parametrize("item", ["PLAINTEXT", "A:TLS", ":SSL"])
-def test_a_bad_protocol_map_is_explained(item: str) -> None:
+def test_invalid_protocol_map_has_an_explanation(item: str) -> None:
     with pytest.raises(ListenerError, match="protocols are PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
         parse_protocol_map("m", [item])
 
@@ -79,13 +79,13 @@ def test_only_listeners_are_advertised() -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_an_address_that_nobody_can_connect_to_is_not_advertised(host: str) -> None:
+def test_wildcard_address_cannot_be_advertised(host: str) -> None:
     endpoint = Endpoint("PLAINTEXT", host, 9092)
     with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
         check_advertised("k", [endpoint], [endpoint])
 
 
-def test_a_port_that_cannot_be_is_told_apart_from_a_wrong_form() -> None:
+def test_port_out_of_range_and_malformed_address_have_different_errors() -> None:
     with pytest.raises(ValueError, match=r"^the port 99999 is not between 0 and 65535$"):
         split_host_port("127.0.0.1:99999")
     with pytest.raises(ValueError, match="of the form HOST:PORT"):

@@ -73,7 +73,7 @@ def talk(run: Run, serving: Serving) -> Callable[..., None]:
     return talk
 
 
-def test_a_request_is_answered(talk: Callable[..., None]) -> None:
+def test_request_gets_a_response(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         node.reply = lambda *_: VoteResponse(error_code=42, topics=[])
         peer = peer_of(served)
@@ -84,7 +84,7 @@ def test_a_request_is_answered(talk: Callable[..., None]) -> None:
     talk(body)
 
 
-def test_versions_are_asked_first_with_the_name_of_the_software(talk: Callable[..., None]) -> None:
+def test_first_request_is_api_versions_with_the_software_name(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         peer = peer_of(served)
         await peer.call(vote())
@@ -98,7 +98,7 @@ def test_versions_are_asked_first_with_the_name_of_the_software(talk: Callable[.
 
 
 @pytest.mark.parametrize(("theirs", "chosen"), [((0, 2), 2), ((0, 1), 1), ((1, 9), 2), ((0, 0), 0)])
-def test_a_request_leaves_in_the_newest_version_that_both_speak(
+def test_request_uses_the_newest_common_version(
     talk: Callable[..., None], theirs: tuple[int, int], chosen: int
 ) -> None:
     async def body(served: Served, node: Node) -> None:
@@ -111,7 +111,7 @@ def test_a_request_leaves_in_the_newest_version_that_both_speak(
     talk(body)
 
 
-def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk: Callable[..., None]) -> None:
+def test_api_versions_is_retried_in_a_version_of_the_node(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.API_VERSIONS] = (0, 2)
         peer = peer_of(served)
@@ -122,7 +122,7 @@ def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(talk: Ca
     talk(body)
 
 
-def test_without_a_common_version_both_ranges_are_named(talk: Callable[..., None]) -> None:
+def test_error_without_a_common_version_has_both_ranges(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (3, 5)
         peer = peer_of(served)
@@ -136,7 +136,7 @@ def test_without_a_common_version_both_ranges_are_named(talk: Callable[..., None
     talk(body)
 
 
-def test_a_request_may_name_the_oldest_version_that_will_do(talk: Callable[..., None]) -> None:
+def test_request_may_have_a_minimum_version(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.VOTE] = (0, 1)
         peer = peer_of(served)
@@ -148,7 +148,7 @@ def test_a_request_may_name_the_oldest_version_that_will_do(talk: Callable[..., 
     talk(body)
 
 
-def test_an_api_that_the_peer_does_not_serve_is_an_error(talk: Callable[..., None]) -> None:
+def test_unsupported_api_is_an_error(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         del node.versions[ApiKey.VOTE]
         peer = peer_of(served)
@@ -159,7 +159,7 @@ def test_an_api_that_the_peer_does_not_serve_is_an_error(talk: Callable[..., Non
     talk(body)
 
 
-def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk: Callable[..., None]) -> None:
+def test_value_not_in_the_common_version_is_an_error(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         node.versions[ApiKey.LIST_GROUPS] = (0, 3)
         node.reply = lambda *_: ListGroupsResponse(error_code=0, groups=[])
@@ -172,7 +172,7 @@ def test_a_value_that_the_common_version_cannot_carry_is_an_error(talk: Callable
     talk(body)
 
 
-def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk: Callable[..., None]) -> None:
+def test_pipelined_requests_match_their_responses(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         def reply(header: RequestHeader, request: Message) -> DeferredResponse:
             answer = asyncio.get_running_loop().create_future()
@@ -192,7 +192,7 @@ def test_requests_follow_each_other_without_waiting_and_answers_find_theirs(talk
     talk(body)
 
 
-def test_a_response_stays_what_it_was_while_others_come(talk: Callable[..., None]) -> None:
+def test_response_stays_intact_while_others_arrive(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         def reply(_: RequestHeader, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
             data = bytes([request.replica_id]) * 1000
@@ -233,7 +233,7 @@ def snapshot_topic(data: bytes) -> Any:
     )
 
 
-def test_a_large_response_comes_whole(talk: Callable[..., None]) -> None:
+def test_large_response_arrives_whole(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         data = bytes(range(256)) * 4096 * 3
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(data)])
@@ -286,7 +286,7 @@ def test_garbage_closes_the_connection_with_one_line(
     talk(body)
 
 
-def test_a_response_that_nobody_waits_for_closes_the_connection(
+def test_response_without_a_pending_request_closes_the_connection(
     talk: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body(served: Served, node: Node) -> None:
@@ -302,7 +302,7 @@ def test_a_response_that_nobody_waits_for_closes_the_connection(
     talk(body)
 
 
-def test_garbage_instead_of_versions_is_a_failed_attempt(
+def test_garbage_instead_of_api_versions_is_a_failed_attempt(
     talk: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body(served: Served, node: Node) -> None:
@@ -318,7 +318,7 @@ def test_garbage_instead_of_versions_is_a_failed_attempt(
     talk(body)
 
 
-def test_when_the_connection_breaks_everything_in_flight_is_lost(talk: Callable[..., None]) -> None:
+def test_broken_connection_fails_all_requests_in_flight(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         def reply(*_: RequestHeader | VoteRequest) -> DeferredResponse:
             if len(node.asked) == 3:
@@ -336,7 +336,7 @@ def test_when_the_connection_breaks_everything_in_flight_is_lost(talk: Callable[
     talk(body)
 
 
-def test_the_next_request_opens_the_connection_again(talk: Callable[..., None]) -> None:
+def test_next_request_reopens_the_connection(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         def reply(*_: RequestHeader | VoteRequest) -> Never:
             raise Disconnect("once")
@@ -369,7 +369,7 @@ def test_a_connection_is_ready_without_a_request(talk: Callable[..., None]) -> N
     talk(body)
 
 
-def test_closing_loses_everything_and_calls_nobody(talk: Callable[..., None]) -> None:
+def test_close_fails_all_requests_and_runs_no_callback(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         asked = asyncio.Event()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -392,7 +392,7 @@ def test_closing_loses_everything_and_calls_nobody(talk: Callable[..., None]) ->
     talk(body)
 
 
-def test_closing_while_it_connects_leaves_nothing_behind(talk: Callable[..., None]) -> None:
+def test_close_while_connecting_leaves_no_state(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         peer = peer_of(served)
         call = peer.call(vote())
@@ -402,7 +402,7 @@ def test_closing_while_it_connects_leaves_nothing_behind(talk: Callable[..., Non
     talk(body)
 
 
-def test_at_another_address_it_is_another_connection(talk: Callable[..., None], serving: Serving) -> None:
+def test_new_address_opens_a_new_connection(talk: Callable[..., None], serving: Serving) -> None:
     async def body(served: Served, node: Node) -> None:
         async with serving() as elsewhere:
             other = Node(elsewhere)
@@ -420,7 +420,7 @@ def test_at_another_address_it_is_another_connection(talk: Callable[..., None], 
     talk(body)
 
 
-def test_nobody_listening_loses_the_request(run: Run, caplog: pytest.LogCaptureFixture, unused_port: int) -> None:
+def test_refused_connection_fails_the_request(run: Run, caplog: pytest.LogCaptureFixture, unused_port: int) -> None:
     caplog.set_level(logging.DEBUG, "broker.peer")
 
     async def body() -> None:
@@ -444,7 +444,7 @@ def unused_port() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("host", ["a" * 70, "x..y", ""])
-def test_a_host_that_is_none_loses_the_request(run: Run, host: str) -> None:
+def test_unresolvable_host_fails_the_request(run: Run, host: str) -> None:
     async def body() -> None:
         peer = NetworkClient(asyncio.get_running_loop(), (host, 1), "node 1", Random(1), LIMITS)
         assert await peer.call(vote()) is None

@@ -23,9 +23,7 @@ def network() -> Iterator[Network]:
     loop.close()
 
 
-def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(
-    network: Network, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_request_timeout_closes_the_connection(network: Network, caplog: pytest.LogCaptureFixture) -> None:
     peer = network.peer()
     assert network.run_until_complete(peer.call(vote())) is not None
     network.silent = True
@@ -37,7 +35,7 @@ def test_a_request_that_is_not_answered_in_time_takes_the_connection_with_it(
     assert "no answer to Vote within 2000 ms" in warnings(caplog)[0]
 
 
-def test_a_request_may_be_given_longer(network: Network) -> None:
+def test_request_may_have_a_longer_timeout(network: Network) -> None:
     peer = network.peer()
     network.run_until_complete(peer.call(vote()))
     network.silent = True
@@ -45,7 +43,7 @@ def test_a_request_may_be_given_longer(network: Network) -> None:
     assert network.time() == pytest.approx(7.0)
 
 
-def test_a_time_out_also_ends_what_waits_for_a_connection(network: Network) -> None:
+def test_requests_waiting_for_a_connection_time_out(network: Network) -> None:
     network.hanging = True
     peer = network.peer(connect_timeout_ms=60_000)
     assert network.run_until_complete(peer.call(vote())) is None
@@ -55,7 +53,7 @@ def test_a_time_out_also_ends_what_waits_for_a_connection(network: Network) -> N
 
 
 @pytest.mark.parametrize("kind", ["hanging", "silent"])
-def test_a_connection_that_takes_too_long_is_given_up(network: Network, kind: str) -> None:
+def test_connection_attempt_times_out(network: Network, kind: str) -> None:
     setattr(network, kind, True)
     peer = network.peer(connect_timeout_ms=500)
     assert network.run_until_complete(peer.call(vote())) is None
@@ -77,7 +75,7 @@ def test_attempts_back_off_exponentially_with_jitter_up_to_a_limit(network: Netw
     )
 
 
-def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_first_tries(
+def test_unreachable_node_is_logged_once_per_outage_and_not_at_the_first_attempts(
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     peer = network.peer(backoff_ms=100, max_backoff_ms=1000)
@@ -96,7 +94,7 @@ def test_a_peer_that_cannot_be_reached_is_told_of_once_in_a_row_and_not_at_the_f
         network.lines[-1].protocol.connection_lost(None)
 
 
-def test_a_connection_that_is_lost_is_logged_with_the_role_of_the_node_and_a_plain_reason(
+def test_lost_connection_is_logged_with_node_role_and_reason(
     network: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -114,7 +112,7 @@ def test_a_connection_that_is_lost_is_logged_with_the_role_of_the_node_and_a_pla
     assert "Connection to controller 2 at a:1 lost: Connection reset by peer" in caplog.messages
 
 
-def test_a_success_makes_the_back_off_short_again(network: Network) -> None:
+def test_success_resets_the_backoff(network: Network) -> None:
     network.down = True
     peer = network.peer(backoff_ms=100, max_backoff_ms=10_000)
     for _ in range(5):
@@ -137,7 +135,7 @@ def test_another_address_is_tried_at_once(network: Network) -> None:
     assert network.time() < 0.1
 
 
-def test_a_request_given_up_before_it_left_is_not_sent(network: Network) -> None:
+def test_request_cancelled_before_sending_is_not_sent(network: Network) -> None:
     peer = network.peer()
     given_up, other = peer.call(vote(1)), peer.call(vote(2))
     given_up.cancel()
@@ -145,7 +143,7 @@ def test_a_request_given_up_before_it_left_is_not_sent(network: Network) -> None
     assert network.node.asked == [vote(2)]
 
 
-def test_a_request_given_up_after_it_left_harms_nobody(network: Network) -> None:
+def test_request_cancelled_after_sending_leaves_others_intact(network: Network) -> None:
     peer = network.peer()
     network.run_until_complete(peer.call(vote(1)))
     given_up, other = peer.call(vote(2)), peer.call(vote(3))
@@ -154,7 +152,7 @@ def test_a_request_given_up_after_it_left_harms_nobody(network: Network) -> None
     assert network.node.asked == [vote(1), vote(2), vote(3)]
 
 
-def test_a_connection_that_comes_too_late_is_closed(network: Network) -> None:
+def test_connection_established_after_the_timeout_is_closed(network: Network) -> None:
     network.hanging = True
     peer = network.peer(connect_timeout_ms=100)
     network.run_until_complete(peer.call(vote()))
@@ -172,7 +170,7 @@ def test_a_connection_that_comes_too_late_is_closed(network: Network) -> None:
     assert made[0].aborted
 
 
-def test_each_response_is_of_its_own_api(network: Network) -> None:
+def test_each_response_is_decoded_with_its_own_api(network: Network) -> None:
     network.node.reply = lambda header, _: (
         BrokerHeartbeatResponse() if header.api_key is ApiKey.BROKER_HEARTBEAT else VoteResponse(topics=[])
     )
@@ -182,7 +180,7 @@ def test_each_response_is_of_its_own_api(network: Network) -> None:
     assert answers == [BrokerHeartbeatResponse(), VoteResponse(topics=[])]  # type: ignore[comparison-overlap]  # equal by content
 
 
-def test_a_refusal_is_told_and_other_failures_are_not(network: Network) -> None:
+def test_on_refused_runs_for_refused_connections_only(network: Network) -> None:
     told = []
     limits = NetworkClientLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
     address = ("127.0.0.1", 9093)

@@ -92,7 +92,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("size_bytes", [7, 3 * MB])
 @pytest.mark.parametrize("cold", [False, True])
-def test_bytes_and_slices_leave_in_order(
+def test_bytes_and_slices_are_sent_in_order(
     run: Run, serving: Serving, segment: Path, cold: bool, size_bytes: int
 ) -> None:
     file = CountingFile(segment, cold)
@@ -114,9 +114,7 @@ def test_bytes_and_slices_leave_in_order(
     assert bool(file.waits) is cold
 
 
-def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_to_wait(
-    run: Run, serving: Serving, segment: Path
-) -> None:
+def test_large_slices_are_sent_with_sendfile_where_it_cannot_block(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
     can_tell = file.file.pread_nowait(1, 0) is not None
 
@@ -133,7 +131,7 @@ def test_large_slices_leave_straight_from_their_file_where_that_can_be_told_not_
     assert file.read_bytes == MB + 100
 
 
-class HesitantFile(CountingFile):
+class PartialSendFile(CountingFile):
     """A file whose `send_nowait` sends a little, then reports a full socket."""
 
     def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
@@ -141,8 +139,8 @@ class HesitantFile(CountingFile):
         return super().send_nowait(socket, 1000, offset) if self.waits % 2 else 0
 
 
-def test_what_a_full_socket_does_not_take_follows(run: Run, serving: Serving, segment: Path) -> None:
-    file = HesitantFile(segment)
+def test_bytes_refused_by_a_full_socket_are_sent_later(run: Run, serving: Serving, segment: Path) -> None:
+    file = PartialSendFile(segment)
 
     async def body() -> None:
         async with serving() as served:
@@ -155,7 +153,7 @@ def test_what_a_full_socket_does_not_take_follows(run: Run, serving: Serving, se
     assert file.waits > 100
 
 
-def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run: Run, serving: Serving, segment: Path) -> None:
+def test_response_queued_behind_a_large_one_is_sent_after_it(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -172,7 +170,7 @@ def test_a_response_that_waits_behind_a_large_one_leaves_after_it(run: Run, serv
     run(body())
 
 
-def test_the_order_does_not_depend_on_being_paused_by_writelines(
+def test_send_order_does_not_depend_on_writelines_pausing_the_protocol(
     run: Run, serving: Serving, segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def of_python_3_12(transport: Any, pieces: list[memoryview | bytes]) -> None:  # CVE-2024-12254
@@ -193,7 +191,7 @@ def test_the_order_does_not_depend_on_being_paused_by_writelines(
     run(body())
 
 
-def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run: Run, serving: Serving, segment: Path) -> None:
+def test_file_deleted_while_it_is_sent_arrives_whole(run: Run, serving: Serving, segment: Path) -> None:
     file, content = CountingFile(segment), segment.read_bytes()
 
     async def body() -> None:
@@ -210,9 +208,7 @@ def test_a_file_that_is_deleted_while_it_is_sent_arrives_whole(run: Run, serving
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_what_was_answered_before_a_bad_request_leaves_whole(
-    run: Run, serving: Serving, segment: Path, cold: bool
-) -> None:
+def test_responses_before_a_bad_request_are_sent_whole(run: Run, serving: Serving, segment: Path, cold: bool) -> None:
     file = CountingFile(segment, cold)
 
     def answer(request: bytes, connection: Connection) -> list[Part]:
@@ -231,7 +227,7 @@ def test_what_was_answered_before_a_bad_request_leaves_whole(
     run(body())
 
 
-def test_a_reader_that_does_not_read_costs_one_megabyte(run: Run, serving: Serving, segment: Path) -> None:
+def test_client_that_does_not_read_costs_one_megabyte(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -253,7 +249,7 @@ def test_a_reader_that_does_not_read_costs_one_megabyte(run: Run, serving: Servi
     run(body())
 
 
-def test_requests_are_not_read_while_responses_are_not_taken(run: Run, serving: Serving, segment: Path) -> None:
+def test_reading_stops_while_the_client_does_not_read(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:
@@ -274,7 +270,7 @@ def test_requests_are_not_read_while_responses_are_not_taken(run: Run, serving: 
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(
+def test_slice_truncated_while_it_is_sent_closes_the_connection(
     run: Run, serving: Serving, segment: Path, cold: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = CountingFile(segment, cold)
@@ -292,7 +288,7 @@ def test_a_slice_that_is_cut_off_while_it_is_sent_closes_the_connection(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_a_slice_that_is_cut_off_while_its_rest_waits_closes_the_connection(
+def test_slice_truncated_while_its_rest_is_queued_closes_the_connection(
     run: Run, serving: Serving, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     segment = tmp_path / "cut"
@@ -374,9 +370,7 @@ def test_a_small_slice_that_cannot_be_read_closes_the_connection(
     assert not any(record.exc_info for record in caplog.records)
 
 
-def test_nothing_follows_a_slice_that_could_not_be_read(
-    run: Run, segment: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_sent_after_an_unreadable_slice(run: Run, segment: Path, caplog: pytest.LogCaptureFixture) -> None:
     file, transport, drained = BrokenFile(segment, cold=True), EncryptingTransport(None), []
 
     async def body() -> None:
@@ -395,9 +389,7 @@ def test_nothing_follows_a_slice_that_could_not_be_read(
     assert not drained
 
 
-def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_nothing_to_tell(
-    run: Run, serving: Serving, segment: Path
-) -> None:
+def test_unreadable_slice_on_a_closed_connection_logs_nothing(run: Run, serving: Serving, segment: Path) -> None:
     file, complaints = BrokenFile(segment, cold=True), []
 
     async def body() -> None:
@@ -419,7 +411,7 @@ def test_a_slice_that_cannot_be_read_when_the_connection_is_closed_already_is_no
 
 
 @pytest.mark.parametrize("cold", [False, True])
-def test_a_reader_that_leaves_is_forgotten(
+def test_disconnected_client_leaves_no_state(
     run: Run, serving: Serving, segment: Path, cold: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = CountingFile(segment, cold)
@@ -461,7 +453,7 @@ class EncryptingTransport(asyncio.Transport):
         pass
 
 
-def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
+def test_encrypting_transport_is_never_bypassed(segment: Path) -> None:
     here, there = socket.socketpair()
     with here, there:
         there.setblocking(False)
@@ -473,7 +465,7 @@ def test_nothing_passes_by_a_transport_that_encrypts(segment: Path) -> None:
             there.recv(1)
 
 
-def test_nothing_is_read_for_a_socket_that_has_failed(segment: Path) -> None:
+def test_failed_socket_stops_reading_slices(segment: Path) -> None:
     file, transport, drained = CountingFile(segment), EncryptingTransport(None), []
     outbox = SendQueue(None, transport, Metrics(), lambda: drained.append(True))  # type: ignore[arg-type]  # not used here
     transport.fails = True
@@ -484,7 +476,7 @@ def test_nothing_is_read_for_a_socket_that_has_failed(segment: Path) -> None:
     assert not drained
 
 
-def test_stopping_sends_a_response_to_its_end(run: Run, serving: Serving, segment: Path) -> None:
+def test_stop_sends_the_current_response_whole(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
 
     async def body() -> None:

@@ -49,7 +49,7 @@ def test_nothing_is_accepted_before_the_start(run: Run) -> None:
     run(body())
 
 
-def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_start_on(run: Run) -> None:
+def test_inherited_socket_listens_only_from_start(run: Run) -> None:
     async def body() -> None:
         bound = socket.socket()
         bound.bind(("127.0.0.1", 0))
@@ -71,7 +71,7 @@ def test_a_socket_that_was_bound_by_somebody_else_is_listened_on_only_from_the_s
     run(body())
 
 
-def test_an_address_in_use_is_named(run: Run) -> None:
+def test_error_has_the_address_in_use(run: Run) -> None:
     async def body() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
@@ -91,11 +91,11 @@ def test_an_address_in_use_is_named(run: Run) -> None:
         (OSError("Multiple exceptions"), "multiple exceptions"),
     ],
 )
-def test_why_a_socket_was_not_bound_is_said_without_the_address(error: OSError, why: str) -> None:
+def test_bind_error_reason_omits_the_address(error: OSError, why: str) -> None:
     assert why_not_bound(error) == why
 
 
-def test_a_host_that_is_not_ours_is_named(run: Run) -> None:
+def test_error_has_the_host_that_is_not_local(run: Run) -> None:
     async def body() -> None:
         server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
         with pytest.raises(BindError, match=r"cannot listen on 192\.0\.2\.1:9092: "):
@@ -141,7 +141,7 @@ def test_connections_above_the_limit_are_closed(run: Run, serving: Serving, capl
     assert "max.connections=2 is reached" in caplog.text
 
 
-def test_connections_are_refused_before_the_logs_want_descriptors(
+def test_connections_are_refused_before_logs_run_out_of_fds(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
@@ -168,7 +168,7 @@ def test_connections_of_one_host_are_limited(run: Run, serving: Serving, caplog:
     assert "max.connections.per.ip=1 is reached" in caplog.text
 
 
-def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run: Run, serving: Serving) -> None:
+def test_idle_connections_are_closed_except_with_pending_requests(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
@@ -187,7 +187,7 @@ def test_silent_connections_are_closed_but_not_those_that_wait_for_us(run: Run, 
     run(body())
 
 
-def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(run: Run, serving: Serving) -> None:
+def test_client_with_a_recent_response_is_not_idle(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             pending = asyncio.get_running_loop().create_future()
@@ -206,7 +206,7 @@ def test_a_client_that_was_answered_just_now_is_not_idle_however_long_it_waited(
     run(body())
 
 
-def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run: Run, serving: Serving) -> None:
+def test_client_that_does_not_read_its_response_is_closed(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=0.0) as served:
             loop = asyncio.get_running_loop()
@@ -223,7 +223,7 @@ def test_a_client_that_takes_nothing_of_its_response_for_too_long_is_closed(run:
     run(body())
 
 
-def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run: Run, serving: Serving) -> None:
+def test_client_that_reads_a_large_response_slowly_is_not_idle(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(max_idle_s=600.0) as served:
             served.script.answer = lambda *_: [framed(bytes(64 << 20))]
@@ -241,7 +241,7 @@ def test_a_client_that_takes_a_large_response_bit_by_bit_is_not_idle(run: Run, s
     run(body())
 
 
-def test_stopping_answers_what_has_been_received(run: Run, serving: Serving) -> None:
+def test_stop_answers_received_requests(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             loop = asyncio.get_running_loop()
@@ -263,7 +263,7 @@ def test_stopping_answers_what_has_been_received(run: Run, serving: Serving) -> 
     run(body())
 
 
-def test_stopping_does_not_wait_for_ever(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+def test_stop_has_a_time_limit(run: Run, serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         async with serving() as served:
             never = asyncio.get_running_loop().create_future()
@@ -278,7 +278,7 @@ def test_stopping_does_not_wait_for_ever(run: Run, serving: Serving, caplog: pyt
     assert "Closing 1 connection with responses not read in time" in caplog.text
 
 
-def test_refused_connections_are_told_of_once_in_a_while(
+def test_refused_connections_are_logged_at_a_limited_rate(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
@@ -293,7 +293,7 @@ def test_refused_connections_are_told_of_once_in_a_while(
     ]
 
 
-def test_other_limits_hold_for_those_that_come_after(run: Run, serving: Serving) -> None:
+def test_new_limits_apply_to_new_connections(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving(ConnectionLimits(10, 10)) as served:
             kept = await served.connect()
@@ -308,7 +308,7 @@ def test_other_limits_hold_for_those_that_come_after(run: Run, serving: Serving)
     run(body())
 
 
-def test_an_address_may_be_spelled_otherwise_than_it_is_told(run: Run, serving: Serving) -> None:
+def test_override_addresses_are_normalized(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             limits = ConnectionLimits(10, 10, overrides={"0:0:0:0:0:0:0:1": 2})
@@ -318,7 +318,7 @@ def test_an_address_may_be_spelled_otherwise_than_it_is_told(run: Run, serving: 
     run(body())
 
 
-def test_a_name_without_an_address_is_told_of_and_nothing_else(
+def test_unresolvable_override_host_is_logged_and_ignored(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
@@ -332,7 +332,7 @@ def test_a_name_without_an_address_is_told_of_and_nothing_else(
     assert "max.connections.per.ip.overrides has no effect on no.such.host.invalid: " in caplog.text
 
 
-def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(run: Run, serving: Serving) -> None:
+def test_stop_does_not_wait_for_a_socket_accepted_in_the_same_loop_iteration(run: Run, serving: Serving) -> None:
     async def body() -> None:
         async with serving() as served:
             (listening,) = served.server._sockets[0][1].sockets
@@ -352,7 +352,7 @@ def test_stopping_does_not_wait_for_a_socket_that_was_accepted_in_the_same_turn(
     run(body())
 
 
-def test_a_large_request_has_to_come_in_time_where_memory_is_short(
+def test_large_request_must_arrive_in_time_if_request_memory_is_limited(
     run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body() -> None:
@@ -373,9 +373,7 @@ def test_a_large_request_has_to_come_in_time_where_memory_is_short(
     assert "its request arrives slowly, and queued.max.request.bytes is reached" in caplog.text
 
 
-def test_a_callback_of_a_closed_connection_that_fails_is_reported_and_the_connection_forgotten(
-    run: Run, serving: Serving
-) -> None:
+def test_failing_close_callback_is_logged_and_the_connection_removed(run: Run, serving: Serving) -> None:
     def fail() -> None:
         raise ZeroDivisionError
 

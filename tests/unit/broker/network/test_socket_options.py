@@ -14,17 +14,17 @@ def asked(**settings: int) -> SocketOptions:
     )
 
 
-def test_what_is_not_set_is_left_to_the_system() -> None:
+def test_unset_options_are_left_to_the_system() -> None:
     assert asked() == SocketOptions()
     assert asked(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1) == SocketOptions()
 
 
-def test_what_is_set_holds() -> None:
+def test_socket_options_that_are_set_take_effect() -> None:
     found = asked(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000, socket_listen_backlog_size=7)
     assert found == SocketOptions(7, ((socket.SO_SNDBUF, 20_000), (socket.SO_RCVBUF, 30_000)))
 
 
-def test_listening_sockets_get_the_options_that_accepted_ones_take_over() -> None:
+def test_listening_sockets_get_the_options_that_accepted_sockets_inherit() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         SocketOptions(options=((socket.SO_SNDBUF, 20_000),)).apply([listening])
         with socket.create_connection(listening.getsockname()), listening.accept()[0] as accepted:

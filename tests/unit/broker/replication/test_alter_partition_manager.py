@@ -46,9 +46,7 @@ def sent(proposals: AlterPartitionManager, now_ms: int = 0) -> AlterPartitionReq
     return request
 
 
-def test_all_that_is_proposed_goes_in_one_request(
-    proposals: AlterPartitionManager, partitions: list[Partition]
-) -> None:
+def test_all_proposals_are_sent_in_one_request(proposals: AlterPartitionManager, partitions: list[Partition]) -> None:
     for partition in partitions:
         partition.acknowledge(2, 0, 0, 0, 5)
         proposals.propose(partition, SMALLER)
@@ -61,7 +59,7 @@ def test_all_that_is_proposed_goes_in_one_request(
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 
-def test_it_names_the_broker_epochs_of_when_it_was_proposed(
+def test_request_carries_broker_epochs_at_time_of_proposal(
     proposals: AlterPartitionManager, partition: Partition
 ) -> None:
     partition.acknowledge(2, 0, 0, 0, 5)
@@ -71,7 +69,9 @@ def test_it_names_the_broker_epochs_of_when_it_was_proposed(
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 
 
-def test_one_request_is_under_way_at_a_time(proposals: AlterPartitionManager, partitions: list[Partition]) -> None:
+def test_one_alter_partition_request_is_in_flight_at_a_time(
+    proposals: AlterPartitionManager, partitions: list[Partition]
+) -> None:
     first, second = partitions
     proposals.propose(first, SMALLER)
     sent(proposals)
@@ -82,7 +82,7 @@ def test_one_request_is_under_way_at_a_time(proposals: AlterPartitionManager, pa
     assert [topic.topic_id for topic in sent(proposals).topics] == [second.topic_id]
 
 
-def test_until_it_is_answered_the_larger_isr_counts(proposals: AlterPartitionManager, partition: Partition) -> None:
+def test_maximal_isr_applies_until_response(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
     assert (partition.isr, partition.maximal_isr) == (frozenset({1, 2, 3}), frozenset({1, 2, 3}))
@@ -94,7 +94,7 @@ def test_until_it_is_answered_the_larger_isr_counts(proposals: AlterPartitionMan
     )
 
 
-def test_an_answer_that_is_older_than_the_metadata_is_no_news(
+def test_response_older_than_metadata_is_ignored(
     proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     proposals.propose(partition, SMALLER)
@@ -105,7 +105,7 @@ def test_an_answer_that_is_older_than_the_metadata_is_no_news(
     assert (partition.isr, partition.partition_epoch) == (frozenset({1}), 2)
 
 
-def test_metadata_that_is_older_than_the_answer_is_no_news(
+def test_metadata_older_than_response_is_ignored(
     proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     before = node.image.partition("t", 0)
@@ -117,9 +117,7 @@ def test_metadata_that_is_older_than_the_answer_is_no_news(
     assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)
 
 
-def test_metadata_that_moves_the_partition_makes_a_proposal_stale(
-    proposals: AlterPartitionManager, partition: Partition, node: Node
-) -> None:
+def test_newer_metadata_drops_proposal(proposals: AlterPartitionManager, partition: Partition, node: Node) -> None:
     proposals.propose(partition, SMALLER)
     node.shrink("t", [1, 3])
     assert partition.proposed_isr is None
@@ -127,7 +125,7 @@ def test_metadata_that_moves_the_partition_makes_a_proposal_stale(
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NOT_CONTROLLER, None])
-def test_what_may_not_have_been_decided_is_sent_again_after_growing_pauses(
+def test_proposal_with_unknown_outcome_is_retried_with_growing_backoff(
     proposals: AlterPartitionManager, partition: Partition, code: ErrorCode | None
 ) -> None:
     proposals.propose(partition, SMALLER)
@@ -144,7 +142,7 @@ def test_what_may_not_have_been_decided_is_sent_again_after_growing_pauses(
     assert (pauses[0], pauses[-1]) == (FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
 
 
-def test_a_request_refused_as_a_whole_is_sent_again(proposals: AlterPartitionManager, partition: Partition) -> None:
+def test_request_with_top_level_error_is_retried(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
     proposals.answered(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), 0)
@@ -154,7 +152,7 @@ def test_a_request_refused_as_a_whole_is_sent_again(proposals: AlterPartitionMan
 @pytest.mark.parametrize(
     "code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.NEW_LEADER_ELECTED]
 )
-def test_a_partition_that_has_moved_on_counts_on_both_until_the_metadata_comes(
+def test_stale_proposal_keeps_maximal_isr_until_metadata_arrives(
     proposals: AlterPartitionManager, partition: Partition, node: Node, code: ErrorCode
 ) -> None:
     node.shrink("t", [1])
@@ -166,7 +164,7 @@ def test_a_partition_that_has_moved_on_counts_on_both_until_the_metadata_comes(
     assert partition.maximal_isr == {1, 2, 3}
 
 
-def test_an_ineligible_replica_is_let_alone_for_a_while(
+def test_ineligible_replica_is_not_proposed_during_backoff(
     proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     node.shrink("t", [1])
@@ -177,7 +175,7 @@ def test_an_ineligible_replica_is_let_alone_for_a_while(
     assert proposals.may_grow_from_ms(partition) == LONGEST_PAUSE_MS
 
 
-def test_what_was_refused_is_forgotten_with_the_next_answer_after_the_pause(
+def test_refusals_are_purged_by_next_response_after_backoff(
     proposals: AlterPartitionManager, partitions: list[Partition]
 ) -> None:
     refused, other = partitions
@@ -193,14 +191,14 @@ def test_what_was_refused_is_forgotten_with_the_next_answer_after_the_pause(
     assert refused not in proposals._refused
 
 
-def test_an_answer_that_nothing_changed_ends_a_proposal(proposals: AlterPartitionManager, partition: Partition) -> None:
+def test_response_with_unchanged_isr_ends_proposal(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, frozenset({1, 2, 3}))
     sent(proposals)
     proposals.answered(answer(partition, [1, 2, 3], epoch=0), 0)
     assert (partition.proposed_isr, proposals.due_ms) == (None, None)
 
 
-def test_changes_are_counted_once_the_controller_has_made_them(
+def test_isr_changes_are_counted_once_committed(
     proposals: AlterPartitionManager, partition: Partition, node: Node
 ) -> None:
     def change(isr: frozenset[int], code: int = ErrorCode.NONE) -> tuple[int, int, int]:

@@ -17,7 +17,7 @@ def node(node: Node) -> Node:
     return node
 
 
-def test_outcomes_are_known_once_the_last_one_is(node: Node) -> None:
+def test_outcomes_are_returned_once_all_partitions_are_resolved(node: Node) -> None:
     outcomes = node.replicas.acknowledged([(node.partition("t", index), 1) for index in (0, 1)], 1000)
     node.replicas.acknowledge(node.partition("t", 1), 2, 1, 0)
     node.pass_time(0)
@@ -27,7 +27,7 @@ def test_outcomes_are_known_once_the_last_one_is(node: Node) -> None:
     assert node.purgatory._watchers == {}
 
 
-def test_a_time_out_is_told_only_of_those_that_are_not_settled(node: Node) -> None:
+def test_timeout_applies_only_to_unresolved_partitions(node: Node) -> None:
     outcomes = node.replicas.acknowledged([(node.partition("t", index), 1) for index in (0, 1)], 1000)
     node.replicas.acknowledge(node.partition("t", 1), 2, 1, 0)
     assert node.wait(outcomes) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
@@ -35,7 +35,7 @@ def test_a_time_out_is_told_only_of_those_that_are_not_settled(node: Node) -> No
     assert node.purgatory._watchers == {}
 
 
-def test_what_is_settled_stays_so_whatever_happens_later(node: Node) -> None:
+def test_resolved_outcome_does_not_change_later(node: Node) -> None:
     outcomes = node.replicas.acknowledged([(node.partition("t", index), 1) for index in (0, 1)], 1000)
     node.replicas.acknowledge(node.partition("t", 1), 2, 1, 0)
     node.pass_time(0)
@@ -43,7 +43,7 @@ def test_what_is_settled_stays_so_whatever_happens_later(node: Node) -> None:
     assert node.wait(outcomes)[1] is ErrorCode.NONE
 
 
-def test_a_wait_that_was_given_up_is_forgotten_with_the_next_change(node: Node) -> None:
+def test_cancelled_wait_is_removed_by_next_change(node: Node) -> None:
     outcomes = node.replicas.acknowledged([(node.partition("t"), 1)], 1000)
     outcomes.cancel()
     node.elect("t", 2)
@@ -51,6 +51,6 @@ def test_a_wait_that_was_given_up_is_forgotten_with_the_next_change(node: Node) 
     assert node.purgatory._watchers == {}
 
 
-def test_what_is_committed_already_is_known_at_once(node: Node) -> None:
+def test_wait_for_committed_offset_completes_immediately(node: Node) -> None:
     node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
     assert node.replicas.acknowledged([(node.partition("t"), 1)], 1000).done()

@@ -89,25 +89,25 @@ def appended(node: Node, index: int) -> int:
     return node.partition("t", index).log.size_bytes - before
 
 
-def test_the_first_answer_names_every_partition_and_the_session(node: Node, fetcher: Fetcher) -> None:
+def test_first_response_has_every_partition_and_session_id(node: Node, fetcher: Fetcher) -> None:
     assert fetcher.fetch({"t": {0: 0, 1: 0, 2: 0}}) == {0: (0, 0), 1: (0, 0), 2: (0, 0)}
     assert fetcher.session_id > 0
 
 
-def test_later_answers_name_only_what_is_new(node: Node, fetcher: Fetcher) -> None:
+def test_later_responses_have_only_changed_partitions(node: Node, fetcher: Fetcher) -> None:
     fetcher.fetch({"t": {0: 0, 1: 0, 2: 0}})
     size = appended(node, 1)
     assert fetcher.fetch() == {1: (size, 1)}
     assert fetcher.fetch({"t": {1: 1}}) == {}
 
 
-def test_records_that_the_reader_does_not_take_are_sent_again(node: Node, fetcher: Fetcher) -> None:
+def test_records_are_sent_again_if_fetch_offset_does_not_advance(node: Node, fetcher: Fetcher) -> None:
     fetcher.fetch({"t": {0: 0, 1: 0, 2: 0}})
     size = appended(node, 1)
     assert fetcher.fetch() == fetcher.fetch() == {1: (size, 1)}
 
 
-def test_partitions_that_had_records_come_after_those_that_had_none(node: Node, fetcher: Fetcher) -> None:
+def test_partitions_with_records_move_to_end_of_session(node: Node, fetcher: Fetcher) -> None:
     size = appended(node, 0)
     appended(node, 1)
     appended(node, 2)
@@ -117,7 +117,7 @@ def test_partitions_that_had_records_come_after_those_that_had_none(node: Node, 
     assert list(fetcher.fetch(max_bytes=size)) == [0]
 
 
-def test_records_beyond_the_requests_limit_are_not_forgotten(node: Node, fetcher: Fetcher) -> None:
+def test_records_beyond_request_limit_are_sent_in_next_response(node: Node, fetcher: Fetcher) -> None:
     fetcher.fetch({"t": {0: 0, 1: 0, 2: 0}})
     size = appended(node, 0)
     appended(node, 1)
@@ -126,7 +126,7 @@ def test_records_beyond_the_requests_limit_are_not_forgotten(node: Node, fetcher
     assert fetcher.fetch({"t": {1: 1}}, max_bytes=size) == {}
 
 
-def test_a_follower_is_sent_records_once_however_many_of_its_requests_are_on_their_way(node: Node) -> None:
+def test_follower_receives_records_once_with_several_requests_in_flight(node: Node) -> None:
     node.create("t", replicas=(1, 2))
     fetcher = Fetcher(node, 13)
     fetcher.fetch({"t": {0: 0}}, replica_id=2)
@@ -137,14 +137,14 @@ def test_a_follower_is_sent_records_once_however_many_of_its_requests_are_on_the
     assert fetcher.fetch({"t": {0: 1}}, replica_id=2) == {0: (size, 1)}
 
 
-def test_partitions_are_added_and_forgotten(node: Node, fetcher: Fetcher) -> None:
+def test_session_adds_and_forgets_partitions(node: Node, fetcher: Fetcher) -> None:
     fetcher.fetch({"t": {0: 0}})
     assert fetcher.fetch({"t": {2: 0}}) == {2: (0, 0)}
     sizes = [appended(node, index) for index in range(3)]
     assert fetcher.fetch({}, {"t": [0]}) == {2: (sizes[2], 1)}
 
 
-def test_a_log_that_starts_later_is_said(node: Node, fetcher: Fetcher) -> None:
+def test_changed_log_start_offset_is_sent(node: Node, fetcher: Fetcher) -> None:
     appended(node, 0)
     fetcher.fetch({"t": {0: 1}})
     node.replicas.delete_records(node.partition("t"), 1)
@@ -153,7 +153,7 @@ def test_a_log_that_starts_later_is_said(node: Node, fetcher: Fetcher) -> None:
     assert fetcher.fetch() == {}
 
 
-def test_a_log_that_retention_lets_start_later_is_said(node: Node, fetcher: Fetcher) -> None:
+def test_log_start_offset_advanced_by_retention_is_sent(node: Node, fetcher: Fetcher) -> None:
     appended(node, 0)
     fetcher.fetch({"t": {0: 1}})
     node.partition("t").log.advance_log_start(1)
@@ -162,7 +162,7 @@ def test_a_log_that_retention_lets_start_later_is_said(node: Node, fetcher: Fetc
     assert fetcher.response().responses[0].partitions[0].log_start_offset == 1
 
 
-def test_an_error_is_said_each_time_until_it_is_gone(node: Node, fetcher: Fetcher) -> None:
+def test_partition_error_is_sent_in_each_response_until_resolved(node: Node, fetcher: Fetcher) -> None:
     fetcher.fetch({"t": {0: 0, 1: 0}})
     node.elect("t", 2)
     fetcher.version = fetcher.version if fetcher.version > 12 else 10
@@ -183,12 +183,12 @@ class TestWaiting:
         assert [part.partition_index for part in topic.partitions] == [1]
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
-    def test_a_time_out_without_news_is_an_empty_answer(self, node: Node, fetcher: Fetcher) -> None:
+    def test_timeout_without_changes_is_empty_response(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0, 1: 0}})
         assert fetcher.fetch(max_wait_ms=500) == {}
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
-    def test_appends_between_two_fetches_are_found_at_once(self, node: Node, fetcher: Fetcher) -> None:
+    def test_appends_between_two_fetches_are_returned_immediately(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0, 1: 0}})
         fetcher.fetch(max_wait_ms=500)
         size = appended(node, 1)
@@ -197,14 +197,14 @@ class TestWaiting:
         assert not isinstance(response, Awaitable)
         assert len(stored_bytes(response.responses[0].partitions[0].records)) == size
 
-    def test_a_later_request_of_the_session_ends_the_wait(self, node: Node, fetcher: Fetcher) -> None:
+    def test_later_request_of_session_completes_parked_one(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         waiting = fetcher.ask(max_wait_ms=500)
         later = fetcher.ask(max_wait_ms=500)
         assert node.wait(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         assert node.wait(later).error_code == 0
 
-    def test_what_is_only_to_be_said_waits_unread_for_an_answer(self, node: Node, fetcher: Fetcher) -> None:
+    def test_added_partition_does_not_complete_parked_fetch_and_is_not_read(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         fetcher.ask({"t": {1: 0}}, max_wait_ms=500)
         reads = node.partition("t").traffic.fetches
@@ -214,7 +214,7 @@ class TestWaiting:
         assert sorted((part.partition_index, part.high_watermark) for part in topic.partitions) == [(1, 0), (2, 0)]
         assert fetcher.fetch() == {}
 
-    def test_what_was_only_to_be_said_is_read_once_there_is_more(self, node: Node, fetcher: Fetcher) -> None:
+    def test_added_partition_is_read_once_it_has_records(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         waiting = fetcher.ask({"t": {1: 0, 2: 0}}, max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t", index=1))
@@ -225,18 +225,18 @@ class TestWaiting:
         }
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
-    def test_the_first_answer_names_every_partition_once_though_it_waits(self, node: Node, fetcher: Fetcher) -> None:
+    def test_first_response_after_wait_has_every_partition_once(self, node: Node, fetcher: Fetcher) -> None:
         waiting = fetcher.ask({"t": {0: 0, 1: 0}}, max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t", index=1))
         [topic] = node.wait(waiting).responses
         assert [part.partition_index for part in topic.partitions] == [0, 1]
 
-    def test_what_was_only_to_be_said_can_be_forgotten(self, node: Node, fetcher: Fetcher) -> None:
+    def test_added_partition_can_be_forgotten_before_response(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         fetcher.ask({"t": {1: 0}}, max_wait_ms=500)
         assert fetcher.fetch({}, {"t": [1]}, max_wait_ms=500) == {}
 
-    def test_what_happened_to_idle_sessions_partitions_is_noted_once(self, node: Node, fetcher: Fetcher) -> None:
+    def test_idle_session_records_change_of_partition_once(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0, 1: 0, 2: 0}})
         assert len(node.purgatory._watchers) == 3
         for _ in range(2):
@@ -286,7 +286,7 @@ class TestEpochs:
         assert fetcher.response({"t": {0: 0}}).session_id != before
         assert len(node.replicas.fetch_sessions) == 1
 
-    def test_replacing_a_session_answers_what_waits_on_it(self, node: Node, fetcher: Fetcher) -> None:
+    def test_replacing_session_completes_its_parked_fetch(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         waiting = fetcher.ask(max_wait_ms=500)
         fetcher.epoch = 0
@@ -300,14 +300,14 @@ class TestEpochs:
         assert (response.session_id, response.error_code) == (0, 0)
         assert fetcher.response().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
-    def test_a_session_by_names_takes_no_ids_and_the_reverse(self, node: Node, fetcher: Fetcher) -> None:
+    def test_session_by_names_refuses_topic_ids_and_vice_versa(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         fetcher.version = 25 - fetcher.version
         assert fetcher.response().error_code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 class TestRecreatedTopics:
-    def test_a_session_by_ids_does_not_see_the_new_topic(self, node: Node) -> None:
+    def test_session_by_ids_does_not_return_recreated_topic(self, node: Node) -> None:
         node.create("t", topic_id=b"1" * 16)
         fetcher = Fetcher(node, 13)
         fetcher.fetch({"t": {0: 0}})
@@ -319,7 +319,7 @@ class TestRecreatedTopics:
             [partition] = fetcher.response().responses[0].partitions
             assert (partition.error_code, partition.records) == (ErrorCode.INCONSISTENT_TOPIC_ID, b"")
 
-    def test_a_session_by_names_goes_on_with_it(self, node: Node) -> None:
+    def test_session_by_names_continues_with_recreated_topic(self, node: Node) -> None:
         node.create("t", topic_id=b"1" * 16)
         fetcher = Fetcher(node, 12)
         fetcher.fetch({"t": {0: 0}})
@@ -370,7 +370,7 @@ class TestEviction:
         assert [fetcher.session_id > 0 for fetcher in fetchers] == [True] * 4 + [False]
         assert len(node.purgatory._watchers) == 1
 
-    def test_one_unused_for_two_minutes_makes_room(self, node: Node) -> None:
+    def test_session_unused_for_two_minutes_is_evicted(self, node: Node) -> None:
         fetchers = [self.opened(node, 0) for _ in range(4)]
         node.pass_time(1)
         fetchers[0].fetch()
@@ -378,7 +378,7 @@ class TestEviction:
         assert self.opened(node, 0).session_id > 0
         assert [self.alive(fetcher) for fetcher in fetchers] == [True, False, True, True]
 
-    def test_a_small_old_one_makes_room_for_a_larger_one(self, node: Node) -> None:
+    def test_old_session_is_evicted_for_larger_one(self, node: Node) -> None:
         fetchers = [self.opened(node, 0, 1), self.opened(node, 0), self.opened(node, 0, 1), self.opened(node, 0, 1)]
         for _ in range(2):
             node.pass_time(61)
@@ -388,22 +388,22 @@ class TestEviction:
         assert self.opened(node, 0, 1, 2).session_id > 0
         assert [self.alive(fetcher) for fetcher in fetchers] == [True, False, True, True]
 
-    def test_a_young_one_stays_however_small(self, node: Node) -> None:
+    def test_young_session_is_not_evicted_for_larger_one(self, node: Node) -> None:
         fetchers = [self.opened(node, 0) for _ in range(4)]
         assert self.opened(node, 0, 1, 2).session_id == 0
         assert all(self.alive(fetcher) for fetcher in fetchers)
 
-    def test_a_replicas_session_takes_a_consumers_place_at_once(self, node: Node) -> None:
+    def test_follower_session_evicts_consumer_session_immediately(self, node: Node) -> None:
         fetchers = [self.opened(node, 0, 1, 2) for _ in range(4)]
         assert self.opened(node, 0, replica_id=2).session_id > 0
         assert [self.alive(fetcher) for fetcher in fetchers].count(False) == 1
 
-    def test_a_replicas_session_leaves_a_young_one_of_another_replica_its_place(self, node: Node) -> None:
+    def test_follower_session_does_not_evict_young_follower_session(self, node: Node) -> None:
         fetchers = [self.opened(node, 0, replica_id=2) for _ in range(4)]
         assert self.opened(node, 0, 1, 2, replica_id=3).session_id == 0
         assert all(fetcher.response(replica_id=2).error_code == 0 for fetcher in fetchers)
 
-    def test_an_evicted_session_answers_what_waits_on_it(self, node: Node) -> None:
+    def test_evicting_session_completes_its_parked_fetch(self, node: Node) -> None:
         fetchers = [self.opened(node, *range(1 + number)) for number in (0, 1, 1, 1)]
         for _ in range(2):
             node.pass_time(61)
@@ -416,7 +416,7 @@ class TestEviction:
         assert fetchers[0].response().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_a_fetch_looks_only_at_partitions_to_which_something_happened(node: Node) -> None:
+def test_fetch_reads_only_changed_partitions(node: Node) -> None:
     node.create("t", partitions=50)
     fetcher = Fetcher(node)
     fetcher.fetch({"t": dict.fromkeys(range(50), 0)})

@@ -104,7 +104,7 @@ def follower(node: Node) -> Follower:
 
 
 class TestSessions:
-    def test_the_first_fetch_names_every_partition_and_who_asks(self, follower: Follower) -> None:
+    def test_first_fetch_has_every_partition_and_replica_id(self, follower: Follower) -> None:
         request = follower.ask()
         assert follower.named(request) == {"t": 1, "u": 1}
         assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, EPOCH)
@@ -114,7 +114,7 @@ class TestSessions:
         assert (wanted.current_leader_epoch, wanted.last_fetched_epoch, wanted.log_start_offset) == (0, 0, 0)
         assert wanted.partition_max_bytes == 1000
 
-    def test_later_ones_name_what_has_changed(self, follower: Follower) -> None:
+    def test_later_fetches_have_only_changed_partitions(self, follower: Follower) -> None:
         follower.settle()
         request = follower.ask()
         assert (follower.named(request), request.session_id, request.session_epoch) == ({}, SESSION, 1)
@@ -122,7 +122,7 @@ class TestSessions:
         request = follower.ask()
         assert (follower.named(request), request.session_epoch) == ({"t": 2}, 2)
 
-    def test_without_a_session_every_fetch_names_every_partition(self, follower: Follower) -> None:
+    def test_every_fetch_without_session_has_every_partition(self, follower: Follower) -> None:
         for _ in range(2):
             request = follower.ask()
             assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1}, 0)
@@ -132,9 +132,7 @@ class TestSessions:
         ("code", "session"),
         [(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0), (ErrorCode.INVALID_FETCH_SESSION_EPOCH, SESSION)],
     )
-    def test_a_session_that_is_gone_is_begun_anew_at_once(
-        self, follower: Follower, code: ErrorCode, session: int
-    ) -> None:
+    def test_lost_session_is_replaced_immediately(self, follower: Follower, code: ErrorCode, session: int) -> None:
         follower.settle()
         follower.ask()
         follower.tell(code=code)
@@ -142,7 +140,7 @@ class TestSessions:
         assert (request.session_id, request.session_epoch) == (session, 0)
         assert follower.named(request) == {"t": 1, "u": 1}
 
-    def test_a_lost_connection_is_followed_by_a_pause_that_grows(self, follower: Follower) -> None:
+    def test_lost_connection_backs_off_with_growing_delay(self, follower: Follower) -> None:
         now_ms, pauses = 0, []
         for _ in range(5):
             follower.ask(now_ms)
@@ -156,7 +154,7 @@ class TestSessions:
         assert follower.named(follower.ask(now_ms)) == {"t": 1, "u": 1}
 
     @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
-    def test_early_answers_with_nothing_new_are_followed_by_pauses_that_grow(
+    def test_early_responses_without_progress_back_off_with_growing_delay(
         self, follower: Follower, code: ErrorCode
     ) -> None:
         now_ms, pauses = 0, []
@@ -170,7 +168,7 @@ class TestSessions:
         assert pauses == [*[0] * (FRUITLESS_FETCHES - 1), 20, 40, 80, 100, 100]
         assert follower.remarks == [NO_PROGRESS]
 
-    def test_errors_of_partitions_that_are_no_longer_followed_cause_no_pause(self, follower: Follower) -> None:
+    def test_errors_of_unfollowed_partitions_cause_no_backoff(self, follower: Follower) -> None:
         follower.settle()
         for _ in range(2 * FRUITLESS_FETCHES):
             follower.ask()
@@ -183,7 +181,7 @@ class TestSessions:
         assert follower.remarks == []
 
     @pytest.mark.parametrize("waited_ms", [0, LIMITS.max_wait_ms])
-    def test_progress_or_a_whole_wait_ends_these_pauses(self, follower: Follower, waited_ms: int) -> None:
+    def test_progress_or_full_max_wait_resets_backoff(self, follower: Follower, waited_ms: int) -> None:
         now_ms = 0
         for round_ in range(3 * FRUITLESS_FETCHES):
             follower.ask(now_ms)
@@ -195,11 +193,11 @@ class TestSessions:
                 follower.tell(session=0, now_ms=now_ms, t={}, u={})
         assert follower.remarks == []
 
-    def test_nothing_more_is_asked_while_a_fetch_waits(self, follower: Follower) -> None:
+    def test_no_request_is_sent_while_fetch_is_in_flight(self, follower: Follower) -> None:
         follower.ask()
         assert (follower.machine.next_request(EPOCH, 0), follower.machine.due_ms) == (None, None)
 
-    def test_who_follows_nothing_asks_nothing(self, follower: Follower, node: Node) -> None:
+    def test_fetcher_without_partitions_sends_nothing(self, follower: Follower, node: Node) -> None:
         follower.settle()
         for topic in "tu":
             follower.machine.unfollow(node.partition(topic).topic_id, 0)
@@ -208,7 +206,7 @@ class TestSessions:
 
 
 class TestFollowing:
-    def test_a_partition_that_comes_while_a_fetch_waits_ends_its_wait(self, follower: Follower, node: Node) -> None:
+    def test_partition_added_during_fetch_is_fetched_immediately(self, follower: Follower, node: Node) -> None:
         follower.settle()
         follower.ask()
         node.create("v", replicas=(1, 2), leader=2)
@@ -223,9 +221,7 @@ class TestFollowing:
         request = follower.ask()
         assert (follower.named(request), request.session_epoch) == ({"v": 1}, 3)
 
-    def test_what_a_fetch_failed_to_bring_is_asked_for_again_though_another_has_followed_it(
-        self, follower: Follower, node: Node
-    ) -> None:
+    def test_failed_fetch_names_all_partitions_again_after_a_later_fetch(self, follower: Follower, node: Node) -> None:
         follower.settle()
         follower.ask()
         node.create("v", replicas=(1, 2), leader=2)
@@ -236,7 +232,7 @@ class TestFollowing:
         assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1, "v": 0}, 3)
 
     @pytest.mark.parametrize("late", [{"error_code": ErrorCode.FENCED_LEADER_EPOCH}, {"high_watermark": 1}])
-    def test_an_answer_of_another_leader_epoch_is_dropped(
+    def test_response_of_other_leader_epoch_is_dropped(
         self, follower: Follower, node: Node, late: dict[str, Any]
     ) -> None:
         follower.settle()
@@ -250,7 +246,7 @@ class TestFollowing:
         assert follower.end() == 2
 
     @pytest.mark.parametrize("asked_again", [False, True])
-    def test_an_answer_with_records_that_are_here_already_brings_the_high_watermark_alone(
+    def test_response_with_present_records_only_advances_high_watermark(
         self, follower: Follower, node: Node, asked_again: bool
     ) -> None:
         follower.settle()
@@ -265,7 +261,9 @@ class TestFollowing:
         log = node.partition("t").log
         assert (log.log_end_offset, log.high_watermark) == (2, 2)
 
-    def test_what_is_followed_no_more_is_forgotten_and_its_answer_dropped(self, follower: Follower, node: Node) -> None:
+    def test_unfollowed_partition_leaves_session_and_its_response_is_dropped(
+        self, follower: Follower, node: Node
+    ) -> None:
         follower.settle()
         follower.ask()
         follower.machine.unfollow(node.partition("t").topic_id, 0)
@@ -274,12 +272,12 @@ class TestFollowing:
         request = follower.ask()
         assert (follower.named(request), follower.forgotten(request)) == ({}, "t")
 
-    def test_what_is_followed_in_the_same_epoch_goes_on(self, follower: Follower) -> None:
+    def test_following_again_in_same_epoch_changes_nothing(self, follower: Follower) -> None:
         follower.settle()
         follower.follow("t")
         assert follower.named(follower.ask()) == {}
 
-    def test_a_log_that_starts_later_by_itself_is_told(self, follower: Follower, node: Node) -> None:
+    def test_local_log_start_change_is_sent_to_leader(self, follower: Follower, node: Node) -> None:
         follower.settle()
         log = node.partition("t").log
         log.update_high_watermark(1)
@@ -290,7 +288,7 @@ class TestFollowing:
 
 
 class TestAnswers:
-    def test_the_lag_is_what_is_missing_below_the_leaders_high_watermark(self, follower: Follower) -> None:
+    def test_lag_is_distance_to_leaders_high_watermark(self, follower: Follower) -> None:
         def lags() -> dict[str, int]:
             return {partition.topic: lag for partition, lag in follower.machine.lags()}
 
@@ -307,7 +305,7 @@ class TestAnswers:
         log = node.partition("t").log
         assert (log.log_end_offset, log.high_watermark) == (5, 4)
 
-    def test_a_start_that_moves_is_saved_once_and_told(self, follower: Follower, node: Node) -> None:
+    def test_advanced_log_start_is_saved_once_and_sent(self, follower: Follower, node: Node) -> None:
         follower.ask()
         moved = {"high_watermark": 1, "log_start_offset": 1}
         follower.tell(t=moved, u=moved)
@@ -315,7 +313,7 @@ class TestAnswers:
         assert node.partition("t").log.log_start_offset == 1
         assert follower.named(follower.ask()) == {"t": 1, "u": 1}
 
-    def test_rule_23_a_start_that_cannot_be_saved_is_not_told_until_it_is(self, follower: Follower) -> None:
+    def test_rule_23_log_start_is_not_sent_until_saved(self, follower: Follower) -> None:
         follower.ask()
         moved = {"high_watermark": 1, "log_start_offset": 1}
         follower.full = True
@@ -329,7 +327,7 @@ class TestAnswers:
         assert follower.named(follower.ask(3 * FIRST_PAUSE_MS)) == {"t": 1}
         assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"])
 
-    def test_a_log_that_parts_from_the_leaders_is_cut(self, follower: Follower, node: Node) -> None:
+    def test_diverging_log_is_truncated(self, follower: Follower, node: Node) -> None:
         node.partition("t").log.append_as_follower(batch(1, epoch=3), 3, 0)
         node.elect("t", 2)
         follower.follow("t")
@@ -340,12 +338,12 @@ class TestAnswers:
         (wanted,) = follower.ask().topics[0].partitions
         assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
 
-    def test_one_that_parts_with_nothing_left_to_cut_pauses(self, follower: Follower) -> None:
+    def test_divergence_without_truncation_backs_off(self, follower: Follower) -> None:
         follower.ask()
         follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}, u={})
         assert (follower.end(), follower.named(follower.ask()), follower.machine.due_ms) == (1, {}, FIRST_PAUSE_MS)
 
-    def test_many_that_part_are_cut_some_with_each_answer(self, follower: Follower, node: Node) -> None:
+    def test_truncations_per_response_are_limited(self, follower: Follower, node: Node) -> None:
         names = [chr(ord("a") + number) for number in range(CUTS_AN_ANSWER)]
         parted = {"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}
         for name in dict.fromkeys([*names, "t", "u"]):
@@ -373,7 +371,7 @@ class TestAnswers:
             ErrorCode.KAFKA_STORAGE_ERROR,
         ],
     )
-    def test_one_that_fails_pauses_and_leaves_the_others_alone(self, follower: Follower, code: ErrorCode) -> None:
+    def test_failed_partition_backs_off_without_delaying_others(self, follower: Follower, code: ErrorCode) -> None:
         follower.ask()
         follower.tell(t={"error_code": code}, u={"records": batch(1)})
         request = follower.ask()
@@ -382,7 +380,7 @@ class TestAnswers:
         request = follower.ask(FIRST_PAUSE_MS)
         assert (follower.named(request), follower.forgotten(request)) == ({"t": 1}, "")
 
-    def test_its_pauses_grow_until_it_succeeds(self, follower: Follower, node: Node) -> None:
+    def test_partition_backoff_grows_until_success(self, follower: Follower, node: Node) -> None:
         follower.machine.unfollow(node.partition("u").topic_id, 0)
         now_ms, pauses = 0, []
         for round_ in range(5):
@@ -397,7 +395,7 @@ class TestAnswers:
             now_ms = due_ms
         assert pauses == [20, 40, 80, 20, 40]
 
-    def test_a_fenced_epoch_stops_it_until_there_is_a_newer_one(self, follower: Follower, node: Node) -> None:
+    def test_fenced_partition_is_not_fetched_until_newer_epoch(self, follower: Follower, node: Node) -> None:
         follower.ask()
         follower.tell(t={"error_code": ErrorCode.FENCED_LEADER_EPOCH})
         assert follower.forgotten(follower.ask(1000)) == "t"
@@ -407,7 +405,7 @@ class TestAnswers:
         follower.follow("t")
         assert follower.named(follower.ask(1000)) == {"t": 1}
 
-    def test_damaged_records_are_asked_for_again_after_a_pause(self, follower: Follower) -> None:
+    def test_damaged_records_are_fetched_again_after_backoff(self, follower: Follower) -> None:
         damaged = bytearray(batch(1))
         damaged[-1] ^= 1
         follower.ask()
@@ -415,7 +413,7 @@ class TestAnswers:
         assert (follower.end(), len(follower.remarks)) == (1, 1)
         assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
 
-    def test_what_fails_again_and_again_is_said_once_until_it_succeeds(self, follower: Follower) -> None:
+    def test_repeated_failure_is_logged_once_until_success(self, follower: Follower) -> None:
         said = []
         for number, (offset, sound) in enumerate([(1, False), (1, False), (1, True), (2, False)]):
             records = bytearray(batch(offset))
@@ -425,14 +423,14 @@ class TestAnswers:
             said.append(len(follower.remarks))
         assert said == [1, 1, 1, 2]
 
-    def test_records_of_a_newer_epoch_than_is_known_wait_for_the_metadata(self, follower: Follower) -> None:
+    def test_records_of_unknown_newer_epoch_wait_for_metadata(self, follower: Follower) -> None:
         follower.ask()
         follower.tell(t={"records": batch(1, epoch=3)})
         assert follower.end() == 1
         assert follower.named(follower.ask(0)) == {}
         assert follower.machine.due_ms == FIRST_PAUSE_MS
 
-    def test_a_log_whose_disk_has_failed_is_fetched_no_more(self, follower: Follower, node: Node) -> None:
+    def test_partition_on_failed_disk_is_not_fetched(self, follower: Follower, node: Node) -> None:
         follower.ask()
         node.partition("t").log.mark_deleted()
         follower.tell(t={"records": batch(1)}, u={"records": batch(1)})
@@ -461,34 +459,34 @@ class TestOutOfRange:
         topics = [ListOffsetsResponse.Topic(name="t", partitions=[found])]
         follower.machine.answered(ListOffsetsResponse(topics=topics), 0)
 
-    def test_one_that_ends_before_is_followed_from_there(self, follower: Follower) -> None:
+    def test_follower_truncates_to_leaders_earlier_log_end(self, follower: Follower) -> None:
         self.ends(follower, -1, 0)
         assert follower.end() == 0
         assert follower.named(follower.ask()) == {"t": 0}
 
-    def test_one_that_starts_behind_is_followed_from_its_start(self, follower: Follower, node: Node) -> None:
+    def test_follower_restarts_at_leaders_later_log_start(self, follower: Follower, node: Node) -> None:
         self.ends(follower, -1, 9)
         self.ends(follower, -2, 5)
         log = node.partition("t").log
         assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 5, 5)
         assert follower.named(follower.ask()) == {"t": 5}
 
-    def test_one_that_has_it_after_all_is_asked_again_after_a_pause(self, follower: Follower) -> None:
+    def test_fetch_is_retried_after_backoff_if_leader_has_offset(self, follower: Follower) -> None:
         self.ends(follower, -1, 9)
         self.ends(follower, -2, 0)
         assert follower.end() == 1
         assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
 
-    def test_a_question_that_fails_is_followed_by_a_pause(self, follower: Follower) -> None:
+    def test_failed_list_offsets_backs_off(self, follower: Follower) -> None:
         self.ends(follower, -1, -1, ErrorCode.UNKNOWN_LEADER_EPOCH)
         assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
 
-    def test_a_lost_question_is_asked_again(self, follower: Follower) -> None:
+    def test_lost_list_offsets_is_retried(self, follower: Follower) -> None:
         follower.machine.next_request(EPOCH, 0)
         follower.machine.answered(None, 0)
         assert isinstance(follower.machine.next_request(EPOCH, FIRST_PAUSE_MS), ListOffsetsRequest)
 
-    def test_an_answer_for_one_that_is_followed_no_more_is_dropped(self, follower: Follower, node: Node) -> None:
+    def test_list_offsets_response_for_unfollowed_partition_is_dropped(self, follower: Follower, node: Node) -> None:
         request = follower.machine.next_request(EPOCH, 0)
         assert isinstance(request, ListOffsetsRequest)
         follower.machine.unfollow(node.partition("t").topic_id, 0)

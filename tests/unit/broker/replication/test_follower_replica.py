@@ -29,22 +29,22 @@ def partition(node: Node) -> Partition:
     return node.partition("t")
 
 
-def test_it_says_from_where_on_its_leader_is_asked(copy: FollowerReplica) -> None:
+def test_replica_has_offsets_and_epochs_for_fetch(copy: FollowerReplica) -> None:
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, copy.leader, copy.leader_epoch) == (0, 8, 4, 2, 4)
 
 
-def test_an_empty_log_knows_no_epoch(node: Node) -> None:
+def test_empty_log_has_no_last_epoch(node: Node) -> None:
     node.create("empty", replicas=(1, 2), leader=2)
     assert node.replicas.copy_of(node.partition("empty")).last_epoch == -1
 
 
-def test_less_than_a_batch_is_nothing(copy: FollowerReplica) -> None:
+def test_partial_batch_is_not_appended(copy: FollowerReplica) -> None:
     assert not copy.append(batch(8, epoch=4)[:-1])
     assert not copy.append(b"")
     assert copy.end_offset == 8
 
 
-def test_the_high_watermark_follows_the_leaders_as_far_as_there_are_records(copy: FollowerReplica, node: Node) -> None:
+def test_high_watermark_follows_leaders_up_to_log_end(copy: FollowerReplica, node: Node) -> None:
     for told, known in ((3, 3), (2, 3), (100, 8)):
         assert not copy.learn(told, 0)
         assert partition(node).high_watermark == known
@@ -58,7 +58,7 @@ def test_the_high_watermark_follows_the_leaders_as_far_as_there_are_records(copy
         pytest.param(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 0, id="an error"),
     ],
 )
-def test_a_late_answer_brings_the_high_watermark_alone(
+def test_late_response_only_advances_high_watermark(
     copy: FollowerReplica, node: Node, code: ErrorCode, diverging: int, known: int
 ) -> None:
     late = Fetched(
@@ -74,7 +74,7 @@ def test_a_late_answer_brings_the_high_watermark_alone(
     assert (copy.start_offset, copy.end_offset, partition(node).high_watermark) == (0, 8, known)
 
 
-def test_the_start_follows_the_leaders(copy: FollowerReplica, node: Node) -> None:
+def test_log_start_follows_leaders(copy: FollowerReplica, node: Node) -> None:
     assert copy.learn(5, 4)
     assert not copy.learn(5, 4)
     assert (copy.start_offset, partition(node).log_start_seen) == (4, 4)
@@ -89,11 +89,11 @@ def test_the_start_follows_the_leaders(copy: FollowerReplica, node: Node) -> Non
         pytest.param(0, 3, 3, id="two epochs are the leader's no more"),
     ],
 )
-def test_what_the_leader_does_not_have_goes(copy: FollowerReplica, epoch: int, end_offset: int, end: int) -> None:
+def test_records_missing_at_leader_are_truncated(copy: FollowerReplica, epoch: int, end_offset: int, end: int) -> None:
     assert copy.part(epoch, end_offset) == end == copy.end_offset
 
 
-def test_rule_1_a_log_that_parts_before_its_leaders_begins_keeps_nothing(copy: FollowerReplica, node: Node) -> None:
+def test_rule_1_log_that_diverges_before_leaders_log_start_is_emptied(copy: FollowerReplica, node: Node) -> None:
     """The leader has deleted everything up to 6, with the epochs: local records before 6 may differ from its own."""
     node.shrink("t", [2])
     assert copy.part(2, 6, 6) == 6
@@ -101,29 +101,29 @@ def test_rule_1_a_log_that_parts_before_its_leaders_begins_keeps_nothing(copy: F
     assert partition(node).log.producers.end_offset == 6
 
 
-def test_a_member_of_the_isr_keeps_what_it_has_up_to_its_leaders_start(copy: FollowerReplica, node: Node) -> None:
+def test_isr_member_keeps_records_below_leaders_log_start(copy: FollowerReplica, node: Node) -> None:
     assert copy.part(2, 6, 6) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch) == (0, 6, 2)
 
 
-def test_a_log_that_begins_where_its_leaders_does_is_cut(copy: FollowerReplica) -> None:
+def test_log_with_leaders_log_start_is_truncated(copy: FollowerReplica) -> None:
     copy.learn(8, 5)
     assert copy.part(2, 6, 5) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch) == (5, 6, 2)
 
 
-def test_a_log_that_ends_amid_a_batch_where_its_leaders_begins_parts_from_that(copy: FollowerReplica) -> None:
+def test_log_ending_inside_leaders_first_batch_restarts_with_that_batch(copy: FollowerReplica) -> None:
     assert copy.append(batch(7, epoch=4, records=3), 8)
     copy.learn(10, 8)
     assert (copy.start_offset, copy.end_offset) == (8, 10)
 
 
-def test_a_log_that_ends_where_its_leaders_begins_keeps_what_it_knows_of_producers(copy: FollowerReplica) -> None:
+def test_log_ending_at_leaders_log_start_keeps_its_records_and_producers(copy: FollowerReplica) -> None:
     assert copy.append(batch(8, epoch=4, records=3), 8)
     assert (copy.start_offset, copy.end_offset) == (0, 11)
 
 
-def test_rule_2_an_epoch_without_records_goes_though_no_record_does(copy: FollowerReplica, node: Node) -> None:
+def test_rule_2_truncation_removes_epoch_without_records(copy: FollowerReplica, node: Node) -> None:
     epochs = partition(node).log.leader_epochs
     epochs.assign(6, 8)
     assert copy.part(4, 8) == 8
@@ -131,25 +131,25 @@ def test_rule_2_an_epoch_without_records_goes_though_no_record_does(copy: Follow
     assert copy.last_epoch == 4
 
 
-def test_a_log_that_begins_anew_is_empty_there(copy: FollowerReplica, node: Node) -> None:
+def test_restarted_log_is_empty_at_new_offset(copy: FollowerReplica, node: Node) -> None:
     copy.restart(20)
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (20, 20, -1, 20)
 
 
-def test_a_log_that_begins_anew_takes_the_whole_batch_that_its_leaders_begins_amid(copy: FollowerReplica) -> None:
+def test_restarted_log_accepts_batch_that_spans_leaders_log_start(copy: FollowerReplica) -> None:
     copy.restart(20)
     assert copy.append(batch(18, epoch=4, records=4))
     copy.learn(22, 20)
     assert (copy.start_offset, copy.end_offset) == (20, 22)
 
 
-def test_a_log_with_records_takes_none_that_it_has_already(copy: FollowerReplica) -> None:
+def test_overlapping_batch_is_refused_by_log_with_records(copy: FollowerReplica) -> None:
     with pytest.raises(KafkaError):
         copy.append(batch(6, epoch=4, records=4))
     assert (copy.start_offset, copy.end_offset) == (0, 8)
 
 
-def test_who_reads_here_is_told(copy: FollowerReplica, node: Node) -> None:
+def test_high_watermark_change_wakes_readers_of_follower(copy: FollowerReplica, node: Node) -> None:
     told = []
 
     class Reader:
@@ -169,7 +169,7 @@ def test_who_reads_here_is_told(copy: FollowerReplica, node: Node) -> None:
     assert told == [partition(node)] * 2
 
 
-def test_bytes_that_are_copied_are_counted(copy: FollowerReplica, node: Node) -> None:
+def test_replicated_bytes_are_counted(copy: FollowerReplica, node: Node) -> None:
     traffic = partition(node).traffic
     before = traffic.replication_bytes_in
     records = batch(8, epoch=4)

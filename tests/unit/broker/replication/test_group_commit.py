@@ -17,7 +17,7 @@ from storage.log.config import LogConfig
 from storage.log.flush import Flush
 from tests.disks import FaultyDisk
 from tests.typed import present
-from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of
+from tests.unit.broker.held_threads import HeldThreads, block_default_executor
 from tests.unit.broker.node import Node
 
 ALWAYS = LogConfig(barnabas_fsync="always")
@@ -66,14 +66,14 @@ def send_during_another_flush(node: Node) -> tuple[Any, Flush]:
     return answer, other
 
 
-def test_records_do_not_wait_for_the_threads_of_the_loop(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_busy_the_threads_of(node.loop, monkeypatch)
+def test_records_do_not_wait_for_default_executor(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    block_default_executor(node.loop, monkeypatch)
     node.create("t", config=ALWAYS)
     assert codes(node.wait(send(node))) == [ErrorCode.NONE]
 
 
 @pytest.mark.usefixtures("way")
-def test_acks_all_is_answered_and_read_once_the_segment_is_synced(
+def test_acks_all_completes_and_is_readable_once_segment_is_synced(
     node: Node, threads: HeldThreads, disk: FaultyDisk
 ) -> None:
     node.create("t", config=ALWAYS)
@@ -87,7 +87,7 @@ def test_acks_all_is_answered_and_read_once_the_segment_is_synced(
 
 
 @pytest.mark.usefixtures("way")
-def test_what_is_refused_is_told_together_with_what_is_synced(node: Node, threads: HeldThreads) -> None:
+def test_errors_are_returned_together_with_synced_partitions(node: Node, threads: HeldThreads) -> None:
     node.create("t", partitions=2, config=ALWAYS)
     first, late = (
         build_batch([(None, b"value")], producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 5)
@@ -106,14 +106,14 @@ def test_what_is_refused_is_told_together_with_what_is_synced(node: Node, thread
 
 
 @pytest.mark.usefixtures("way", "threads")
-def test_a_disk_that_fails_within_a_request_fails_what_it_had_appended_already(node: Node, disk: FaultyDisk) -> None:
+def test_disk_failure_during_request_fails_its_earlier_appends(node: Node, disk: FaultyDisk) -> None:
     node.create("t", partitions=2, config=ALWAYS)
     disk.arm("pwrite", after=1)
     assert codes(node.wait(send(node, 0, 1))) == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
 @pytest.mark.parametrize("acks", [0, 1])
-def test_other_acks_wait_for_nothing_and_are_read_once_they_are_synced(
+def test_other_acks_complete_immediately_and_are_readable_once_synced(
     node: Node, threads: HeldThreads, acks: int
 ) -> None:
     node.create("t", config=ALWAYS)
@@ -126,7 +126,7 @@ def test_other_acks_wait_for_nothing_and_are_read_once_they_are_synced(
     assert readable(node) == 1
 
 
-def test_what_is_appended_during_a_sync_shares_the_next_one(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:
+def test_appends_during_sync_share_next_one(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:
     node.create("t", config=ALWAYS)
     first = send(node)
     node.pass_time(0)
@@ -142,7 +142,7 @@ def test_what_is_appended_during_a_sync_shares_the_next_one(node: Node, threads:
     assert disk.called("sync") == ["00000000000000000000.log"]
 
 
-def test_the_logs_of_one_turn_are_shared_among_a_few_threads(node: Node, threads: HeldThreads) -> None:
+def test_logs_of_one_loop_iteration_are_divided_among_few_threads(node: Node, threads: HeldThreads) -> None:
     node.create("t", partitions=10, config=ALWAYS)
     answer = send(node, *range(10))
     node.pass_time(0)
@@ -154,7 +154,7 @@ def test_the_logs_of_one_turn_are_shared_among_a_few_threads(node: Node, threads
     assert codes(node.wait(answer)) == [ErrorCode.NONE] * 10
 
 
-def test_no_thread_takes_more_logs_than_may_be_open_at_a_time(node: Node, threads: HeldThreads) -> None:
+def test_number_of_logs_per_sync_thread_is_limited(node: Node, threads: HeldThreads) -> None:
     node.create("t", partitions=300, config=ALWAYS)
     for index in range(300):
         node.append("t", index=index)
@@ -169,7 +169,7 @@ def test_no_thread_takes_more_logs_than_may_be_open_at_a_time(node: Node, thread
     assert all(readable(node, index) == 1 for index in range(300))
 
 
-def test_a_thread_that_is_slow_does_not_hold_up_the_others(node: Node, threads: HeldThreads) -> None:
+def test_slow_sync_thread_does_not_delay_others(node: Node, threads: HeldThreads) -> None:
     node.create("t", partitions=5, config=ALWAYS)
     answers = []
     for index in range(5):
@@ -188,7 +188,7 @@ def test_a_thread_that_is_slow_does_not_hold_up_the_others(node: Node, threads: 
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("refused", [False, True])
-def test_each_batch_for_a_partition_that_a_request_names_twice_is_told_how_it_came_out(
+def test_each_batch_of_partition_that_occurs_twice_in_request_has_own_outcome(
     node: Node, threads: HeldThreads, disk: FaultyDisk, refused: bool
 ) -> None:
     node.create("t", partitions=2, config=ALWAYS)
@@ -206,7 +206,7 @@ def test_each_batch_for_a_partition_that_a_request_names_twice_is_told_how_it_ca
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("kind", ["sync", "sync_dir"])
-def test_a_failed_sync_tells_all_who_wait_and_is_never_tried_again(
+def test_failed_sync_fails_all_waiting_requests_and_is_not_retried(
     node: Node, threads: HeldThreads, disk: FaultyDisk, kind: str
 ) -> None:
     node.create("t", partitions=2, config=ALWAYS)
@@ -227,7 +227,7 @@ def test_a_failed_sync_tells_all_who_wait_and_is_never_tried_again(
     assert node.partition("t").high_watermark == 0
 
 
-def test_a_new_segment_is_synced_with_the_directory_that_names_it_before_its_records_count(
+def test_new_segment_and_its_directory_are_synced_before_acknowledgement(
     node: Node, threads: HeldThreads, disk: FaultyDisk
 ) -> None:
     node.create("t", config=ALWAYS._replace(segment_bytes=2 * len(BATCH)))
@@ -248,7 +248,7 @@ def test_a_new_segment_is_synced_with_the_directory_that_names_it_before_its_rec
     assert disk.called("sync_dir") == ["t-0"]
 
 
-def test_a_segment_may_be_rolled_while_a_sync_is_under_way(node: Node, threads: HeldThreads) -> None:
+def test_segment_may_roll_during_sync(node: Node, threads: HeldThreads) -> None:
     node.create("t", config=ALWAYS._replace(segment_bytes=2 * len(BATCH)))
     answers = [send(node)]
     node.pass_time(0)
@@ -261,7 +261,7 @@ def test_a_segment_may_be_rolled_while_a_sync_is_under_way(node: Node, threads: 
     assert readable(node) == 5
 
 
-def test_a_topic_may_be_deleted_while_a_sync_is_under_way(node: Node, threads: HeldThreads) -> None:
+def test_topic_may_be_deleted_during_sync(node: Node, threads: HeldThreads) -> None:
     node.create("t", config=ALWAYS)
     answers = [send(node)]
     node.pass_time(0)
@@ -274,7 +274,7 @@ def test_a_topic_may_be_deleted_while_a_sync_is_under_way(node: Node, threads: H
     assert (threads.jobs, node.logs.online) == ([], node.logs.directories)
 
 
-def test_a_log_that_is_truncated_during_a_sync_is_synced_anew(node: Node, threads: HeldThreads) -> None:
+def test_log_truncated_during_sync_is_synced_again(node: Node, threads: HeldThreads) -> None:
     node.create("t", config=ALWAYS)
     answer = send(node)
     node.pass_time(0)
@@ -289,7 +289,7 @@ def test_a_log_that_is_truncated_during_a_sync_is_synced_anew(node: Node, thread
     assert readable(node) == 1
 
 
-def test_another_flush_of_the_log_that_began_before_must_succeed_too(node: Node, threads: HeldThreads) -> None:
+def test_acknowledgement_waits_for_earlier_flush_of_log(node: Node, threads: HeldThreads) -> None:
     answer, other = send_during_another_flush(node)
     threads.let()
     node.pass_time(0)
@@ -299,9 +299,7 @@ def test_another_flush_of_the_log_that_began_before_must_succeed_too(node: Node,
     assert codes(node.wait(answer)) == [ErrorCode.NONE]
 
 
-def test_a_flush_of_the_log_that_began_before_and_fails_fails_what_waits_for_it(
-    node: Node, threads: HeldThreads, disk: FaultyDisk
-) -> None:
+def test_failed_earlier_flush_fails_waiting_requests(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:
     answer, other = send_during_another_flush(node)
     threads.let()
     drained = node.loop.create_task(node.replicas.group_commit.drain())
@@ -315,7 +313,7 @@ def test_a_flush_of_the_log_that_began_before_and_fails_fails_what_waits_for_it(
     node.wait(drained)
 
 
-def test_what_is_appended_while_another_flush_is_under_way_is_synced_after_it(node: Node, threads: HeldThreads) -> None:
+def test_append_during_other_flush_is_synced_after_it(node: Node, threads: HeldThreads) -> None:
     first, other = send_during_another_flush(node)
     second = send(node)
     threads.let()
@@ -328,7 +326,7 @@ def test_what_is_appended_while_another_flush_is_under_way_is_synced_after_it(no
     assert codes(node.wait(second)) == [ErrorCode.NONE]
 
 
-def test_a_sync_that_takes_longer_than_the_client_waits_leaves_the_record(node: Node, threads: HeldThreads) -> None:
+def test_record_stays_if_sync_exceeds_request_timeout(node: Node, threads: HeldThreads) -> None:
     node.create("t", config=ALWAYS)
     assert codes(node.wait(send(node, timeout_ms=500))) == [ErrorCode.REQUEST_TIMED_OUT]
     threads.let()
@@ -336,7 +334,7 @@ def test_a_sync_that_takes_longer_than_the_client_waits_leaves_the_record(node: 
     assert readable(node) == 1
 
 
-def test_the_setting_can_be_turned_on_and_off(node: Node, threads: HeldThreads) -> None:
+def test_fsync_setting_can_be_altered_live(node: Node, threads: HeldThreads) -> None:
     node.create("t")
     assert codes(send(node)) == [ErrorCode.NONE]
     node.configure("t", barnabas_fsync="always")
@@ -353,7 +351,7 @@ def test_the_setting_can_be_turned_on_and_off(node: Node, threads: HeldThreads) 
         node.pass_time(0)
 
 
-def test_after_an_unclean_stop_records_can_be_read_once_they_are_synced(tmp_path: Path) -> None:
+def test_records_after_unclean_stop_are_readable_once_synced(tmp_path: Path) -> None:
     node = Node(str(tmp_path / "data"))
     node.start()
     node.create("t", config=ALWAYS)
@@ -371,7 +369,7 @@ def test_after_an_unclean_stop_records_can_be_read_once_they_are_synced(tmp_path
     node.loop.close()
 
 
-def test_a_full_disk_is_tried_again_later(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:
+def test_sync_on_full_disk_is_retried(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:
     node.create("t", config=ALWAYS)
     answer = send(node, timeout_ms=5000)
     disk.full = True
@@ -384,9 +382,7 @@ def test_a_full_disk_is_tried_again_later(node: Node, threads: HeldThreads, disk
 
 
 @pytest.mark.usefixtures("way")
-def test_where_no_thread_can_be_started_the_waiting_are_told_so(
-    node: Node, threads: HeldThreads, disk: FaultyDisk
-) -> None:
+def test_requests_fail_if_no_sync_thread_can_be_started(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:
     node.create("t", partitions=10, config=ALWAYS)
     threads.spent = True
     disk.calls.clear()
@@ -396,7 +392,7 @@ def test_where_no_thread_can_be_started_the_waiting_are_told_so(
     assert (disk.called("sync"), node.logs.online) == ([], [])
 
 
-def test_drain_ends_when_nothing_waits_for_the_disk(node: Node, threads: HeldThreads) -> None:
+def test_drain_completes_when_no_sync_is_pending(node: Node, threads: HeldThreads) -> None:
     node.create("t", config=ALWAYS)
     node.wait(node.replicas.group_commit.drain())
     send(node)

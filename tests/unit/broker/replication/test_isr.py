@@ -41,69 +41,69 @@ def partition(node: Node) -> Partition:
     return partition
 
 
-class TestLeaving:
-    def test_who_has_been_behind_for_too_long_leaves(self, partition: Partition) -> None:
+class TestIsrShrink:
+    def test_follower_beyond_max_lag_leaves_isr(self, partition: Partition) -> None:
         partition.acknowledge(3, 3, 0, 1000, EPOCH)
         assert without_laggards(partition, LAG_MS, LAG_MS) is None
         assert without_laggards(partition, LAG_MS + 1, LAG_MS) == frozenset({1, 3})
 
-    def test_nobody_leaves_while_a_change_is_on_its_way(self, partition: Partition) -> None:
+    def test_no_follower_leaves_isr_during_pending_change(self, partition: Partition) -> None:
         partition.propose(frozenset({1, 3}))
         assert without_laggards(partition, 100_000, LAG_MS) is None
 
-    def test_the_leader_alone_stays(self, partition: Partition) -> None:
+    def test_leader_never_leaves_isr(self, partition: Partition) -> None:
         assert without_laggards(partition, 100_000, LAG_MS) == frozenset({1})
 
 
-class TestJoining:
+class TestIsrExpand:
     @pytest.fixture
     def partition(self, partition: Partition, node: Node) -> Partition:
         node.shrink("t", [1, 3])
         return partition
 
-    def test_who_has_all_that_is_committed_joins(self, partition: Partition) -> None:
+    def test_follower_at_high_watermark_joins_isr(self, partition: Partition) -> None:
         assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
-    def test_who_lacks_a_committed_record_does_not(self, partition: Partition) -> None:
+    def test_follower_below_high_watermark_does_not_join_isr(self, partition: Partition) -> None:
         partition.acknowledge(2, 1, 0, 1000, EPOCH)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
-    def test_who_lacks_records_from_before_the_leaders_epoch_does_not(self, partition: Partition) -> None:
+    def test_follower_below_epoch_start_offset_does_not_join_isr(self, partition: Partition) -> None:
         partition.epoch_start_offset = 3
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
-    def test_who_still_has_records_that_were_deleted_does_not(self, partition: Partition) -> None:
+    def test_follower_below_log_start_does_not_join_isr(self, partition: Partition) -> None:
         partition.log.advance_log_start(1)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
         partition.acknowledge(2, 2, 1, 1000, EPOCH)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
-    def test_who_would_have_to_leave_at_once_does_not(self, partition: Partition) -> None:
+    def test_lagging_follower_does_not_join_isr(self, partition: Partition) -> None:
         partition.followers[2].caught_up_ms = 1000
         assert with_joiners(partition, ALIVE, 1000 + LAG_MS, LAG_MS) == frozenset({1, 2, 3})
         assert with_joiners(partition, ALIVE, 1001 + LAG_MS, LAG_MS) is None
 
-    def test_nobody_joins_while_a_change_is_on_its_way(self, partition: Partition) -> None:
+    def test_no_follower_joins_isr_during_pending_change(self, partition: Partition) -> None:
         partition.propose(frozenset({1}))
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
     @pytest.mark.parametrize(
         "broker", [registered(fenced=True), registered(stopping=True), registered(epoch=EPOCH + 1), None]
     )
-    def test_who_is_not_alive_in_the_incarnation_that_fetches_does_not(
+    def test_fenced_or_stopping_or_reregistered_broker_does_not_join_isr(
         self, partition: Partition, broker: BrokerImage | None
     ) -> None:
         assert with_joiners(partition, {} if broker is None else {2: broker}, 0, LAG_MS) is None
 
-    def test_who_does_not_say_its_epoch_may_join(self, partition: Partition) -> None:
+    def test_follower_without_broker_epoch_may_join_isr(self, partition: Partition) -> None:
         partition.acknowledge(2, 2, 0, 1000)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
-    def test_who_has_not_fetched_in_this_epoch_is_not_eligible(self, partition: Partition, node: Node) -> None:
+    def test_follower_without_fetch_in_leader_epoch_is_not_eligible(self, partition: Partition, node: Node) -> None:
         node.elect("t", 1)
         assert not is_eligible(partition.followers[2], {2: registered(epoch=-1)})
 
-    def test_the_high_watermark_waits_for_who_is_close_and_eligible(self, partition: Partition) -> None:
+    def test_high_watermark_waits_for_eligible_follower_within_max_lag(self, partition: Partition) -> None:
         follower = partition.followers[2]
         follower.caught_up_ms = 1000
         assert is_awaited(partition, follower, ALIVE, 1000 + LAG_MS, LAG_MS)

@@ -71,9 +71,7 @@ def acknowledge(node: Node, controller: Controller, broker: int, end: int) -> No
     controller.driver.fetched(node.partition("t"), broker)
 
 
-def test_who_lags_is_found_in_the_next_round_and_what_waited_for_it_is_committed(
-    node: Node, controller: Controller
-) -> None:
+def test_lagging_follower_leaves_isr_in_next_check_and_records_commit(node: Node, controller: Controller) -> None:
     node.append("t")
     node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
     node.pass_time(1.6 * LAG_MS / 1000)
@@ -85,7 +83,7 @@ def test_who_lags_is_found_in_the_next_round_and_what_waited_for_it_is_committed
     controller.driver.stop()
 
 
-def test_changes_of_one_turn_are_one_request(node: Node, controller: Controller) -> None:
+def test_isr_changes_of_one_loop_iteration_are_one_request(node: Node, controller: Controller) -> None:
     node.shrink("t", [1])
     node.create("u", replicas=(1, 2), config=node.configs["t"])
     node.commit()
@@ -100,9 +98,7 @@ def test_changes_of_one_turn_are_one_request(node: Node, controller: Controller)
     controller.driver.stop()
 
 
-def test_the_high_watermark_waits_for_who_is_about_to_join_and_for_nobody_else(
-    node: Node, controller: Controller
-) -> None:
+def test_high_watermark_waits_only_for_follower_about_to_join(node: Node, controller: Controller) -> None:
     node.shrink("t", [1])
     partition = node.partition("t")
     acknowledge(node, controller, 2, 0)
@@ -116,7 +112,7 @@ def test_the_high_watermark_waits_for_who_is_about_to_join_and_for_nobody_else(
     controller.driver.stop()
 
 
-def test_who_was_refused_may_join_as_soon_as_the_pause_is_over(node: Node, controller: Controller) -> None:
+def test_refused_follower_may_join_after_backoff(node: Node, controller: Controller) -> None:
     node.pass_time(0.1)
     node.shrink("t", [1])
     acknowledge(node, controller, 2, 0)
@@ -129,7 +125,7 @@ def test_who_was_refused_may_join_as_soon_as_the_pause_is_over(node: Node, contr
     controller.driver.stop()
 
 
-def test_what_waited_for_who_was_refused_is_committed(node: Node, controller: Controller) -> None:
+def test_records_waiting_for_refused_follower_are_committed(node: Node, controller: Controller) -> None:
     node.shrink("t", [1])
     acknowledge(node, controller, 2, 0)
     node.pass_time(0.01)
@@ -144,7 +140,7 @@ def test_what_waited_for_who_was_refused_is_committed(node: Node, controller: Co
 
 
 @pytest.mark.parametrize("failure", [KafkaError(ErrorCode.UNSUPPORTED_VERSION, "too old"), None])
-def test_a_request_that_fails_is_sent_again(node: Node, controller: Controller, failure: KafkaError | None) -> None:
+def test_failed_alter_partition_is_retried(node: Node, controller: Controller, failure: KafkaError | None) -> None:
     node.shrink("t", [1])
     acknowledge(node, controller, 2, 0)
     node.pass_time(0.01)
@@ -157,7 +153,7 @@ def test_a_request_that_fails_is_sent_again(node: Node, controller: Controller, 
     controller.driver.stop()
 
 
-def test_after_its_end_nothing_is_asked(node: Node, controller: Controller) -> None:
+def test_stopped_isr_manager_sends_nothing(node: Node, controller: Controller) -> None:
     node.append("t")
     controller.driver.stop()
     node.pass_time(3 * LAG_MS / 1000)
@@ -166,7 +162,7 @@ def test_after_its_end_nothing_is_asked(node: Node, controller: Controller) -> N
     assert controller.asked == []
 
 
-def test_what_goes_wrong_with_one_partition_is_told_and_keeps_nobody_from_the_others(
+def test_failure_of_one_partition_is_reported_and_others_are_checked(
     node: Node, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.create("u", replicas=(1, 2), config=node.configs["t"])
@@ -176,25 +172,25 @@ def test_what_goes_wrong_with_one_partition_is_told_and_keeps_nobody_from_the_ot
         node.append(topic)
     look = controller.driver.look
 
-    def look_at_others(partition: Partition) -> None:
+    def check_others(partition: Partition) -> None:
         if partition.topic == "t":
             raise RuntimeError(f"{partition} cannot be looked at")
         look(partition)
 
-    monkeypatch.setattr(controller.driver, "look", look_at_others)
+    monkeypatch.setattr(controller.driver, "look", check_others)
     node.pass_time(1.6 * LAG_MS / 1000)
     assert told == ["t-0 cannot be looked at"] * 3
     assert controller.asked == [[1]]
     controller.driver.stop()
 
 
-def test_many_partitions_are_looked_at_in_steps(node: Node, controller: Controller) -> None:
+def test_many_partitions_are_checked_in_steps(node: Node, controller: Controller) -> None:
     node.create("many", partitions=600)
     assert len(list(controller.driver.look_at_all())) == 2
     controller.driver.stop()
 
 
-def test_the_rounds_of_many_partitions_let_others_have_their_turns(node: Node, controller: Controller) -> None:
+def test_isr_check_of_many_partitions_yields_to_loop(node: Node, controller: Controller) -> None:
     node.create("many", partitions=600, replicas=(1, 2), config=node.configs["t"])
     for index in range(600):
         node.append("many", index=index)

@@ -47,18 +47,16 @@ def test_readers_of_committed_records_stop_at_the_first_open_transaction(
 
 
 @pytest.mark.parametrize(("offset", "caught_up"), [(0, False), (1, True), (3, True)])
-def test_a_reader_is_caught_up_where_only_its_isolation_keeps_more_back(
-    partition: Partition, offset: int, caught_up: bool
-) -> None:
+def test_reader_held_back_only_by_isolation_is_caught_up(partition: Partition, offset: int, caught_up: bool) -> None:
     assert partition.read(offset, 1 << 20, Isolation.READ_COMMITTED).caught_up is caught_up
 
 
-def test_a_limit_that_leaves_nothing_is_not_being_caught_up(partition: Partition) -> None:
+def test_empty_read_due_to_limit_is_not_caught_up(partition: Partition) -> None:
     result = partition.read(0, 0, Isolation.READ_UNCOMMITTED, min_one=False)
     assert (result.slices, result.caught_up) == ([], False)
 
 
-def test_a_deleted_replica_serves_nobody_who_still_holds_it(node: Node, partition: Partition) -> None:
+def test_deleted_replica_refuses_reads_through_old_reference(node: Node, partition: Partition) -> None:
     node.remove("t")
     with pytest.raises(KafkaError) as refused:
         partition.read(0, 1 << 20, Isolation.READ_UNCOMMITTED)
@@ -74,7 +72,7 @@ class TestInSync:
         node.create("t", replicas=(1, 2, 3))
         return node.partition("t")
 
-    def test_rule_7_a_proposed_isr_counts_beside_the_committed_one(self, node: Node, partition: Partition) -> None:
+    def test_rule_7_proposed_isr_applies_in_addition_to_committed_isr(self, node: Node, partition: Partition) -> None:
         node.shrink("t", [1, 2])
         partition.propose(frozenset({1, 3}))
         assert partition.maximal_isr == {1, 2, 3}
@@ -102,9 +100,7 @@ class TestInSync:
         assert partition.advance_high_watermark()
         assert partition.high_watermark == 1
 
-    def test_a_committed_write_is_reported_where_too_few_replicas_remain_in_sync(
-        self, node: Node, partition: Partition
-    ) -> None:
+    def test_committed_append_returns_not_enough_replicas_after_append(self, node: Node, partition: Partition) -> None:
         node.configure("t", min_insync_replicas=2)
         append(node)
         partition.acknowledge(2, 1, 0, 0)
@@ -113,7 +109,7 @@ class TestInSync:
         node.shrink("t", [1])
         assert partition.committed(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    def test_an_append_says_until_when_a_follower_had_all_there_was(self, node: Node, partition: Partition) -> None:
+    def test_append_sets_caught_up_time_of_followers_at_log_end(self, node: Node, partition: Partition) -> None:
         partition.acknowledge(2, 0, 0, 0)
         partition.acknowledge(3, 0, 0, 0)
         node.pass_time(5)
@@ -123,13 +119,13 @@ class TestInSync:
         append(node)
         assert partition.followers[2].caught_up_ms == 5000
 
-    def test_who_is_in_sync_is_not_awaited_any_more(self, node: Node, partition: Partition) -> None:
+    def test_follower_in_isr_is_not_awaited(self, node: Node, partition: Partition) -> None:
         node.shrink("t", [1, 3])
         partition.followers[2].awaited = True
         node.shrink("t", [1, 2, 3])
         assert not partition.followers[2].awaited
 
-    def test_an_isr_is_taken_over_only_if_it_is_newer(self, partition: Partition) -> None:
+    def test_only_newer_isr_is_applied(self, partition: Partition) -> None:
         assert partition.take_isr([1, 2], 1)
         assert not partition.take_isr([1], 1)
         assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)

@@ -21,12 +21,12 @@ def prepared(batch: bytearray, config: LogConfig, *, validate: bool = False) -> 
     return prepare(records, check_batch(records), config, validate)
 
 
-def test_a_batch_is_passed_on_as_it_is() -> None:
+def test_valid_batch_is_not_copied() -> None:
     batch = build_batch(SECOND_WITHOUT_KEY, compression=Compression.GZIP)
     assert prepared(batch, LogConfig()).obj is batch
 
 
-def test_a_compacted_topic_takes_records_with_keys() -> None:
+def test_compacted_topic_accepts_records_with_keys() -> None:
     batch = build_batch(KEYED)
     assert prepared(batch, COMPACTED).obj is batch
 
@@ -45,7 +45,7 @@ def test_compact_and_delete_together_need_keys_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip", "lz4", "zstd"])
-def test_a_batch_is_packed_anew_at_the_level_of_the_topic(name: str) -> None:
+def test_batch_is_recompressed_at_topics_level(name: str) -> None:
     numbers = b" ".join(b"%d" % (number * number) for number in range(20_000))
     quick = LogConfig(compression_type=name, compression_gzip_level=1, compression_zstd_level=-5)
     best = quick._replace(compression_gzip_level=9, compression_lz4_level=17, compression_zstd_level=22)
@@ -64,7 +64,7 @@ def test_a_batch_is_packed_anew_at_the_level_of_the_topic(name: str) -> None:
         ("zstd", Compression.ZSTD),
     ],
 )
-def test_a_batch_of_another_codec_is_packed_anew_with_that_of_the_topic(name: str, codec: Compression) -> None:
+def test_batch_of_other_codec_is_recompressed_with_topics_codec(name: str, codec: Compression) -> None:
     records = [
         Record(0, 1_700_000_000_000, b"k", b"v" * 100, ((b"h", b"x"),)),
         Record(1, 1_700_000_000_007, None, None),
@@ -79,12 +79,12 @@ def test_a_batch_of_another_codec_is_packed_anew_with_that_of_the_topic(name: st
     assert header.max_timestamp == 1_700_000_000_007
 
 
-def test_a_batch_that_has_the_topics_codec_stays_as_it_came() -> None:
+def test_batch_with_topics_codec_is_unchanged() -> None:
     batch = build_batch(KEYED, compression=Compression.ZSTD)
     assert prepared(batch, LogConfig(compression_type="zstd")).obj is batch
 
 
-def test_records_are_not_looked_at_unless_validation_is_asked_for() -> None:
+def test_records_are_not_decoded_without_validation() -> None:
     batch = damaged(build_batch(KEYED))
     assert prepared(batch, LogConfig()).obj is batch
     with pytest.raises(KafkaError) as refused:
@@ -93,7 +93,7 @@ def test_records_are_not_looked_at_unless_validation_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("config", [COMPACTED, LogConfig(compression_type="gzip")])
-def test_more_records_than_can_be_looked_at_in_time_are_refused_before_that(config: LogConfig) -> None:
+def test_batch_with_too_many_records_is_refused_before_decoding(config: LogConfig) -> None:
     batch = build_batch([(b"k", b"v")] * 3, compression=Compression.LZ4)
     for at, value in ((23, 100_000), (57, 100_001)):
         batch[at : at + 4] = value.to_bytes(4, "big")
@@ -103,13 +103,13 @@ def test_more_records_than_can_be_looked_at_in_time_are_refused_before_that(conf
     assert "100000" in refused.value.message
 
 
-def test_a_batch_that_is_packed_anew_is_told_its_largest_timestamp() -> None:
+def test_recompressed_batch_has_corrected_max_timestamp() -> None:
     batch = build_batch(KEYED, timestamp_ms=1000)
     batch[35:43] = (5000).to_bytes(8, "big")
     assert check_batch(prepared(with_crc(batch), LogConfig(compression_type="gzip"))).max_timestamp == 1000
 
 
-def test_validation_finds_a_largest_timestamp_that_no_record_has() -> None:
+def test_validation_finds_max_timestamp_of_no_record() -> None:
     batch = build_batch(KEYED, timestamp_ms=1000)
     batch[35:43] = (5000).to_bytes(8, "big")
     with pytest.raises(KafkaError) as refused:
@@ -127,7 +127,7 @@ def test_validation_finds_records_out_of_place() -> None:
     assert [at for at, _ in refused.value.record_errors] == [1]
 
 
-def test_validation_passes_a_batch_that_is_right() -> None:
+def test_validation_accepts_valid_batch() -> None:
     batch = build_batch(KEYED, compression=Compression.SNAPPY, timestamp_ms=5)
     assert prepared(batch, LogConfig(), validate=True).obj is batch
 

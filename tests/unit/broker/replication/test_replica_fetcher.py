@@ -55,9 +55,7 @@ def fetcher(node: Node, leader: Leader, remarks: list[str]) -> ReplicaFetcher:
 ANSWER = FetchResponse(session_id=9, responses=[])
 
 
-def test_what_is_wanted_within_one_turn_goes_in_one_request(
-    node: Node, fetcher: ReplicaFetcher, leader: Leader
-) -> None:
+def test_changes_in_one_loop_iteration_share_one_fetch(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     fetcher.send_now()
     node.pass_time(0.001)
     ((request, min_version),) = leader.asked
@@ -65,7 +63,7 @@ def test_what_is_wanted_within_one_turn_goes_in_one_request(
     assert (request.replica_state.replica_epoch, min_version) == (5, 17)
 
 
-def test_an_answer_is_followed_by_the_next_request(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
+def test_response_triggers_next_fetch(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     leader.answers[0].set_result(ANSWER)
     node.pass_time(0.001)
@@ -73,9 +71,7 @@ def test_an_answer_is_followed_by_the_next_request(node: Node, fetcher: ReplicaF
     assert fetcher.machine.due_ms is None
 
 
-def test_a_lost_request_is_sent_again_when_its_pause_is_over(
-    node: Node, fetcher: ReplicaFetcher, leader: Leader
-) -> None:
+def test_lost_fetch_is_retried_after_backoff(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     leader.answers[0].set_result(None)
     node.pass_time(FIRST_PAUSE_MS / 2000)
@@ -86,7 +82,7 @@ def test_a_lost_request_is_sent_again_when_its_pause_is_over(
     fetcher.close()
 
 
-def test_a_leader_that_speaks_no_common_version_is_remarked_on(
+def test_leader_without_common_version_is_logged(
     node: Node, fetcher: ReplicaFetcher, leader: Leader, remarks: list[str]
 ) -> None:
     node.pass_time(0.001)
@@ -97,7 +93,7 @@ def test_a_leader_that_speaks_no_common_version_is_remarked_on(
     fetcher.close()
 
 
-def test_a_cancelled_request_is_a_lost_one(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
+def test_cancelled_fetch_counts_as_lost(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     leader.answers[0].cancel()
     node.pass_time(1)
@@ -105,9 +101,7 @@ def test_a_cancelled_request_is_a_lost_one(node: Node, fetcher: ReplicaFetcher, 
     fetcher.close()
 
 
-def test_after_its_end_it_asks_nothing_and_answers_are_dropped(
-    node: Node, fetcher: ReplicaFetcher, leader: Leader
-) -> None:
+def test_stopped_fetcher_sends_nothing_and_drops_responses(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     fetcher.close()
     assert leader.closed

@@ -30,7 +30,7 @@ def latest(cluster: Cluster, broker: int) -> int:
 
 
 class TestCopying:
-    def test_followers_hold_the_leaders_bytes(self, cluster: Cluster) -> None:
+    def test_followers_have_leaders_bytes(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         for number in range(5):
             cluster.append(b"%d" % number, b"more")
@@ -38,7 +38,7 @@ class TestCopying:
         assert cluster.equal()
         assert cluster.ends() == dict.fromkeys((1, 2, 3), (10, 10))
 
-    def test_a_write_with_acks_all_is_answered_when_all_have_it(self, cluster: Cluster) -> None:
+    def test_acks_all_completes_when_all_replicas_have_record(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.pass_time(0.1)
         before = cluster.loop.time()
@@ -46,13 +46,13 @@ class TestCopying:
         assert cluster.loop.time() - before < 0.01
         assert {end for _, end in cluster.ends().values()} == {1}
 
-    def test_followers_know_the_high_watermark_when_their_fetch_has_waited(self, cluster: Cluster) -> None:
+    def test_followers_receive_high_watermark_after_max_wait(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.append(b"v")
         cluster.pass_time(2 * cluster.limits.max_wait_ms / 1000)
         assert cluster.ends()[2] == (1, 1)
 
-    def test_where_nothing_happens_a_fetch_waits_and_names_no_partition(self, cluster: Cluster) -> None:
+    def test_idle_fetch_waits_and_has_no_partitions(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.append(b"v")
         cluster.pass_time(2)
@@ -61,13 +61,13 @@ class TestCopying:
         assert 0 < len(cluster[2].sent) <= 20
         assert all(isinstance(one, FetchRequest) and one.topics == [] for one in cluster[2].sent)
 
-    def test_a_partition_that_comes_while_a_fetch_waits_is_fetched_at_once(self, cluster: Cluster) -> None:
+    def test_partition_created_during_fetch_wait_is_fetched_immediately(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.pass_time(2.1)
         cluster.create(1, 2, topic="u")
         assert cluster.code(cluster.produce(b"v", topic="u", timeout_ms=50)) == 0
 
-    def test_a_deleted_topic_is_fetched_no_more(self, cluster: Cluster) -> None:
+    def test_deleted_topic_is_not_fetched(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.pass_time()
         assert cluster[2].replication.leaders == {1: 1}
@@ -77,7 +77,7 @@ class TestCopying:
         cluster.pass_time()
         assert cluster[2].sent == []
 
-    def test_a_leader_that_learns_late_that_it_leads_is_fetched_from_soon(self, cluster: Cluster) -> None:
+    def test_leader_with_delayed_metadata_is_fetched_from_soon(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.pass_time()
         cluster[2].delayed = []
@@ -86,7 +86,7 @@ class TestCopying:
         cluster[2].catch_up()
         assert cluster.code(cluster.produce(b"v", timeout_ms=500)) == 0
 
-    def test_a_lost_connection_is_begun_again(self, cluster: Cluster) -> None:
+    def test_lost_connection_is_reestablished(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.pass_time()
         cluster.cut(1, 2)
@@ -96,7 +96,7 @@ class TestCopying:
         cluster.pass_time(1.5)
         assert cluster.equal()
 
-    def test_a_follower_whose_disk_fails_leaves_the_others_alone(self, cluster: Cluster) -> None:
+    def test_failed_disk_of_follower_does_not_affect_others(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.create(1, 2, topic="u")
         cluster.pass_time()
@@ -112,7 +112,7 @@ class TestCopying:
 
 
 class TestFailover:
-    def test_rule_1_after_two_failovers_in_a_row_all_logs_are_the_same_bytes(self, cluster: Cluster) -> None:
+    def test_rule_1_logs_are_equal_after_two_failovers(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.append(b"a")
         cluster.pass_time()
@@ -134,7 +134,7 @@ class TestFailover:
         assert cluster.equal()
         assert cluster.values(1) == [b"a", b"b", b"c"]
 
-    def test_rule_1_a_follower_does_not_cut_down_to_its_own_high_watermark(self, cluster: Cluster) -> None:
+    def test_rule_1_follower_does_not_truncate_to_its_own_high_watermark(self, cluster: Cluster) -> None:
         """KIP-101, scenario 1: committed records survive, though the next leader did not know of the commit."""
         cluster.create(1, 2)
         cluster.append(b"a")
@@ -149,7 +149,7 @@ class TestFailover:
         assert cluster.values(1) == cluster.values(2) == [b"a", b"committed"]
         assert cluster.equal()
 
-    def test_rule_2_leader_epochs_without_records_are_forgotten_by_who_follows(self, cluster: Cluster) -> None:
+    def test_rule_2_follower_removes_leader_epochs_without_records(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.append(b"a")
         cluster.pass_time()
@@ -162,7 +162,7 @@ class TestFailover:
         assert epochs == [((0, 0), (3, 1))] * 3
         assert cluster.equal()
 
-    def test_rule_3_what_a_consumer_has_read_stays_through_failovers(self, cluster: Cluster) -> None:
+    def test_rule_3_consumed_records_survive_failovers(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         read: list[bytes | None] = []
         for number in range(12):
@@ -178,7 +178,7 @@ class TestFailover:
         cluster.pass_time()
         assert [visible(cluster, broker)[: len(read)] for broker in (1, 2, 3)] == [read] * 3
 
-    def test_rule_4_a_new_leader_serves_only_what_it_can_prove_committed(self, cluster: Cluster) -> None:
+    def test_rule_4_new_leader_serves_only_provably_committed_records(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.append(b"a")
         cluster.pass_time()
@@ -198,7 +198,7 @@ class TestFailover:
         assert visible(cluster, 2) == [b"a", b"not committed"]
         assert latest(cluster, 2) == 2
 
-    def test_after_an_unclean_election_a_follower_with_more_is_cut(self, cluster: Cluster) -> None:
+    def test_follower_with_more_records_truncates_after_unclean_election(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.append(b"a")
         cluster.pass_time()
@@ -220,7 +220,7 @@ class TestFailover:
             pytest.param(4, False, id="it starts inside one, where the follower's ends"),
         ],
     )
-    def test_rule_1_a_follower_that_parts_before_its_leaders_log_starts_keeps_none_of_its_own(
+    def test_rule_1_follower_that_diverges_before_leaders_log_start_empties_its_log(
         self, cluster: Cluster, deleted_to: int, same_batches: bool
     ) -> None:
         """The leader has deleted the records of the divergence point, with their epochs."""
@@ -243,7 +243,7 @@ class TestFailover:
         assert b"lost" not in cluster[1].bytes_of()
 
     @pytest.mark.parametrize("seed", range(8))
-    def test_rule_1_whatever_fails_in_between_logs_end_equal_and_hold_what_was_acknowledged(
+    def test_rule_1_logs_converge_with_all_acknowledged_records_after_random_failures(
         self, cluster: Cluster, seed: int
     ) -> None:
         random = Random(seed)
@@ -296,7 +296,7 @@ class TestInSync:
         assert cluster.isr == {1, 2, 3}
         assert visible(cluster, 1) == [b"v"]
 
-    def test_rule_6_acks_all_waits_for_the_whole_isr_and_a_time_out_leaves_the_record(self, cluster: Cluster) -> None:
+    def test_rule_6_acks_all_waits_for_whole_isr_and_record_stays_on_timeout(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3, min_insync_replicas=2)
         cluster.pass_time()
         cluster.cut(1, 3)
@@ -307,7 +307,7 @@ class TestInSync:
         assert cluster.isr == {1, 2}
         assert visible(cluster, 1) == [b"maybe"]
 
-    def test_rule_7_a_smaller_isr_counts_only_once_it_is_committed(self, cluster: Cluster) -> None:
+    def test_rule_7_smaller_isr_applies_only_once_committed(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.pass_time()
         cluster.holds_controller = True
@@ -321,7 +321,7 @@ class TestInSync:
         cluster.pass_time(0.01)
         assert cluster.ends()[1] == (1, 1)
 
-    def test_rule_7_a_larger_isr_counts_from_the_moment_it_is_asked_for(self, cluster: Cluster) -> None:
+    def test_rule_7_larger_isr_applies_once_proposed(self, cluster: Cluster) -> None:
         cluster.create(1, 2, isr=(1,))
         cluster.holds_controller = True
         cluster.pass_time(0.1)
@@ -337,7 +337,7 @@ class TestInSync:
         assert cluster.isr == {1, 2}
         assert leader.high_watermark == 1
 
-    def test_rule_7_a_change_whose_answer_was_lost_holds_by_the_metadata(self, cluster: Cluster) -> None:
+    def test_rule_7_isr_change_with_lost_response_is_applied_from_metadata(self, cluster: Cluster) -> None:
         cluster.create(1, 2, isr=(1,))
         cluster.holds_controller = True
         cluster.pass_time(0.1)
@@ -346,7 +346,7 @@ class TestInSync:
         cluster.pass_time(2)
         assert cluster.held == []
 
-    def test_rule_7_a_change_is_asked_for_again_until_it_is_answered(self, cluster: Cluster) -> None:
+    def test_rule_7_isr_change_is_retried_until_answered(self, cluster: Cluster) -> None:
         cluster.create(1, 2, isr=(1,))
         cluster.holds_controller = True
         cluster.pass_time(0.1)
@@ -357,7 +357,7 @@ class TestInSync:
         cluster.decide()
         assert cluster.isr == {1, 2}
 
-    def test_rule_8_a_broker_that_was_started_again_joins_only_by_its_new_epoch(self, cluster: Cluster) -> None:
+    def test_rule_8_restarted_broker_joins_isr_only_with_its_new_epoch(self, cluster: Cluster) -> None:
         cluster.create(1, 2, isr=(1,))
         cluster.append(b"v")
         stale = cluster[2].broker_epoch - 1
@@ -368,7 +368,7 @@ class TestInSync:
         cluster.pass_time(3)
         assert cluster.isr == {1, 2}
 
-    def test_a_fenced_broker_copies_and_joins_once_it_is_fenced_no_more(self, cluster: Cluster) -> None:
+    def test_fenced_broker_replicates_and_joins_isr_once_unfenced(self, cluster: Cluster) -> None:
         cluster.create(1, 2, isr=(1,))
         cluster.stop(2)
         cluster.start(2, fenced=True)
@@ -380,7 +380,7 @@ class TestInSync:
         cluster.pass_time(0.1)
         assert cluster.isr == {1, 2}
 
-    def test_a_follower_joins_though_the_leader_alone_is_in_sync_and_never_rests(self, cluster: Cluster) -> None:
+    def test_follower_joins_isr_of_leader_with_continuous_appends(self, cluster: Cluster) -> None:
         cluster.create(1, 2, isr=(1,))
         cluster.stop(2)
         cluster.append(b"v")
@@ -390,7 +390,7 @@ class TestInSync:
             cluster.pass_time(0.001)
         assert cluster.isr == {1, 2}
 
-    def test_an_idle_follower_stays_however_long_ago_it_fetched(self, cluster: Cluster) -> None:
+    def test_idle_follower_stays_in_isr_regardless_of_last_fetch_time(self, cluster: Cluster) -> None:
         cluster.create(1, 2)
         cluster.append(b"v")
         cluster.pass_time(10 * LAG_S)
@@ -400,7 +400,7 @@ class TestInSync:
         cluster.pass_time(LAG_S)
         assert not [one for one in cluster[1].sent if isinstance(one, AlterPartitionRequest)]
 
-    def test_rule_28_a_broker_whose_disk_is_empty_is_refilled_and_in_no_isr_before(self, cluster: Cluster) -> None:
+    def test_rule_28_broker_with_empty_disk_joins_isr_only_after_refill(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3, segment_bytes=2000)
         for number in range(50):
             cluster.append(b"%d" % number * 100)
@@ -442,7 +442,7 @@ class TestLogStart:
     def starts(self, cluster: Cluster) -> list[int]:
         return [cluster[broker].partition("t").log.log_start_offset for broker in (1, 2, 3)]
 
-    def test_rule_23_deleted_records_go_on_every_replica_before_that_is_answered(self, cluster: Cluster) -> None:
+    def test_rule_23_delete_records_completes_after_every_replica_deleted(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         for _ in range(4):
             cluster.append(b"v")
@@ -452,7 +452,7 @@ class TestLogStart:
         assert cluster.loop.time() - before < 0.05
         assert self.starts(cluster) == [3, 3, 3]
 
-    def test_a_deletion_waits_for_no_broker_that_is_fenced(self, cluster: Cluster) -> None:
+    def test_delete_records_does_not_wait_for_fenced_broker(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         for _ in range(4):
             cluster.append(b"v")
@@ -463,7 +463,7 @@ class TestLogStart:
         assert self.delete(cluster, 3) == 3
         assert cluster.loop.time() - before == pytest.approx(1, abs=0.1)
 
-    def test_rule_23_a_replica_that_starts_again_does_not_have_deleted_records_back(self, cluster: Cluster) -> None:
+    def test_rule_23_restarted_replica_does_not_restore_deleted_records(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         for _ in range(4):
             cluster.append(b"v")
@@ -475,7 +475,7 @@ class TestLogStart:
         cluster.elect(2)
         assert finish(cluster[2].partition("t").find_offset(EARLIEST, Isolation.READ_UNCOMMITTED)).offset == 3
 
-    def test_a_follower_whose_records_are_all_deleted_at_the_leader_begins_anew(self, cluster: Cluster) -> None:
+    def test_follower_below_leaders_log_start_restarts_its_log(self, cluster: Cluster) -> None:
         cluster.create(1, 2, 3)
         cluster.append(b"v")
         cluster.pass_time()

@@ -30,7 +30,7 @@ def restarted(node: Node, tmp_path: Path) -> Node:
 
 
 class TestPlacement:
-    def test_a_new_topics_partitions_are_created_and_led(self, node: Node, tmp_path: Path) -> None:
+    def test_new_partitions_are_created_and_led(self, node: Node, tmp_path: Path) -> None:
         topic_id = node.create("t", partitions=3)
         assert directories(tmp_path) == {"t-0", "t-1", "t-2"}
         assert [(p.index, p.is_leader, p.leader_epoch) for p in node.replicas.partitions] == [
@@ -40,19 +40,19 @@ class TestPlacement:
         ]
         assert node.partition("t").log.topic_id == topic_id
 
-    def test_the_epoch_begins_where_the_log_ends_before_anything_is_written(self, node: Node) -> None:
+    def test_leader_epoch_starts_at_log_end_before_first_append(self, node: Node) -> None:
         node.create("t")
         node.elect("t", 1)
         assert node.partition("t").log.leader_epochs.entries == ((1, 0),)
 
-    def test_partitions_of_others_are_not_created(self, node: Node, tmp_path: Path) -> None:
+    def test_partitions_of_other_brokers_are_not_created(self, node: Node, tmp_path: Path) -> None:
         node.create("t", replicas=(2, 3), leader=2)
         assert directories(tmp_path) == set()
         with pytest.raises(KafkaError) as refused:
             node.partition("t")
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_partitions_not_created_yet_are_asked_for_again_by_clients(self, node: Node) -> None:
+    def test_partitions_not_yet_created_return_retriable_error(self, node: Node) -> None:
         topic_id = bytes(range(16))
         partitions = [
             PartitionRecord(
@@ -86,14 +86,14 @@ class TestPlacement:
                 node.partition(topic, index)
             assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def test_a_deleted_topics_logs_go(self, node: Node, tmp_path: Path) -> None:
+    def test_deleted_topics_logs_are_deleted(self, node: Node, tmp_path: Path) -> None:
         node.create("t", partitions=2)
         node.create("u")
         node.remove("t")
         assert directories(tmp_path) == {"u-0"}
         assert [repr(partition) for partition in node.replicas.partitions] == ["u-0"]
 
-    def test_a_topic_created_again_in_one_batch_begins_empty(self, node: Node) -> None:
+    def test_topic_recreated_in_one_batch_starts_empty(self, node: Node) -> None:
         node.create("t", topic_id=b"1" * 16)
         node.append("t")
         node.remove("t")
@@ -102,7 +102,7 @@ class TestPlacement:
         assert node.replicas.topic_name(b"1" * 16) is None
         assert node.replicas.topic_name(b"2" * 16) == "t"
 
-    def test_a_topic_created_again_never_takes_a_log_that_could_not_be_deleted(self, tmp_path: Path) -> None:
+    def test_recreated_topic_never_uses_log_whose_deletion_failed(self, tmp_path: Path) -> None:
         disk = FaultyDisk()
         node = Node(str(tmp_path / "full"), disk)
         node.start()
@@ -124,7 +124,7 @@ class TestPlacement:
         assert [node.partition("t", index).log.config.segment_bytes for index in (0, 1)] == [200_000] * 2
         assert node.partition("u").log.config == LogConfig()
 
-    def test_what_topics_fall_back_to_reaches_all_logs(self, node: Node) -> None:
+    def test_changed_default_config_reaches_all_logs(self, node: Node) -> None:
         node.create("t")
         node.configs["t"] = LogConfig(retention_ms=5)
         for broker, name in ((2, "log.retention.ms"), (NODE_ID, "max.connections")):
@@ -133,7 +133,7 @@ class TestPlacement:
         node.commit(ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="5"))
         assert node.partition("t").log.config.retention_ms == 5
 
-    def test_the_settings_of_many_topics_change_one_topic_a_step(self, node: Node) -> None:
+    def test_configs_of_many_topics_change_one_topic_per_step(self, node: Node) -> None:
         node.create("t", partitions=2)
         node.create("u")
         node.configs["t"] = node.configs["u"] = LogConfig(retention_ms=5)
@@ -147,7 +147,7 @@ class TestPlacement:
         ]
         assert found == [[True, True, False], [True, True, True]]
 
-    def test_a_lower_min_isr_commits_what_waited_for_more(self, node: Node) -> None:
+    def test_lower_min_isr_commits_waiting_records(self, node: Node) -> None:
         node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
         node.shrink("t", [1])
         node.append("t")
@@ -157,7 +157,7 @@ class TestPlacement:
 
 
 class TestRestart:
-    def test_records_and_high_watermark_are_there_again(self, node: Node, tmp_path: Path) -> None:
+    def test_restart_recovers_records_and_high_watermark(self, node: Node, tmp_path: Path) -> None:
         node.create("t", replicas=(1, 2))
         for _ in range(3):
             node.append("t")
@@ -169,7 +169,7 @@ class TestRestart:
         assert again.partition("t").is_leader
         again.stop()
 
-    def test_logs_of_topics_that_are_gone_are_set_aside(self, node: Node, tmp_path: Path) -> None:
+    def test_logs_of_deleted_topics_are_marked_stray(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
         again = restarted(node, tmp_path)
@@ -181,7 +181,7 @@ class TestRestart:
         assert list(again.replicas.partitions) == []
         again.stop()
 
-    def test_a_topic_re_created_meanwhile_begins_empty(self, node: Node, tmp_path: Path) -> None:
+    def test_topic_recreated_before_restart_starts_empty(self, node: Node, tmp_path: Path) -> None:
         node.create("t", topic_id=b"1" * 16)
         node.append("t")
         again = restarted(node, tmp_path)
@@ -192,7 +192,7 @@ class TestRestart:
         assert again.partition("t").log.topic_id == b"2" * 16
         again.stop()
 
-    def test_a_log_that_lost_its_topics_id_gets_it_from_the_metadata(self, node: Node, tmp_path: Path) -> None:
+    def test_missing_topic_id_of_log_is_restored_from_metadata(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
         again = restarted(node, tmp_path)
@@ -202,9 +202,7 @@ class TestRestart:
         assert (tmp_path / "data/t-0/partition.metadata").exists()
         again.stop()
 
-    def test_one_that_lost_it_with_the_power_may_be_a_deleted_topics_and_is_set_aside(
-        self, node: Node, tmp_path: Path
-    ) -> None:
+    def test_log_without_topic_id_after_unclean_stop_is_marked_stray(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
         again = restarted(node, tmp_path)
@@ -215,7 +213,7 @@ class TestRestart:
         assert sorted(name.endswith("-stray") for name in directories(tmp_path)) == [False, True]
         again.stop()
 
-    def test_one_that_others_have_begins_anew_since_it_may_be_a_former_topics(self, node: Node, tmp_path: Path) -> None:
+    def test_replicated_log_without_topic_id_is_marked_stray_and_starts_empty(self, node: Node, tmp_path: Path) -> None:
         node.create("t", replicas=(1, 2))
         node.append("t")
         again = restarted(node, tmp_path)
@@ -226,7 +224,7 @@ class TestRestart:
         assert sorted(name.endswith("-stray") for name in directories(tmp_path)) == [False, True]
         again.stop()
 
-    def test_replicas_that_were_moved_away_meanwhile_are_set_aside(self, node: Node, tmp_path: Path) -> None:
+    def test_logs_of_replicas_reassigned_before_restart_are_marked_stray(self, node: Node, tmp_path: Path) -> None:
         topic_id = node.create("t", replicas=(1, 2))
         again = restarted(node, tmp_path)
         again.commit(PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[2], isr=[2], leader=2))
@@ -234,14 +232,14 @@ class TestRestart:
         assert [name.endswith("-stray") for name in directories(tmp_path)] == [True]
         again.stop()
 
-    def test_topics_created_meanwhile_are_served(self, node: Node, tmp_path: Path) -> None:
+    def test_topics_created_before_restart_are_served(self, node: Node, tmp_path: Path) -> None:
         again = restarted(node, tmp_path)
         again.create("t")
         again.start()
         assert again.append("t") == 0
         again.stop()
 
-    def test_configurations_are_applied_to_the_logs_that_were_found(self, node: Node, tmp_path: Path) -> None:
+    def test_configs_are_applied_to_recovered_logs(self, node: Node, tmp_path: Path) -> None:
         node.create("t", config=LogConfig(retention_ms=5))
         again = restarted(node, tmp_path)
         again.start()
@@ -256,32 +254,32 @@ class TestLeadership:
         node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
         return told
 
-    def test_gaining_and_losing_it_is_told(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_gaining_and_losing_leadership_is_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
         node.create("t", partitions=2)
         node.elect("t", 2)
         node.elect("t", 1)
         assert told == [(0, 0), (1, 0), (0, None), (0, 2)]
 
-    def test_a_new_epoch_of_the_same_leader_is_told(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_new_epoch_of_same_leader_is_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
         node.create("t")
         node.elect("t", 1)
         assert told == [(0, 0), (0, 1)]
 
-    def test_a_change_of_the_isr_alone_is_not(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_isr_change_alone_is_not_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
         node.create("t", replicas=(1, 2))
         node.shrink("t", [1])
         assert told == [(0, 0)]
 
-    def test_deletion_ends_it(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_topic_deletion_ends_leadership(self, node: Node, told: list[tuple[int, int | None]]) -> None:
         node.create("t")
         node.remove("t")
         assert told == [(0, 0), (0, None)]
 
-    def test_other_topics_are_not_told(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_leadership_of_other_topics_is_not_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
         node.create("u")
         assert told == []
 
-    def test_who_asks_late_is_told_of_what_is_led_already(self, node: Node) -> None:
+    def test_late_subscriber_is_notified_of_present_leaderships(self, node: Node) -> None:
         node.create("t", partitions=2)
         node.elect("t", 2)
         told: list[tuple[int, int | None]] = []

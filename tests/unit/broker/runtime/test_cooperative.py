@@ -36,11 +36,11 @@ def wait(loop: asyncio.AbstractEventLoop, outcome: Awaitable[Any]) -> Any:
 
 
 @pytest.mark.parametrize("count", [0, 1, STEPS_A_TURN - 1])
-def test_short_work_is_done_at_once(loop: asyncio.AbstractEventLoop, count: int) -> None:
+def test_short_work_completes_immediately(loop: asyncio.AbstractEventLoop, count: int) -> None:
     assert in_turns(steps(count, []), loop) == "done"
 
 
-def test_others_run_between_the_turns_of_long_work(loop: asyncio.AbstractEventLoop) -> None:
+def test_other_tasks_run_between_steps_of_long_work(loop: asyncio.AbstractEventLoop) -> None:
     done: list[int] = []
     outcome: Any = in_turns(steps(3 * STEPS_A_TURN, done), loop)
     seen = []
@@ -53,7 +53,7 @@ def test_others_run_between_the_turns_of_long_work(loop: asyncio.AbstractEventLo
     assert seen == [STEPS_A_TURN]
 
 
-def test_what_may_wait_is_called_in_a_thread(loop: asyncio.AbstractEventLoop) -> None:
+def test_blocking_call_runs_in_thread(loop: asyncio.AbstractEventLoop) -> None:
     def work() -> Search[bool]:
         thread = yield threading.get_ident
         return bool(thread != threading.get_ident())
@@ -63,7 +63,7 @@ def test_what_may_wait_is_called_in_a_thread(loop: asyncio.AbstractEventLoop) ->
     assert wait(loop, outcome)
 
 
-def test_what_a_thread_raises_is_the_works_to_handle(loop: asyncio.AbstractEventLoop) -> None:
+def test_exception_of_thread_is_raised_in_work(loop: asyncio.AbstractEventLoop) -> None:
     def work() -> Search[str]:
         try:
             yield lambda: 1 // 0
@@ -75,7 +75,7 @@ def test_what_a_thread_raises_is_the_works_to_handle(loop: asyncio.AbstractEvent
     assert wait(loop, in_turns(work(), loop)) == "handled"  # type: ignore[arg-type]  # narrower than declared
 
 
-def test_work_in_slices_lets_others_run_when_a_slice_is_over(loop: asyncio.AbstractEventLoop) -> None:
+def test_sliced_work_yields_after_each_time_slice(loop: asyncio.AbstractEventLoop) -> None:
     now_s = 0.0
     loop.time = lambda: now_s  # type: ignore[method-assign]  # a clock that the test moves
     turns: list[int] = []
@@ -103,7 +103,7 @@ def test_work_in_slices_lets_others_run_when_a_slice_is_over(loop: asyncio.Abstr
     assert turns == list(range(0, 21, 2))
 
 
-def test_what_the_work_raises_comes_out(loop: asyncio.AbstractEventLoop) -> None:
+def test_exception_of_work_is_raised(loop: asyncio.AbstractEventLoop) -> None:
     def work(steps_before: int) -> Search[None]:
         for _ in range(steps_before):
             yield None

@@ -27,7 +27,7 @@ def watched(loop: asyncio.AbstractEventLoop) -> tuple[Deferred[Any], list[Any]]:
     return promise, told
 
 
-def test_an_answer_is_told_at_once(loop: asyncio.AbstractEventLoop) -> None:
+def test_result_is_delivered_synchronously(loop: asyncio.AbstractEventLoop) -> None:
     promise, told = watched(loop)
     assert not promise.done()
     promise.answer(5)
@@ -35,7 +35,7 @@ def test_an_answer_is_told_at_once(loop: asyncio.AbstractEventLoop) -> None:
     assert (promise.done(), promise.cancelled(), promise.exception(), promise.result()) == (True, False, None, 5)
 
 
-def test_an_answer_may_be_told_in_a_turn_of_its_own(loop: asyncio.AbstractEventLoop) -> None:
+def test_result_can_be_delivered_in_next_loop_iteration(loop: asyncio.AbstractEventLoop) -> None:
     promise, told = watched(loop)
     promise.answer_soon(5)
     assert promise.done()
@@ -44,7 +44,7 @@ def test_an_answer_may_be_told_in_a_turn_of_its_own(loop: asyncio.AbstractEventL
     assert told == [promise]
 
 
-def test_who_asks_after_the_answer_is_told_too(loop: asyncio.AbstractEventLoop) -> None:
+def test_callback_added_after_completion_is_called(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[Any] = Deferred(loop)
     promise.answer(5)
     told: list[Any] = []
@@ -63,14 +63,14 @@ def test_an_exception_is_kept(loop: asyncio.AbstractEventLoop) -> None:
         promise.result()
 
 
-def test_it_is_answered_once(loop: asyncio.AbstractEventLoop) -> None:
+def test_deferred_completes_once(loop: asyncio.AbstractEventLoop) -> None:
     promise, _ = watched(loop)
     promise.answer(5)
     with pytest.raises(asyncio.InvalidStateError):
         promise.answer(6)
 
 
-def test_letting_go_of_it_is_told(loop: asyncio.AbstractEventLoop) -> None:
+def test_cancellation_calls_callbacks_once(loop: asyncio.AbstractEventLoop) -> None:
     promise, told = watched(loop)
     promise.cancel()
     assert (told, promise.done(), promise.cancelled()) == ([promise], True, True)
@@ -80,14 +80,14 @@ def test_letting_go_of_it_is_told(loop: asyncio.AbstractEventLoop) -> None:
         promise.result()
 
 
-def test_letting_go_of_what_was_answered_is_nothing(loop: asyncio.AbstractEventLoop) -> None:
+def test_cancelling_completed_deferred_has_no_effect(loop: asyncio.AbstractEventLoop) -> None:
     promise, _ = watched(loop)
     promise.answer(5)
     promise.cancel()
     assert not promise.cancelled()
 
 
-def test_another_step_makes_something_of_the_answer(loop: asyncio.AbstractEventLoop) -> None:
+def test_then_transforms_result(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[int] = Deferred(loop)
     finished = promise.then(lambda outcome: [outcome])
     promise.answer(5)
@@ -95,7 +95,7 @@ def test_another_step_makes_something_of_the_answer(loop: asyncio.AbstractEventL
 
 
 @pytest.mark.parametrize("outcome", [0, ValueError("wrong")])
-def test_another_step_may_come_after_the_answer(loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
+def test_then_can_be_added_after_completion(loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
     promise, told = watched(loop)
     promise.answer_soon(outcome)
     assert promise.then(repr).then(lambda text: text.upper()).result() == repr(outcome).upper()  # type: ignore[union-attr]  # the type is known here
@@ -104,7 +104,7 @@ def test_another_step_may_come_after_the_answer(loop: asyncio.AbstractEventLoop,
     assert promise.exception() is None
 
 
-def test_another_step_may_make_an_answer_of_an_exception_and_the_other_way(loop: asyncio.AbstractEventLoop) -> None:
+def test_then_can_turn_exception_into_result_and_vice_versa(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[int] = Deferred(loop)
     mended = promise.then(str)
     promise.answer(ValueError("mended"))
@@ -115,7 +115,7 @@ def test_another_step_may_make_an_answer_of_an_exception_and_the_other_way(loop:
     assert isinstance(broken.exception(), TypeError)
 
 
-def test_it_can_be_awaited(loop: asyncio.AbstractEventLoop) -> None:
+def test_deferred_can_be_awaited(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[int] = Deferred(loop)
 
     async def wait() -> int:
@@ -125,7 +125,7 @@ def test_it_can_be_awaited(loop: asyncio.AbstractEventLoop) -> None:
     assert loop.run_until_complete(wait()) == 5
 
 
-def test_one_who_fails_to_take_it_does_not_keep_it_from_the_others(loop: asyncio.AbstractEventLoop) -> None:
+def test_failing_callback_does_not_block_others(loop: asyncio.AbstractEventLoop) -> None:
     failures: list[Any] = []
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     wrong = ValueError("wrong")
@@ -142,21 +142,21 @@ def test_one_who_fails_to_take_it_does_not_keep_it_from_the_others(loop: asyncio
     assert failures == [wrong]
 
 
-def test_what_is_made_of_the_answer_can_be_made_something_of_again(loop: asyncio.AbstractEventLoop) -> None:
+def test_then_can_be_chained(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[Any] = Deferred(loop)
     promise.then(lambda number: 2 * int(str(number))).then(str)
     promise.answer(5)
     assert promise.result() == "10"
 
 
-def test_what_went_wrong_on_the_way_is_told_to_the_last(loop: asyncio.AbstractEventLoop) -> None:
+def test_exception_in_chain_reaches_last_step(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[Any] = Deferred(loop)
     promise.then(len).then(lambda outcome: type(outcome).__name__)  # type: ignore[arg-type]  # narrower than declared
     promise.answer(5)
     assert promise.result() == "TypeError"
 
 
-def test_as_a_future_it_is_told_in_a_later_turn(loop: asyncio.AbstractEventLoop) -> None:
+def test_future_of_deferred_completes_in_later_loop_iteration(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[int] = Deferred(loop)
     future, told = promise.as_future(), list[int]()
     future.add_done_callback(lambda done: told.append(done.result()))
@@ -166,7 +166,7 @@ def test_as_a_future_it_is_told_in_a_later_turn(loop: asyncio.AbstractEventLoop)
     assert told == [5]
 
 
-def test_as_a_future_it_tells_of_failures_and_of_being_given_up(loop: asyncio.AbstractEventLoop) -> None:
+def test_future_of_deferred_carries_failure_and_cancellation(loop: asyncio.AbstractEventLoop) -> None:
     failed, given_up, forgotten = Deferred[int](loop), Deferred[int](loop), Deferred[int](loop)
     futures = [promise.as_future() for promise in (failed, given_up, forgotten)]
     futures[2].cancel()

@@ -11,7 +11,7 @@ import pytest
 from broker.runtime.executors import outlast, own_threads, sync_in_thread
 from protocol.errors import KafkaError
 from storage.log.flush import Flush
-from tests.unit.broker.held_threads import HeldThreads, keep_busy_the_threads_of
+from tests.unit.broker.held_threads import HeldThreads, block_default_executor
 from tests.unit.broker.node import Node
 
 
@@ -34,7 +34,7 @@ def begun(node: Node) -> list[Flush]:
     return flushes
 
 
-def test_one_thread_syncs_them_all(node: Node, threads: HeldThreads) -> None:
+def test_one_thread_syncs_all_logs(node: Node, threads: HeldThreads) -> None:
     flushes = begun(node)
     synced = sync_in_thread(node.loop, flushes)
     assert not synced.done()
@@ -45,8 +45,8 @@ def test_one_thread_syncs_them_all(node: Node, threads: HeldThreads) -> None:
     assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]
 
 
-def test_own_threads_go_on_while_those_of_the_loop_are_busy(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_busy_the_threads_of(node.loop, monkeypatch)
+def test_own_threads_run_while_default_executor_is_busy(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    block_default_executor(node.loop, monkeypatch)
     flushes = begun(node)
     node.wait(sync_in_thread(node.loop, flushes, own_threads("sync")))
     for flush in flushes:
@@ -54,7 +54,7 @@ def test_own_threads_go_on_while_those_of_the_loop_are_busy(node: Node, monkeypa
     assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]
 
 
-def test_where_no_thread_can_be_started_they_have_failed(node: Node, threads: HeldThreads) -> None:
+def test_flushes_fail_if_no_thread_can_be_started(node: Node, threads: HeldThreads) -> None:
     flushes = begun(node)
     threads.spent = True
     node.wait(sync_in_thread(node.loop, flushes))
@@ -64,7 +64,7 @@ def test_where_no_thread_can_be_started_they_have_failed(node: Node, threads: He
     assert node.logs.online == []
 
 
-def test_what_a_thread_does_is_waited_for_by_those_who_are_cancelled(node: Node, threads: HeldThreads) -> None:
+def test_cancelled_caller_waits_for_running_thread(node: Node, threads: HeldThreads) -> None:
     waiting = node.loop.create_task(outlast(sync_in_thread(node.loop, begun(node))))
     node.pass_time(0)
     waiting.cancel()

@@ -32,12 +32,12 @@ def test_a_logger_has_its_parent_s_level_until_it_has_its_own() -> None:
 @pytest.mark.parametrize(
     ("level", "name"), [(1, "TRACE"), (10, "DEBUG"), (25, "INFO"), (30, "WARN"), (45, "ERROR"), (99, "FATAL")]
 )
-def test_levels_between_the_names_have_the_one_below(level: int, name: str) -> None:
+def test_numeric_level_between_names_is_named_by_lower_one(level: int, name: str) -> None:
     logging.getLogger(NAME).setLevel(level)
     assert loggers.levels()[NAME] == name
 
 
-def test_root_is_a_logger_and_what_only_leads_to_one_is_not() -> None:
+def test_root_is_logger_but_placeholder_is_not() -> None:
     assert loggers.exists("root")
     assert loggers.exists(NAME)
     logging.getLogger("nowhere.at.all")

@@ -47,7 +47,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def test_a_watcher_is_told_by_the_next_run_and_not_before(bench: Bench) -> None:
+def test_watcher_is_woken_in_next_run_and_not_before(bench: Bench) -> None:
     waiter = Waiter()
     bench.purgatory.watch("a", waiter)
     bench.purgatory.wake("a", 10)
@@ -56,7 +56,7 @@ def test_a_watcher_is_told_by_the_next_run_and_not_before(bench: Bench) -> None:
     assert waiter.events == [("a", 10), "act"]
 
 
-def test_wakings_of_a_key_before_a_run_are_told_once_with_their_sum(bench: Bench) -> None:
+def test_wakes_of_key_before_run_are_merged_with_sum_of_bytes(bench: Bench) -> None:
     waiter = Waiter()
     bench.purgatory.watch("a", waiter)
     bench.purgatory.wake("a", 10)
@@ -65,7 +65,7 @@ def test_wakings_of_a_key_before_a_run_are_told_once_with_their_sum(bench: Bench
     assert waiter.events == [("a", 15), "act"]
 
 
-def test_a_watcher_of_several_keys_acts_once_after_it_was_told_all_of_them(bench: Bench) -> None:
+def test_watcher_of_several_keys_acts_once_after_all_wakes(bench: Bench) -> None:
     waiter = Waiter()
     for key in ("a", "b"):
         bench.purgatory.watch(key, waiter)
@@ -74,7 +74,7 @@ def test_a_watcher_of_several_keys_acts_once_after_it_was_told_all_of_them(bench
     assert waiter.events == [("a", 1), ("b", 1), "act"]
 
 
-def test_a_change_counts_for_more_than_any_number_of_bytes(bench: Bench) -> None:
+def test_change_outweighs_any_number_of_bytes(bench: Bench) -> None:
     waiter = Waiter()
     bench.purgatory.watch("a", waiter)
     bench.purgatory.wake("a", 10)
@@ -83,7 +83,7 @@ def test_a_change_counts_for_more_than_any_number_of_bytes(bench: Bench) -> None
     assert waiter.events == [("a", CHANGED + 10), "act"]
 
 
-def test_the_driver_is_asked_once_for_all_that_is_woken_before_a_run(bench: Bench) -> None:
+def test_driver_run_is_requested_once_for_all_wakes(bench: Bench) -> None:
     waiter = Waiter()
     for key in ("a", "b"):
         bench.purgatory.watch(key, waiter)
@@ -92,7 +92,7 @@ def test_the_driver_is_asked_once_for_all_that_is_woken_before_a_run(bench: Benc
     assert bench.asked_to_run == 1
 
 
-def test_watchers_can_be_told_before_they_act(bench: Bench) -> None:
+def test_watchers_can_be_woken_before_they_act(bench: Bench) -> None:
     waiter = Waiter()
     bench.purgatory.watch("a", waiter)
     bench.purgatory.wake("a", 1)
@@ -102,7 +102,7 @@ def test_watchers_can_be_told_before_they_act(bench: Bench) -> None:
     assert waiter.events == [("a", 1), "act"]
 
 
-def test_what_nobody_watches_wakes_nobody(bench: Bench) -> None:
+def test_key_without_watchers_wakes_none(bench: Bench) -> None:
     waiter = Waiter()
     bench.purgatory.watch("a", waiter)
     bench.purgatory.unwatch("a", waiter)
@@ -113,7 +113,7 @@ def test_what_nobody_watches_wakes_nobody(bench: Bench) -> None:
     assert bench.asked_to_run == 0
 
 
-def test_a_watcher_may_stop_watching_while_it_is_told(bench: Bench) -> None:
+def test_watcher_may_unwatch_while_woken(bench: Bench) -> None:
     class Once(Waiter):
         def woken(self, key: Hashable, size_bytes: int) -> None:
             super().woken(key, size_bytes)
@@ -128,7 +128,7 @@ def test_a_watcher_may_stop_watching_while_it_is_told(bench: Bench) -> None:
     assert [waiter.events for waiter in waiters] == [[("a", 1), "act"]] * 2
 
 
-def test_what_is_woken_during_a_run_is_told_by_the_next(bench: Bench) -> None:
+def test_wake_during_run_is_delivered_in_next_run(bench: Bench) -> None:
     class Waking(Waiter):
         def act(self) -> None:
             super().act()
@@ -174,7 +174,7 @@ def test_operations_expire_in_the_order_of_their_deadlines(bench: Bench) -> None
     assert bench.purgatory.next_deadline == 4.0
 
 
-def test_what_was_woken_is_told_before_a_deadline_of_the_same_run(bench: Bench) -> None:
+def test_wakes_are_delivered_before_deadlines_of_same_run(bench: Bench) -> None:
     operation = Waiter()
     bench.purgatory.watch("a", operation)
     bench.purgatory.expire_at(operation, 1.0)
@@ -191,19 +191,19 @@ def test_a_finished_operation_does_not_expire(bench: Bench) -> None:
     assert bench.purgatory.next_deadline is None
 
 
-def test_the_driver_is_asked_only_when_the_earliest_deadline_becomes_earlier(bench: Bench) -> None:
+def test_driver_is_rescheduled_only_for_earlier_deadline(bench: Bench) -> None:
     for deadline in (5.0, 6.0, 4.0):
         bench.purgatory.expire_at(Waiter(), deadline)
     assert bench.asked_to_run == 2
 
 
-def test_deadlines_of_finished_operations_do_not_pile_up(bench: Bench) -> None:
+def test_deadlines_of_finished_operations_are_purged(bench: Bench) -> None:
     for number in range(10_000):
         bench.purgatory.expire_at(Waiter(done=number % 100 != 0), 1e6 + number)
     assert len(bench.purgatory._deadlines) < 1000
 
 
-def test_at_a_stop_every_operation_expires_however_many_there_are(bench: Bench) -> None:
+def test_stop_expires_all_operations(bench: Bench) -> None:
     operations = [Waiter() for _ in range(3 * EXPIRED_A_RUN)]
     for operation in operations:
         bench.purgatory.expire_at(operation, 1e9)

@@ -48,7 +48,7 @@ def until(loop: VirtualLoop, seconds: float) -> None:
     loop.run_until_complete(asyncio.sleep(seconds - loop.time()))
 
 
-def test_a_woken_watcher_acts_in_the_same_moment(loop: VirtualLoop) -> None:
+def test_woken_watcher_acts_without_delay(loop: VirtualLoop) -> None:
     purgatory = PurgatoryDriver(loop).purgatory
     operation = Operation(loop)
     purgatory.watch("a", operation)
@@ -58,7 +58,7 @@ def test_a_woken_watcher_acts_in_the_same_moment(loop: VirtualLoop) -> None:
     assert operation.acted_at == [pytest.approx(1.0, abs=0.001)]
 
 
-def test_operations_expire_at_their_deadlines_in_whatever_order_they_came(loop: VirtualLoop) -> None:
+def test_operations_expire_at_deadlines_in_any_order_of_arrival(loop: VirtualLoop) -> None:
     purgatory = PurgatoryDriver(loop).purgatory
     operations = {deadline: Operation(loop) for deadline in (3.0, 1.0, 2.0)}
     for deadline, operation in operations.items():
@@ -68,7 +68,7 @@ def test_operations_expire_at_their_deadlines_in_whatever_order_they_came(loop: 
         assert operation.expired_at == [pytest.approx(deadline, abs=0.001)]
 
 
-def test_a_deadline_that_comes_while_another_is_waited_for_is_met(loop: VirtualLoop) -> None:
+def test_earlier_deadline_added_later_is_met(loop: VirtualLoop) -> None:
     purgatory = PurgatoryDriver(loop).purgatory
     late, early = Operation(loop), Operation(loop)
     purgatory.expire_at(late, 10.0)
@@ -96,7 +96,7 @@ def test_a_timer_that_fires_early_is_armed_again() -> None:
     loop.close()
 
 
-def test_one_that_fails_does_not_keep_the_others_from_their_deadlines(loop: VirtualLoop) -> None:
+def test_failing_operation_does_not_delay_others(loop: VirtualLoop) -> None:
     purgatory = PurgatoryDriver(loop).purgatory
     failures: list[str] = []
     loop.set_exception_handler(lambda _, context: failures.append(repr(context["exception"])))
@@ -124,7 +124,7 @@ def test_a_stopped_driver_runs_nothing(loop: VirtualLoop) -> None:
     assert not operation.done
 
 
-def test_operations_that_are_due_together_expire_in_several_turns_at_once(loop: VirtualLoop) -> None:
+def test_operations_due_together_expire_over_several_loop_iterations(loop: VirtualLoop) -> None:
     purgatory = PurgatoryDriver(loop).purgatory
     operations = [Operation(loop) for _ in range(3 * EXPIRED_A_RUN - 1)]
     for operation in operations:

@@ -59,31 +59,31 @@ def topic_configs(cluster: Cluster) -> dict[str, str]:
     return dict(cluster.image.configs(TOPIC, "t"))
 
 
-def test_single_settings_are_set_and_deleted(cluster: Cluster) -> None:
+def test_single_configs_are_set_and_deleted(cluster: Cluster) -> None:
     assert change(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "6")) == (0, None)
     assert change(cluster, TOPIC, "t", ("retention.ms", DELETE, None)) == (0, None)
     assert topic_configs(cluster) == {"segment.ms": "6"}
 
 
-def test_a_value_that_is_there_already_needs_no_record(cluster: Cluster) -> None:
+def test_unchanged_value_writes_no_record(cluster: Cluster) -> None:
     change(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
     change(cluster, TOPIC, "t", ("retention.ms", SET, "5"))
     assert cluster.records == ()
 
 
-def test_appending_begins_with_the_default(cluster: Cluster) -> None:
+def test_append_extends_the_default_value(cluster: Cluster) -> None:
     change(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
     assert topic_configs(cluster) == {"cleanup.policy": "delete,compact"}
     change(cluster, TOPIC, "t", ("cleanup.policy", APPEND, "compact"))
     assert topic_configs(cluster) == {"cleanup.policy": "delete,compact"}
 
 
-def test_subtracting_may_leave_nothing(cluster: Cluster) -> None:
+def test_subtract_may_leave_an_empty_list(cluster: Cluster) -> None:
     change(cluster, TOPIC, "t", ("cleanup.policy", SUBTRACT, "delete"))
     assert topic_configs(cluster) == {"cleanup.policy": ""}
 
 
-def test_the_whole_set_is_replaced(cluster: Cluster) -> None:
+def test_alter_configs_replaces_all_configs(cluster: Cluster) -> None:
     replace(cluster, TOPIC, "t", ("retention.ms", "5"), ("segment.ms", "6"))
     assert replace(cluster, TOPIC, "t", ("segment.ms", "7")) == (0, None)
     assert topic_configs(cluster) == {"segment.ms": "7"}
@@ -97,7 +97,7 @@ def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
     assert topic_configs(cluster) == {}
 
 
-def test_a_resource_is_altered_wholly_or_not_at_all(cluster: Cluster) -> None:
+def test_resource_is_altered_completely_or_not_at_all(cluster: Cluster) -> None:
     error, _ = change(cluster, TOPIC, "t", ("retention.ms", SET, "5"), ("segment.ms", SET, "x"))
     assert error == ErrorCode.INVALID_CONFIG
     assert topic_configs(cluster) == {}
@@ -115,7 +115,7 @@ def test_a_resource_is_altered_wholly_or_not_at_all(cluster: Cluster) -> None:
         ([("retention.ms", SET, "-2")], ErrorCode.INVALID_CONFIG, "Value must be at least -1"),
     ],
 )
-def test_what_a_topic_cannot_have_says_why(
+def test_invalid_topic_configs_are_rejected_with_a_reason(
     cluster: Cluster, operations: list[tuple[str, int, str | None]], error: ErrorCode, message: str
 ) -> None:
     code, text = change(cluster, TOPIC, "t", *operations)
@@ -141,7 +141,7 @@ def test_resources_that_do_not_exist_cannot_be_altered(
     assert replace(cluster, resource_type, name, ("retention.ms", "1"))[0] == error
 
 
-def test_one_broker_and_all_brokers_have_settings_of_their_own(cluster: Cluster) -> None:
+def test_single_broker_and_cluster_default_configs_are_separate(cluster: Cluster) -> None:
     change(cluster, BROKER, "1", ("log.retention.ms", SET, "5"))
     change(cluster, BROKER, "", ("log.retention.ms", SET, "6"))
     assert cluster.image.configs(BROKER, "1") == {"log.retention.ms": "5"}
@@ -163,13 +163,15 @@ def test_one_broker_and_all_brokers_have_settings_of_their_own(cluster: Cluster)
         ("", "group.consumer.assignment.interval.ms", "20000", "group.consumer.max.assignment.interval.ms"),
     ],
 )
-def test_what_a_broker_cannot_have_says_why(cluster: Cluster, name: str, key: str, value: str, message: str) -> None:
+def test_invalid_broker_configs_are_rejected_with_a_reason(
+    cluster: Cluster, name: str, key: str, value: str, message: str
+) -> None:
     code, text = change(cluster, BROKER, name, (key, SET, value))
     assert code == ErrorCode.INVALID_REQUEST
     assert message in present(text)
 
 
-def test_settings_unknown_to_the_broker_are_kept_for_whoever_knows_them(cluster: Cluster) -> None:
+def test_unknown_broker_configs_are_stored(cluster: Cluster) -> None:
     assert change(cluster, BROKER, "1", ("some.plugin.setting", SET, "5")) == (0, None)
     assert cluster.image.configs(BROKER, "1") == {"some.plugin.setting": "5"}
 
@@ -181,7 +183,7 @@ def test_settings_unknown_to_the_broker_are_kept_for_whoever_knows_them(cluster:
         (incremental_alter_configs, IncrementalAlterConfigsRequest, {"config_operation": SET}),
     ],
 )
-def test_a_resource_may_be_named_once_in_a_request(
+def test_duplicate_resources_in_a_request_are_rejected(
     cluster: Cluster,
     command: Callable[..., object],
     Request: type[AlterConfigsRequest] | type[IncrementalAlterConfigsRequest],  # noqa: N803

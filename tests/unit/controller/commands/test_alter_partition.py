@@ -62,7 +62,7 @@ def code(cluster: Cluster, partition: Partition, **options: Any) -> int:
     return answer.error_code
 
 
-def test_rule_7_an_isr_change_holds_once_it_is_committed_and_is_answered_with_what_holds(cluster: Cluster) -> None:
+def test_rule_7_isr_change_takes_effect_when_committed_and_the_response_has_the_new_state(cluster: Cluster) -> None:
     [topic] = ask(cluster, wanted(cluster, 1, 2)).topics
     [answer] = topic.partitions
     assert answer.error_code == ErrorCode.NONE
@@ -72,41 +72,41 @@ def test_rule_7_an_isr_change_holds_once_it_is_committed_and_is_answered_with_wh
     assert (after.isr, after.partition_epoch, after.leader_epoch) == ((1, 2), 1, 0)
 
 
-def test_rule_7_a_wish_that_does_not_know_the_last_isr_is_refused(cluster: Cluster) -> None:
+def test_rule_7_isr_change_with_a_stale_partition_epoch_is_rejected(cluster: Cluster) -> None:
     late = wanted(cluster, 1, 2)
     change(cluster, isr=[1, 3])
     assert code(cluster, late) == ErrorCode.INVALID_UPDATE_VERSION
     assert cluster.partition("t").isr == (1, 3)
 
 
-def test_the_isr_grows_again(cluster: Cluster) -> None:
+def test_isr_expands_again(cluster: Cluster) -> None:
     change(cluster, isr=[1])
     assert code(cluster, wanted(cluster, 1, 3)) == ErrorCode.NONE
     assert cluster.partition("t").isr == (1, 3)
 
 
-def test_an_isr_as_it_is_changes_nothing(cluster: Cluster) -> None:
+def test_unchanged_isr_writes_no_record(cluster: Cluster) -> None:
     assert code(cluster, wanted(cluster, 1, 2, 3)) == ErrorCode.NONE
     assert cluster.records == ()
 
 
-def test_version_2_tells_no_epochs_of_brokers(cluster: Cluster) -> None:
+def test_version_2_isr_without_broker_epochs_is_accepted(cluster: Cluster) -> None:
     assert code(cluster, wanted(cluster, new_isr=[1, 2])) == ErrorCode.NONE
     assert cluster.partition("t").isr == (1, 2)
 
 
-def test_rule_8_a_broker_that_has_registered_again_changes_nothing_in_its_old_epoch(cluster: Cluster) -> None:
+def test_rule_8_isr_change_with_a_stale_broker_epoch_is_rejected(cluster: Cluster) -> None:
     old = cluster.image.brokers[1].epoch
     response = ask(cluster, wanted(cluster, 1), epoch=old - 1)
     assert (response.error_code, response.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
     assert cluster.records == ()
 
 
-def test_a_broker_that_is_not_known_changes_nothing(cluster: Cluster) -> None:
+def test_isr_change_from_an_unknown_broker_is_rejected(cluster: Cluster) -> None:
     assert ask(cluster, wanted(cluster, 1), broker=9, epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_rule_8_a_replica_that_has_registered_again_since_the_leader_saw_it_is_not_eligible(cluster: Cluster) -> None:
+def test_rule_8_replica_with_a_stale_broker_epoch_is_not_eligible_for_the_isr(cluster: Cluster) -> None:
     change(cluster, isr=[1, 3])
     seen = wanted(cluster, 1, 2, 3)
     cluster.add_broker(2)
@@ -115,17 +115,17 @@ def test_rule_8_a_replica_that_has_registered_again_since_the_leader_saw_it_is_n
 
 
 @pytest.mark.parametrize("fields", [{"fenced": 1}, {"in_controlled_shutdown": 1}])
-def test_a_replica_whose_broker_is_not_active_is_not_eligible(cluster: Cluster, fields: dict[str, int]) -> None:
+def test_replica_on_an_inactive_broker_is_not_eligible_for_the_isr(cluster: Cluster, fields: dict[str, int]) -> None:
     cluster.replay([registration(cluster, 2, **fields)])
     assert code(cluster, wanted(cluster, 1, 2)) == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_replica_whose_broker_is_not_known_is_not_eligible(cluster: Cluster) -> None:
+def test_replica_on_an_unknown_broker_is_not_eligible_for_the_isr(cluster: Cluster) -> None:
     change(cluster, replicas=[1, 2, 9], directories=[directory(1), directory(2), directory(9)])
     assert code(cluster, wanted(cluster, 1, 9)) == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_what_does_not_exist_is_unknown(cluster: Cluster) -> None:
+def test_unknown_topic_or_partition_is_refused(cluster: Cluster) -> None:
     assert code(cluster, wanted(cluster, 1), topic_id=bytes(16)) == ErrorCode.UNKNOWN_TOPIC_ID
     missing = wanted(cluster, 1)
     missing.partition_index = 7
@@ -138,20 +138,20 @@ def test_an_earlier_leader_is_fenced(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("newer", [{"leader_epoch": 1}, {"partition_epoch": 1}])
-def test_who_knows_of_newer_epochs_has_to_find_the_newer_controller(cluster: Cluster, newer: dict[str, int]) -> None:
+def test_request_with_a_newer_epoch_returns_not_controller(cluster: Cluster, newer: dict[str, int]) -> None:
     assert code(cluster, wanted(cluster, 1, **newer)) == ErrorCode.NOT_CONTROLLER
 
 
-def test_only_the_leader_may_ask(cluster: Cluster) -> None:
+def test_only_the_leader_can_change_the_isr(cluster: Cluster) -> None:
     assert code(cluster, wanted(cluster, 1, 2), broker=2) == ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("isr", [(), (2, 3), (1, 1), (1, 7)])
-def test_an_isr_holds_the_leader_and_replicas_once_each(cluster: Cluster, isr: tuple[int, ...]) -> None:
+def test_isr_without_the_leader_or_with_duplicates_is_rejected(cluster: Cluster, isr: tuple[int, ...]) -> None:
     assert code(cluster, wanted(cluster, *isr)) == ErrorCode.INVALID_REQUEST
 
 
-def test_a_leader_recovers_once_and_alone_in_sync(cluster: Cluster) -> None:
+def test_leader_finishes_recovery_once_with_only_itself_in_the_isr(cluster: Cluster) -> None:
     recovering = {"leader_recovery_state": 1}
     assert code(cluster, wanted(cluster, 1, **recovering)) == ErrorCode.INVALID_REQUEST
     change(cluster, isr=[1], leader_recovery_state=1)
@@ -161,13 +161,13 @@ def test_a_leader_recovers_once_and_alone_in_sync(cluster: Cluster) -> None:
     assert cluster.partition("t").leader_recovery_state == 0
 
 
-def test_of_a_partition_named_twice_the_first_wish_holds(cluster: Cluster) -> None:
+def test_first_change_of_a_duplicated_partition_applies(cluster: Cluster) -> None:
     [topic] = ask(cluster, wanted(cluster, 1, 2), wanted(cluster, 1, 3)).topics
     assert [one.error_code for one in topic.partitions] == [ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION]
     assert cluster.partition("t").isr == (1, 2)
 
 
-def test_partitions_are_altered_each_by_itself(cluster: Cluster) -> None:
+def test_each_partition_is_altered_independently(cluster: Cluster) -> None:
     cluster.grow("t", 2, [[1, 2, 3]])
     bad = wanted(cluster, 1, 9)
     [topic] = ask(cluster, bad, wanted(cluster, 1, index=1)).topics
@@ -175,7 +175,7 @@ def test_partitions_are_altered_each_by_itself(cluster: Cluster) -> None:
     assert cluster.partition("t", 1).isr == (1,)
 
 
-def test_a_replica_that_leaves_a_small_isr_stays_eligible_until_it_is_large_enough(cluster: Cluster) -> None:
+def test_replica_that_leaves_an_isr_below_min_isr_stays_in_the_elr_until_min_isr_is_reached(cluster: Cluster) -> None:
     track_eligible(cluster)
     cluster.settings.explicit["min.insync.replicas"] = "2"
     assert code(cluster, wanted(cluster, 1)) == ErrorCode.NONE
@@ -192,7 +192,7 @@ def test_an_isr_with_all_new_replicas_completes_a_reassignment(cluster: Cluster)
     assert (after.leader, after.leader_epoch, after.directories) == (1, 1, (directory(1), directory(3)))
 
 
-def test_a_leader_that_a_completed_reassignment_takes_away_is_told_so(cluster: Cluster) -> None:
+def test_leader_removed_by_a_completed_reassignment_gets_new_leader_elected(cluster: Cluster) -> None:
     change(cluster, isr=[1, 2], adding_replicas=[3], removing_replicas=[1])
     assert code(cluster, wanted(cluster, 1, 2, 3)) == ErrorCode.NEW_LEADER_ELECTED
     after = cluster.partition("t")

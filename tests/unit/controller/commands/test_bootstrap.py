@@ -15,12 +15,12 @@ def begin(cluster: Cluster, *records: Message) -> None:
     cluster.apply(lambda image: bootstrap(image, records, cluster.settings))
 
 
-def test_metadata_version_comes_first_and_features_at_0_not_at_all() -> None:
+def test_metadata_version_is_the_first_record_and_features_at_level_0_are_left_out() -> None:
     levels = [(record.name, record.feature_level) for record in bootstrap_records()]
     assert levels == [("metadata.version", 30), ("eligible.leader.replicas.version", 1)]
 
 
-def test_a_cluster_begins_once() -> None:
+def test_cluster_is_bootstrapped_once() -> None:
     cluster = Cluster(brokers=0)
     begin(cluster, *bootstrap_records())
     assert isinstance(cluster.records[0], BeginTransactionRecord)
@@ -30,13 +30,13 @@ def test_a_cluster_begins_once() -> None:
     assert cluster.records == ()
 
 
-def test_where_eligible_replicas_are_kept_all_brokers_agree_on_the_min_isr_of_the_first_controller() -> None:
+def test_with_elr_the_first_controllers_min_isr_becomes_the_cluster_default() -> None:
     cluster = Cluster({"min.insync.replicas": "2"}, brokers=0)
     begin(cluster, *bootstrap_records())
     assert cluster.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "2"}
 
 
-def test_where_they_are_not_each_broker_has_its_own() -> None:
+def test_without_elr_no_cluster_default_min_isr_is_written() -> None:
     cluster = Cluster({"min.insync.replicas": "2"}, brokers=0)
     begin(cluster, METADATA_VERSION)
     assert cluster.image.configs(ResourceType.BROKER, "") == {}

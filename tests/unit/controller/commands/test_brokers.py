@@ -17,7 +17,7 @@ from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionC
 from tests.unit.controller.cluster import Cluster, Settings, directory
 
 
-def test_a_broker_registers_fenced_with_what_it_said() -> None:
+def test_broker_registers_fenced_with_the_fields_of_its_request() -> None:
     cluster = Cluster(brokers=0)
     epoch = cluster.add_broker(5, rack="r", directories=2, fenced=True)
     broker = cluster.image.brokers[5]
@@ -29,13 +29,13 @@ def test_a_broker_registers_fenced_with_what_it_said() -> None:
     assert broker.features["metadata.version"][1] == 30
 
 
-def test_the_epoch_is_the_offset_of_the_registration() -> None:
+def test_broker_epoch_is_the_offset_of_the_registration_record() -> None:
     cluster = Cluster(brokers=1)
     offset = cluster.image.offset
     assert cluster.add_broker(2, fenced=True) == offset + 1
 
 
-def test_unfencing_makes_it_active() -> None:
+def test_unfenced_broker_is_active() -> None:
     cluster = Cluster(brokers=0)
     epoch = cluster.add_broker(1, fenced=True)
     cluster.apply(lambda image: unfence_broker(image, 1, epoch))
@@ -44,7 +44,7 @@ def test_unfencing_makes_it_active() -> None:
     assert cluster.records == ()
 
 
-def test_an_earlier_incarnation_can_no_longer_be_unfenced() -> None:
+def test_stale_broker_epoch_cannot_be_unfenced() -> None:
     cluster = Cluster(brokers=0)
     epoch = cluster.add_broker(1)
     cluster.add_broker(1, fenced=True)
@@ -59,7 +59,7 @@ def test_an_unknown_broker_cannot_be_unfenced() -> None:
     assert unknown.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_a_restart_of_the_only_replica_takes_leadership_away_and_gives_it_back_in_a_later_epoch() -> None:
+def test_restarted_only_replica_loses_leadership_and_regains_it_in_a_later_epoch() -> None:
     cluster = Cluster()
     cluster.create("t", 2)
     epoch = cluster.add_broker(1, fenced=True)
@@ -71,7 +71,7 @@ def test_a_restart_of_the_only_replica_takes_leadership_away_and_gives_it_back_i
         assert (again.leader, again.leader_epoch, again.partition_epoch) == (1, 2, 2)
 
 
-def test_what_a_restarted_broker_led_is_led_by_another_in_sync() -> None:
+def test_partitions_of_a_restarted_leader_move_to_another_in_sync_replica() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", assignments={0: [1, 2], 1: [2, 1]})
     cluster.add_broker(1, fenced=True)
@@ -81,14 +81,14 @@ def test_what_a_restarted_broker_led_is_led_by_another_in_sync() -> None:
     assert (followed.leader, followed.leader_epoch, followed.isr) == (2, 0, (2,))
 
 
-def test_a_broker_that_comes_back_leads_nothing_that_others_lead() -> None:
+def test_returning_broker_does_not_replace_other_leaders() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", assignments={0: [1, 2]})
     cluster.add_broker(1)
     assert cluster.partition("t").leader == 2
 
 
-def test_an_eligible_leader_replica_leads_when_nobody_is_in_sync() -> None:
+def test_eligible_leader_replica_leads_when_the_isr_is_empty() -> None:
     cluster = Cluster()
     topic_id = cluster.create("t").topic_id
     stopped = PartitionChangeRecord(
@@ -101,7 +101,7 @@ def test_an_eligible_leader_replica_leads_when_nobody_is_in_sync() -> None:
     assert partition.eligible_leader_replicas == ()
 
 
-def test_a_replica_that_may_lack_records_does_not_lead() -> None:
+def test_replica_that_may_lack_records_is_not_elected() -> None:
     cluster = Cluster(brokers=2)
     topic_id = cluster.create("t", assignments={0: [1, 2]}).topic_id
     gone = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=NO_LEADER, isr=[1])
@@ -116,7 +116,7 @@ def fence(cluster: Cluster, *brokers: int) -> None:
     cluster.apply(lambda image: fence_brokers(image, epochs, cluster.settings))
 
 
-def test_a_fenced_broker_leads_nothing_and_is_in_sync_for_nothing() -> None:
+def test_fenced_broker_loses_leadership_and_isr_membership() -> None:
     cluster = Cluster(brokers=3)
     cluster.create("t", assignments={0: [1, 2, 3], 1: [2, 3, 1]})
     fence(cluster, 1)
@@ -132,14 +132,14 @@ def test_brokers_that_are_fenced_together_do_not_elect_each_other() -> None:
     assert (cluster.partition("t").leader, cluster.partition("t").isr) == (3, (3,))
 
 
-def test_the_record_that_fences_comes_behind_the_changes_that_follow_from_it() -> None:
+def test_fencing_record_follows_the_partition_changes() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", assignments={0: [1, 2]})
     fence(cluster, 1)
     assert [type(record) for record in cluster.records] == [PartitionChangeRecord, BrokerRegistrationChangeRecord]
 
 
-def test_only_who_is_active_in_the_same_epoch_is_fenced() -> None:
+def test_only_active_brokers_with_the_current_epoch_are_fenced() -> None:
     cluster = Cluster(brokers=2)
     epoch = cluster.image.brokers[1].epoch
     fence(cluster, 2)
@@ -162,7 +162,7 @@ def test_cordoned_directories_get_no_new_replicas() -> None:
     assert len({cluster.partition("u", index).directories for index in range(10)}) == 3
 
 
-def test_a_broker_whose_directories_are_all_cordoned_gets_only_replicas_assigned_by_hand() -> None:
+def test_broker_with_all_directories_cordoned_gets_only_manually_assigned_replicas() -> None:
     cluster = Cluster(brokers=1)
     broker = cluster.image.brokers[1]
     cluster.apply(lambda image: cordon_directories(image, 1, broker.epoch, broker.directories))
@@ -185,20 +185,20 @@ def test_directories_that_have_failed_get_no_new_replicas_until_the_broker_regis
     assert len({cluster.partition("u", index).directories for index in range(10)}) == 3
 
 
-def test_a_broker_is_not_left_without_a_directory() -> None:
+def test_last_online_directory_of_a_broker_is_kept() -> None:
     cluster = Cluster(brokers=1)
     broker = cluster.image.brokers[1]
     cluster.apply(lambda image: lose_directories(image, 1, broker.epoch, broker.directories))
     assert cluster.image.brokers[1].directories == broker.directories
 
 
-def test_directories_are_cordoned_by_the_registered_broker_alone() -> None:
+def test_only_the_registered_broker_epoch_can_cordon_directories() -> None:
     with pytest.raises(KafkaError) as refused:
         Cluster(brokers=1).apply(lambda image: cordon_directories(image, 1, 77, ()))
     assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_an_unregistered_broker_is_forgotten_and_others_lead_in_its_place() -> None:
+def test_unregistered_broker_is_removed_and_its_partitions_get_other_leaders() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", assignments={0: [1, 2]})
     cluster.create("u", assignments={0: [1]})
@@ -211,7 +211,7 @@ def test_an_unregistered_broker_is_forgotten_and_others_lead_in_its_place() -> N
     assert cluster.partition("u").leader == 1
 
 
-def test_a_broker_that_is_not_known_cannot_be_unregistered() -> None:
+def test_unknown_broker_cannot_be_unregistered() -> None:
     with pytest.raises(KafkaError) as refused:
         Cluster(brokers=1).apply(lambda image: unregister_broker(image, 2))
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -8,7 +8,7 @@ from controller.commands.client_metrics_configs import check_client_metrics_conf
 from protocol.errors import ErrorCode, KafkaError
 
 
-def test_what_a_subscription_may_have() -> None:
+def test_valid_subscription_configs_are_accepted() -> None:
     check_client_metrics_configs({}, "m")
     check_client_metrics_configs(
         {"interval.ms": "100", "metrics": "*", "match": "client_id=a,client_source_port=1"}, "m"
@@ -26,7 +26,9 @@ def test_what_a_subscription_may_have() -> None:
         ({}, "", ErrorCode.INVALID_REQUEST, "Subscription name can't be empty"),
     ],
 )
-def test_what_it_cannot_have_says_why(configs: dict[str, str], name: str, error: ErrorCode, problem: str) -> None:
+def test_invalid_subscription_configs_are_rejected_with_a_reason(
+    configs: dict[str, str], name: str, error: ErrorCode, problem: str
+) -> None:
     with pytest.raises(KafkaError) as refused:
         check_client_metrics_configs(configs, name)
     assert refused.value.code == error

@@ -46,14 +46,14 @@ def test_quotas_are_set_changed_and_removed() -> None:
     assert cluster.image.client_quotas == {}
 
 
-def test_the_order_of_the_types_is_no_difference() -> None:
+def test_order_of_entity_types_does_not_matter() -> None:
     cluster = Cluster()
     alter(cluster, entry({"user": None, "client_id": "c"}, consumer_byte_rate=1.0))
     alter(cluster, entry({"client_id": "c", "user": None}, consumer_byte_rate=2.0))
     assert cluster.image.client_quotas == {(("client-id", "c"), ("user", None)): {"consumer_byte_rate": 2.0}}
 
 
-def test_what_is_so_already_writes_no_record() -> None:
+def test_unchanged_quota_writes_no_record() -> None:
     cluster = Cluster()
     alter(cluster, entry({"ip": None}, connection_creation_rate=5.0))
     assert alter(cluster, entry({"ip": None}, connection_creation_rate=5.0)) == DONE
@@ -68,7 +68,7 @@ def test_validation_alone_changes_nothing() -> None:
     assert cluster.image.client_quotas == {}
 
 
-def test_the_largest_values_are_taken_though_a_double_rounds_them_up() -> None:
+def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
     cluster = Cluster()
     assert alter(cluster, entry({"user": "u"}, producer_byte_rate=float((1 << 63) - 1))) == DONE
 
@@ -93,7 +93,7 @@ def test_the_largest_values_are_taken_though_a_double_rounds_them_up() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_entity_with_anything_wrong_is_left_as_it_is(refused: AlterClientQuotasRequest.Entry, said: str) -> None:
+def test_entity_with_an_invalid_quota_is_not_changed(refused: AlterClientQuotasRequest.Entry, said: str) -> None:
     cluster = Cluster()
     [(code, message), good] = alter(
         cluster, refused, entry({"user": "other"}, producer_byte_rate=1.0), unknown="nowhere"
@@ -105,7 +105,7 @@ def test_an_entity_with_anything_wrong_is_left_as_it_is(refused: AlterClientQuot
     assert list(cluster.image.client_quotas) == [(("user", "other"),)]
 
 
-def test_an_entity_named_twice_is_refused_and_answered_once() -> None:
+def test_duplicate_entity_is_rejected_with_one_response_entry() -> None:
     cluster = Cluster()
     [(code, _)] = alter(
         cluster, entry({"user": "u"}, producer_byte_rate=1.0), entry({"user": "u"}, producer_byte_rate=2.0)

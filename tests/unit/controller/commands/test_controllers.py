@@ -20,14 +20,14 @@ def new_controller(port: int = 9093) -> ControllerRegistrationRequest:
     )
 
 
-def test_a_controller_registers_with_what_it_said() -> None:
+def test_controller_registration_stores_the_request_fields() -> None:
     cluster = Cluster()
     answer = cluster.apply(partial(register_controller, request=new_controller()))
     assert (answer.error_code, answer.error_message) == (0, None)
     assert cluster.image.controllers == {7: (7, b"i" * 16, {"C": ("h", 9093, 0)}, {"f": (0, 2)})}
 
 
-def test_a_controller_that_says_the_same_again_changes_nothing() -> None:
+def test_identical_controller_registration_writes_no_record() -> None:
     cluster = Cluster()
     cluster.apply(partial(register_controller, request=new_controller()))
     cluster.apply(partial(register_controller, request=new_controller()))

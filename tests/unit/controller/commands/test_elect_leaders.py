@@ -43,7 +43,7 @@ def elect(cluster: Cluster, election: ElectionType) -> int:
     return code
 
 
-def test_leadership_goes_back_to_the_preferred_replica(cluster: Cluster) -> None:
+def test_preferred_election_elects_the_preferred_replica(cluster: Cluster) -> None:
     change(cluster, leader=2)
     epoch = cluster.partition("t").leader_epoch
     assert elect(cluster, PREFERRED) == ErrorCode.NONE
@@ -52,7 +52,7 @@ def test_leadership_goes_back_to_the_preferred_replica(cluster: Cluster) -> None
 
 
 @pytest.mark.parametrize("election", ElectionType)
-def test_a_partition_that_is_led_as_wanted_needs_no_election(cluster: Cluster, election: ElectionType) -> None:
+def test_election_of_the_current_leader_returns_election_not_needed(cluster: Cluster, election: ElectionType) -> None:
     assert elect(cluster, election) == ErrorCode.ELECTION_NOT_NEEDED
     assert cluster.records == ()
 
@@ -69,20 +69,20 @@ def test_a_preferred_replica_on_a_fenced_broker_cannot_lead(cluster: Cluster) ->
     assert elect(cluster, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_where_nobody_leads_another_in_sync_is_as_good_as_the_preferred(cluster: Cluster) -> None:
+def test_preferred_election_without_a_leader_elects_any_in_sync_replica(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[3])
     assert elect(cluster, PREFERRED) == ErrorCode.NONE
     assert cluster.partition("t").leader == 3
 
 
-def test_an_unclean_election_prefers_who_is_in_sync(cluster: Cluster) -> None:
+def test_unclean_election_prefers_in_sync_replicas(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[3])
     assert elect(cluster, UNCLEAN) == ErrorCode.NONE
     after = cluster.partition("t")
     assert (after.leader, after.isr, after.leader_recovery_state) == (3, (3,), 0)
 
 
-def test_where_no_replica_is_left_in_its_directory_an_unclean_election_begins_anew_on_one_that_lives(
+def test_unclean_election_without_a_replica_in_its_directory_elects_an_active_broker(
     cluster: Cluster,
 ) -> None:
     change(cluster, leader=NO_LEADER, isr=[3], directories=[directory(broker, 9) for broker in (1, 2, 3)])
@@ -99,7 +99,7 @@ def test_an_unclean_election_prefers_a_replica_that_is_in_its_directory(cluster:
     assert cluster.partition("t").leader == 3
 
 
-def test_an_unclean_election_takes_whoever_lives_and_forgets_the_others(cluster: Cluster) -> None:
+def test_unclean_election_elects_an_active_replica_and_shrinks_the_isr_to_it(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[3])
     fence(cluster, 1, 3)
     assert elect(cluster, UNCLEAN) == ErrorCode.NONE
@@ -107,7 +107,7 @@ def test_an_unclean_election_takes_whoever_lives_and_forgets_the_others(cluster:
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
 
 
-def test_nobody_is_elected_where_nobody_lives(cluster: Cluster) -> None:
+def test_election_without_an_active_replica_fails(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER)
     fence(cluster, 1, 3)
     cluster.apply(partial(unregister_broker, broker_id=2))
@@ -115,7 +115,7 @@ def test_nobody_is_elected_where_nobody_lives(cluster: Cluster) -> None:
     assert elect(cluster, PREFERRED) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
-def test_with_an_empty_isr_who_is_known_to_have_everything_is_elected_cleanly(cluster: Cluster) -> None:
+def test_eligible_leader_replica_is_elected_cleanly_with_an_empty_isr(cluster: Cluster) -> None:
     cluster.settings.explicit["min.insync.replicas"] = "2"
     track_eligible(cluster)
     change(cluster, leader=NO_LEADER, isr=[], eligible_leader_replicas=[2, 3], last_known_elr=[1])
@@ -125,12 +125,12 @@ def test_with_an_empty_isr_who_is_known_to_have_everything_is_elected_cleanly(cl
     assert (after.eligible_leader_replicas, after.last_known_elr) == ((3,), ())
 
 
-def test_what_does_not_exist_is_unknown(cluster: Cluster) -> None:
+def test_unknown_topic_or_partition_is_refused(cluster: Cluster) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert ask(cluster, PREFERRED, t=[7], missing=[0]) == {"t": [(7, unknown)], "missing": [(0, unknown)]}
 
 
-def test_of_all_partitions_those_that_needed_it_are_named(cluster: Cluster) -> None:
+def test_election_of_all_partitions_returns_only_those_that_needed_it(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [3], 1: [3]})
     change(cluster, leader=2)
     assert ask(cluster, PREFERRED) == {"t": [(0, ErrorCode.NONE)], "u": []}
@@ -155,7 +155,7 @@ def test_a_replica_in_a_directory_that_has_failed_is_not_elected(cluster: Cluste
     assert cluster.partition("t").leader == 2
 
 
-def test_an_unclean_election_takes_the_last_known_leader_before_others(cluster: Cluster) -> None:
+def test_unclean_election_prefers_the_last_known_leader(cluster: Cluster) -> None:
     track_eligible(cluster)
     change(cluster, leader=NO_LEADER, isr=[], last_known_elr=[3])
     assert elect(cluster, UNCLEAN) == ErrorCode.NONE

@@ -65,23 +65,23 @@ def tracking(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_another_min_isr_of_a_topic_forgets_who_is_eligible_for_it(tracking: Cluster) -> None:
+def test_changing_min_isr_of_a_topic_clears_its_elr(tracking: Cluster) -> None:
     assert alter(tracking, TOPIC, "t", MIN_ISR, "2") == ErrorCode.NONE
     assert eligible(tracking.partition("t")) == ((), ())
     assert eligible(tracking.partition("u")) == ((1,), (2,))
 
 
-def test_another_min_isr_of_all_brokers_forgets_who_is_eligible_at_all(tracking: Cluster) -> None:
+def test_changing_the_cluster_default_min_isr_clears_all_elrs(tracking: Cluster) -> None:
     assert alter(tracking, BROKER, "", MIN_ISR, "2") == ErrorCode.NONE
     assert eligible(tracking.partition("t")) == eligible(tracking.partition("u")) == ((), ())
 
 
-def test_other_configurations_forget_nobody(tracking: Cluster) -> None:
+def test_other_configs_do_not_clear_the_elr(tracking: Cluster) -> None:
     assert alter(tracking, TOPIC, "t", "retention.ms", "1000") == ErrorCode.NONE
     assert eligible(tracking.partition("t")) == ((1,), (2,))
 
 
-def test_a_whole_set_of_configurations_forgets_who_is_eligible_too(tracking: Cluster) -> None:
+def test_alter_configs_that_changes_min_isr_clears_the_elr(tracking: Cluster) -> None:
     Resource = AlterConfigsRequest.Resource  # noqa: N806
     configs = [Resource.Config(name=MIN_ISR, value="2")]
     resource = Resource(resource_type=TOPIC, resource_name="t", configs=configs)
@@ -90,12 +90,12 @@ def test_a_whole_set_of_configurations_forgets_who_is_eligible_too(tracking: Clu
     assert eligible(tracking.partition("t")) == ((), ())
 
 
-def test_what_is_only_validated_changes_nothing(tracking: Cluster) -> None:
+def test_validate_only_does_not_clear_the_elr(tracking: Cluster) -> None:
     assert alter(tracking, TOPIC, "t", MIN_ISR, "2", validate_only=True) == ErrorCode.NONE
     assert tracking.records == ()
 
 
-def test_brokers_have_to_agree_on_min_isr_while_eligible_replicas_are_kept(tracking: Cluster) -> None:
+def test_min_isr_of_a_single_broker_is_rejected_with_elr_enabled(tracking: Cluster) -> None:
     assert alter(tracking, BROKER, "", MIN_ISR, "2") == ErrorCode.NONE
     assert alter(tracking, BROKER, "1", MIN_ISR, "2") == ErrorCode.INVALID_CONFIG
     assert alter(tracking, BROKER, "1", MIN_ISR, None, operation=AlterConfigOp.DELETE) == ErrorCode.INVALID_CONFIG
@@ -103,7 +103,7 @@ def test_brokers_have_to_agree_on_min_isr_while_eligible_replicas_are_kept(track
     assert tracking.image.configs(BROKER, "") == {MIN_ISR: "2"}
 
 
-def test_a_whole_set_of_configurations_does_not_leave_out_what_they_agree_on(tracking: Cluster) -> None:
+def test_alter_configs_cannot_remove_the_cluster_default_min_isr_with_elr_enabled(tracking: Cluster) -> None:
     alter(tracking, BROKER, "", MIN_ISR, "2")
     resource = AlterConfigsRequest.Resource(resource_type=BROKER, resource_name="", configs=[])
     request = AlterConfigsRequest(resources=[resource], validate_only=False)
@@ -111,12 +111,12 @@ def test_a_whole_set_of_configurations_does_not_leave_out_what_they_agree_on(tra
     assert answer.error_code == ErrorCode.INVALID_CONFIG
 
 
-def test_brokers_can_differ_in_min_isr_while_they_are_not(cluster: Cluster) -> None:
+def test_min_isr_of_a_single_broker_is_accepted_with_elr_disabled(cluster: Cluster) -> None:
     assert alter(cluster, BROKER, "1", MIN_ISR, "2") == ErrorCode.NONE
     assert [type(record) for record in cluster.records] == [ConfigRecord]
 
 
-def test_a_topic_that_comes_to_allow_unclean_leaders_gets_one_at_once(cluster: Cluster) -> None:
+def test_enabling_unclean_election_of_a_topic_elects_a_leader_immediately(cluster: Cluster) -> None:
     for name in ("t", "u"):
         change(cluster, name, isr=[1])
     fence(cluster, 1)
@@ -128,12 +128,12 @@ def test_a_topic_that_comes_to_allow_unclean_leaders_gets_one_at_once(cluster: C
     assert cluster.partition("u").leader == 2
 
 
-def test_a_topic_that_no_longer_allows_them_keeps_what_it_has(cluster: Cluster) -> None:
+def test_disabling_unclean_election_keeps_the_leader(cluster: Cluster) -> None:
     assert alter(cluster, TOPIC, "t", UNCLEAN, "false") == ErrorCode.NONE
     assert [type(record) for record in cluster.records] == [ConfigRecord]
 
 
-def test_raising_the_feature_has_all_brokers_agree_on_min_isr(cluster: Cluster) -> None:
+def test_enabling_elr_writes_the_cluster_default_min_isr(cluster: Cluster) -> None:
     cluster.settings.explicit[MIN_ISR] = "3"
     alter(cluster, BROKER, "1", MIN_ISR, "2")
     update = UpdateFeaturesRequest.Update(feature=ELR_VERSION, max_version_level=1, upgrade_type=UpgradeType.UPGRADE)

@@ -44,19 +44,19 @@ def update(cluster: Cluster, *updates: tuple[str, int, int], kraft_version: int 
     return cluster.apply(partial(update_features, request=request, kraft_version=kraft_version))
 
 
-def test_a_feature_is_raised(cluster: Cluster) -> None:
+def test_feature_is_upgraded(cluster: Cluster) -> None:
     response = update(cluster, (NAME, 2, UP))
     assert [(result.feature, result.error_code) for result in response.results] == [(NAME, ErrorCode.NONE)]
     assert cluster.image.features[NAME] == 2
 
 
 @pytest.mark.parametrize("kind", [DOWN, UNSAFE])
-def test_a_feature_is_lowered_by_a_downgrade(cluster: Cluster, kind: UpgradeType) -> None:
+def test_feature_is_downgraded(cluster: Cluster, kind: UpgradeType) -> None:
     update(cluster, (NAME, 0, kind))
     assert NAME not in cluster.image.features
 
 
-def test_the_permission_of_the_first_version_is_that_of_a_downgrade(cluster: Cluster) -> None:
+def test_allow_downgrade_of_version_0_permits_a_downgrade(cluster: Cluster) -> None:
     lower = UpdateFeaturesRequest.Update(feature=NAME, max_version_level=0, allow_downgrade=True)
     request = UpdateFeaturesRequest(feature_updates=[lower])
     cluster.apply(partial(update_features, request=request, kraft_version=1))
@@ -64,7 +64,7 @@ def test_the_permission_of_the_first_version_is_that_of_a_downgrade(cluster: Clu
 
 
 @pytest.mark.parametrize("kind", UpgradeType)
-def test_the_level_that_it_has_can_be_kept_by_any_type(cluster: Cluster, kind: UpgradeType) -> None:
+def test_current_level_is_accepted_by_any_upgrade_type(cluster: Cluster, kind: UpgradeType) -> None:
     update(cluster, (NAME, 1, kind), ("kraft.version", 1, kind), ("group.version", 0, kind))
     assert cluster.records == ()
 
@@ -74,7 +74,7 @@ def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
     assert cluster.records == ()
 
 
-def test_a_feature_named_twice_is_updated_as_the_last_says(cluster: Cluster) -> None:
+def test_last_update_of_a_duplicated_feature_applies(cluster: Cluster) -> None:
     update(cluster, (NAME, 9, UP), (NAME, 2, UP))
     assert cluster.image.features[NAME] == 2
 
@@ -95,7 +95,9 @@ def test_a_feature_named_twice_is_updated_as_the_last_says(cluster: Cluster) -> 
         ("nonsense", 0, UP, "does not support this feature"),
     ],
 )
-def test_what_cannot_be_had_says_why(cluster: Cluster, name: str, level: int, kind: int, why: str) -> None:
+def test_invalid_feature_updates_are_rejected_with_a_reason(
+    cluster: Cluster, name: str, level: int, kind: int, why: str
+) -> None:
     with pytest.raises(KafkaError) as refused:
         update(cluster, (name, level, kind))
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION
@@ -109,7 +111,7 @@ def test_every_broker_has_to_support_the_level(cluster: Cluster) -> None:
         update(cluster, (NAME, 2, UP))
 
 
-def test_all_hold_or_none(cluster: Cluster) -> None:
+def test_feature_updates_are_atomic(cluster: Cluster) -> None:
     with pytest.raises(KafkaError):
         update(cluster, (NAME, 2, UP), ("nonsense", 1, UP))
     assert cluster.image.features[NAME] == 1

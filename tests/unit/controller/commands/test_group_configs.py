@@ -18,7 +18,7 @@ def refused(configs: dict[str, str], group: str = "g", settings: dict[str, str] 
     return error.value.code, error.value.message
 
 
-def test_a_group_may_have_what_lies_within_the_broker_s_limits() -> None:
+def test_group_configs_within_the_broker_limits_are_accepted() -> None:
     check_group_configs(EMPTY, Settings(), {"consumer.session.timeout.ms": "60000"}, "g")
     code, message = refused({"consumer.session.timeout.ms": "60001"})
     assert code == ErrorCode.INVALID_CONFIG
@@ -27,7 +27,7 @@ def test_a_group_may_have_what_lies_within_the_broker_s_limits() -> None:
     check_group_configs(EMPTY, Settings(limits), {"consumer.session.timeout.ms": "60001"}, "g")
 
 
-def test_what_it_does_not_set_is_the_broker_s() -> None:
+def test_unset_group_configs_fall_back_to_the_broker() -> None:
     altered = {(ResourceType.BROKER, ""): {"group.consumer.assignment.interval.ms": "9000"}}
     image = MetadataImage(cluster_id="c", configs=altered)  # type: ignore[arg-type]  # only this comes here
     limits = Settings({"group.consumer.max.assignment.interval.ms": "8000"})
@@ -43,7 +43,9 @@ def test_what_it_does_not_set_is_the_broker_s() -> None:
         ({}, "", ErrorCode.INVALID_REQUEST, "Default group resources are not allowed."),
     ],
 )
-def test_what_a_group_cannot_have_says_why(configs: dict[str, str], group: str, error: ErrorCode, problem: str) -> None:
+def test_invalid_group_configs_are_rejected_with_a_reason(
+    configs: dict[str, str], group: str, error: ErrorCode, problem: str
+) -> None:
     code, message = refused(configs, group)
     assert code == error
     assert problem in message

@@ -52,12 +52,12 @@ def fence(cluster: Cluster, broker_id: int = 1) -> None:
     cluster.apply(lambda image: fence_brokers(image, epochs, cluster.settings))
 
 
-def test_an_active_broker_that_wants_nothing_stays_so(cluster: Cluster) -> None:
+def test_active_broker_stays_active(cluster: Cluster) -> None:
     assert beat(cluster) == ACTIVE
     assert cluster.records == ()
 
 
-def test_a_fenced_broker_becomes_active_and_leads_what_nobody_leads(cluster: Cluster) -> None:
+def test_unfenced_broker_becomes_leader_of_leaderless_partitions(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [1]})
     fence(cluster)
     assert cluster.partition("u").leader == NO_LEADER
@@ -67,7 +67,7 @@ def test_a_fenced_broker_becomes_active_and_leads_what_nobody_leads(cluster: Clu
 
 
 @pytest.mark.parametrize(("lack", "state"), [(1, FENCED), (0, ACTIVE)])
-def test_it_has_to_have_the_metadata_of_its_own_registration(lack: int, state: tuple[bool, bool]) -> None:
+def test_broker_is_unfenced_once_it_has_applied_its_registration_record(lack: int, state: tuple[bool, bool]) -> None:
     cluster = Cluster(brokers=1)
     epoch = cluster.add_broker(2, fenced=True)
     request = BrokerHeartbeatRequest(
@@ -81,37 +81,37 @@ def test_it_has_to_have_the_metadata_of_its_own_registration(lack: int, state: t
     assert (answer.is_fenced, answer.is_caught_up) == (state is FENCED, state is ACTIVE)
 
 
-def test_a_fenced_broker_stays_so_if_it_wants(cluster: Cluster) -> None:
+def test_fenced_broker_stays_fenced_with_want_fence(cluster: Cluster) -> None:
     fence(cluster)
     assert beat(cluster, **FENCE) == FENCED
     assert cluster.records == ()
 
 
 @pytest.mark.parametrize("wants", [STOP, STOP | FENCE])
-def test_a_fenced_broker_may_stop_at_any_time(cluster: Cluster, wants: dict[str, bool]) -> None:
+def test_fenced_broker_may_shut_down_at_any_time(cluster: Cluster, wants: dict[str, bool]) -> None:
     fence(cluster)
     assert beat(cluster, **wants) == STOPPED
     assert cluster.records == ()
 
 
-def test_an_active_broker_is_fenced_if_it_wants(cluster: Cluster) -> None:
+def test_active_broker_is_fenced_with_want_fence(cluster: Cluster) -> None:
     assert beat(cluster, **FENCE) == FENCED
     assert cluster.image.brokers[1].fenced
     assert [cluster.partition("t", index).leader for index in range(3)] == [2, 2, 3]
 
 
-def test_with_both_wishes_it_stops_at_once(cluster: Cluster) -> None:
+def test_want_fence_with_want_shut_down_shuts_down_immediately(cluster: Cluster) -> None:
     assert beat(cluster, **STOP, **FENCE) == STOPPED
     assert cluster.image.brokers[1].fenced
 
 
-def test_one_that_leads_nothing_stops_at_once(cluster: Cluster) -> None:
+def test_broker_without_leaderships_shuts_down_immediately(cluster: Cluster) -> None:
     cluster.delete("t")
     assert beat(cluster, **STOP) == STOPPED
     assert cluster.image.brokers[1].fenced
 
 
-def test_one_that_leads_hands_over_first(cluster: Cluster) -> None:
+def test_leader_hands_over_its_partitions_before_shutdown(cluster: Cluster) -> None:
     assert beat(cluster, **STOP) == ACTIVE
     broker = cluster.image.brokers[1]
     assert (broker.fenced, broker.in_controlled_shutdown) == (False, True)
@@ -119,7 +119,7 @@ def test_one_that_leads_hands_over_first(cluster: Cluster) -> None:
     assert all(1 not in cluster.partition("t", index).isr for index in range(3))
 
 
-def test_it_stops_when_all_know_what_moved(cluster: Cluster) -> None:
+def test_broker_shuts_down_once_all_brokers_applied_the_leader_changes(cluster: Cluster) -> None:
     beat(cluster, **STOP)
     assert beat(cluster, **STOP) == ACTIVE
     assert cluster.records == ()
@@ -129,20 +129,20 @@ def test_it_stops_when_all_know_what_moved(cluster: Cluster) -> None:
     assert cluster.records == ()
 
 
-def test_it_does_not_stop_while_it_leads(cluster: Cluster) -> None:
+def test_broker_does_not_shut_down_while_it_leads(cluster: Cluster) -> None:
     beat(cluster, **STOP)
     topic = cluster.image.topic("t")
     cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=present(topic).topic_id, leader=1)])
     assert beat(cluster, may_stop=True, **STOP) == ACTIVE
 
 
-def test_two_that_stop_do_not_hand_over_to_each_other(cluster: Cluster) -> None:
+def test_brokers_in_controlled_shutdown_do_not_become_leaders(cluster: Cluster) -> None:
     beat(cluster, 1, **STOP)
     beat(cluster, 2, **STOP)
     assert [cluster.partition("t", index).leader for index in range(3)] == [3, 3, 3]
 
 
-def test_an_earlier_registration_is_stale(cluster: Cluster) -> None:
+def test_heartbeat_with_a_stale_broker_epoch_is_rejected(cluster: Cluster) -> None:
     epoch = cluster.image.brokers[1].epoch
     cluster.add_broker(1)
     with pytest.raises(KafkaError) as stale:
@@ -150,13 +150,13 @@ def test_an_earlier_registration_is_stale(cluster: Cluster) -> None:
     assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_an_unknown_broker_is_told_so(cluster: Cluster) -> None:
+def test_heartbeat_of_an_unknown_broker_is_rejected(cluster: Cluster) -> None:
     with pytest.raises(KafkaError) as unknown:
         beat(cluster, 1, broker_id=9)
     assert unknown.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_directories_that_failed_take_their_replicas_out_of_sync() -> None:
+def test_replicas_in_failed_directories_leave_the_isr() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(2)
     cluster.add_broker(1, directories=2)
@@ -170,7 +170,7 @@ def test_directories_that_failed_take_their_replicas_out_of_sync() -> None:
     assert cluster.records == ()
 
 
-def test_a_broker_does_not_become_leader_of_what_it_has_just_lost() -> None:
+def test_broker_is_not_elected_for_a_replica_in_a_directory_that_just_failed() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(1, directories=2)
     cluster.create("t", 4)
@@ -181,7 +181,7 @@ def test_a_broker_does_not_become_leader_of_what_it_has_just_lost() -> None:
         assert partition.leader == (NO_LEADER if partition.directories[0] == directory(1, 1) else 1)
 
 
-def test_directories_are_cordoned_and_opened_again(cluster: Cluster) -> None:
+def test_directories_are_cordoned_and_uncordoned(cluster: Cluster) -> None:
     beat(cluster, cordoned_log_dirs=[directory(1)])
     assert cluster.image.brokers[1].open_directories == ()
     beat(cluster, cordoned_log_dirs=None)

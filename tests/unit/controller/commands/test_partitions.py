@@ -26,7 +26,7 @@ def test_new_partitions_have_as_many_replicas_as_the_old(cluster: Cluster) -> No
     assert {partition.leader_epoch for partition in partitions.values()} == {0}
 
 
-def test_assignments_are_taken_as_they_are(cluster: Cluster) -> None:
+def test_manual_assignments_are_kept(cluster: Cluster) -> None:
     assert cluster.grow("t", 3, [[3, 1]]).error_code == ErrorCode.NONE
     assert cluster.partition("t", 2).replicas == (3, 1)
 
@@ -51,7 +51,7 @@ def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
         ("t", 3, [[1]], ErrorCode.INVALID_REPLICA_ASSIGNMENT, "1 replica(s)"),
     ],
 )
-def test_what_cannot_be_added_says_why(
+def test_invalid_partition_counts_are_rejected_with_a_reason(
     cluster: Cluster, name: str, count: int, assignments: list[list[int]] | None, error: ErrorCode, message: str
 ) -> None:
     answer = cluster.grow(name, count, assignments)

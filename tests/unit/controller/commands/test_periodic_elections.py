@@ -42,26 +42,26 @@ def come_back(cluster: Cluster) -> None:
         change(cluster, index=index, isr=[1, 2, 3])
 
 
-def test_preferred_replicas_that_are_in_sync_again_lead_again(cluster: Cluster) -> None:
+def test_preferred_replicas_lead_again_once_in_sync(cluster: Cluster) -> None:
     come_back(cluster)
     assert leaders(cluster) == [2] * 4
     assert not balance(cluster)
     assert leaders(cluster) == [1] * 4
 
 
-def test_a_balanced_cluster_stays_as_it_is(cluster: Cluster) -> None:
+def test_balanced_cluster_needs_no_election(cluster: Cluster) -> None:
     assert not balance(cluster)
     assert cluster.records == ()
 
 
-def test_preferred_replicas_that_are_not_in_sync_have_to_wait(cluster: Cluster) -> None:
+def test_preferred_replicas_out_of_sync_are_not_elected(cluster: Cluster) -> None:
     come_back(cluster)
     change(cluster, index=2, isr=[2, 3])
     balance(cluster)
     assert leaders(cluster) == [1, 1, 2, 1]
 
 
-def test_only_so_many_leaders_move_at_once(cluster: Cluster) -> None:
+def test_elections_per_pass_are_limited(cluster: Cluster) -> None:
     come_back(cluster)
     assert balance(cluster, limit=3)
     assert leaders(cluster) == [1, 1, 1, 2]
@@ -84,7 +84,7 @@ def test_topics_that_allow_it_get_unclean_leaders(cluster: Cluster) -> None:
     assert [cluster.partition("t", index).leader_recovery_state for index in range(4)] == [1, 1, 1, 0]
 
 
-def test_nobody_leads_unasked_with_what_has_begun_anew(cluster: Cluster) -> None:
+def test_periodic_election_skips_replicas_that_lost_their_directory(cluster: Cluster) -> None:
     cluster.settings.explicit["unclean.leader.election.enable"] = "true"
     change(cluster, leader=NO_LEADER, isr=[1], directories=[directory(broker, 9) for broker in (1, 2, 3)])
     assert not elect(cluster)

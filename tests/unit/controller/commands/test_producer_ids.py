@@ -21,13 +21,13 @@ def test_blocks_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, 99), (2, 0)])
-def test_only_a_registered_broker_gets_one(broker_id: int, epoch: int) -> None:
+def test_only_a_registered_broker_gets_a_producer_id_block(broker_id: int, epoch: int) -> None:
     with pytest.raises(KafkaError) as stale:
         Cluster().apply(lambda image: allocate_producer_ids(image, broker_id, epoch))
     assert stale.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_ids_end() -> None:
+def test_exhausted_producer_ids_are_an_error() -> None:
     cluster = Cluster()
     cluster.replay([ProducerIdsRecord(broker_id=1, next_producer_id=(1 << 63) - 1000)])
     with pytest.raises(KafkaError):

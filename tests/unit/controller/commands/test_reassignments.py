@@ -56,12 +56,12 @@ def listed(cluster: Cluster, **asked: list[int]) -> list[tuple[str, int, list[in
     ]
 
 
-def test_the_replicas_that_it_has_change_nothing(cluster: Cluster) -> None:
+def test_reassignment_to_the_current_replicas_writes_no_record(cluster: Cluster) -> None:
     assert alter(cluster, [1, 2]).error_code == ErrorCode.NONE
     assert cluster.records == ()
 
 
-def test_another_order_holds_at_once_and_leaves_the_leader(cluster: Cluster) -> None:
+def test_new_replica_order_applies_immediately_and_keeps_the_leader(cluster: Cluster) -> None:
     before = cluster.partition("t")
     after = moved(cluster, [2, 1])
     assert (after.replicas, after.isr, after.leader) == ((2, 1), before.isr, 1)
@@ -78,7 +78,7 @@ def test_new_replicas_are_added_before_the_old_are_removed(cluster: Cluster) -> 
     assert listed(cluster) == [("t", 0, [3, 4, 1, 2], [3, 4], [1, 2])]
 
 
-def test_to_remove_replicas_needs_no_waiting(cluster: Cluster) -> None:
+def test_removing_replicas_completes_immediately(cluster: Cluster) -> None:
     before = cluster.partition("t")
     after = moved(cluster, [2])
     assert (after.replicas, after.isr, after.leader) == ((2,), (2,), 2)
@@ -86,19 +86,19 @@ def test_to_remove_replicas_needs_no_waiting(cluster: Cluster) -> None:
     assert (after.adding_replicas, after.removing_replicas) == ((), ())
 
 
-def test_a_leader_that_stays_leads_a_new_epoch_without_the_removed(cluster: Cluster) -> None:
+def test_remaining_leader_starts_a_new_leader_epoch_after_replicas_are_removed(cluster: Cluster) -> None:
     before = cluster.partition("t")
     after = moved(cluster, [1])
     assert (after.replicas, after.leader, after.leader_epoch) == ((1,), 1, before.leader_epoch + 1)
 
 
-def test_nobody_leads_where_the_only_replica_left_is_on_a_fenced_broker(cluster: Cluster) -> None:
+def test_partition_has_no_leader_if_its_only_remaining_replica_is_fenced(cluster: Cluster) -> None:
     epoch = cluster.image.brokers[2].epoch
     cluster.replay([BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=epoch, fenced=1)])
     assert moved(cluster, [2]).leader == -1
 
 
-def test_it_is_complete_when_the_new_replicas_are_in_sync(cluster: Cluster) -> None:
+def test_reassignment_completes_when_the_new_replicas_are_in_sync(cluster: Cluster) -> None:
     moved(cluster, [2, 3])
     change(cluster, isr=[1, 2, 3])
     after = moved(cluster, [2, 3])
@@ -106,7 +106,7 @@ def test_it_is_complete_when_the_new_replicas_are_in_sync(cluster: Cluster) -> N
     assert listed(cluster) == []
 
 
-def test_it_can_be_taken_back(cluster: Cluster) -> None:
+def test_reassignment_can_be_cancelled(cluster: Cluster) -> None:
     before = cluster.partition("t")
     moved(cluster, [3, 4])
     after = moved(cluster, None)
@@ -116,7 +116,7 @@ def test_it_can_be_taken_back(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("unclean", ["false", "true"])
-def test_it_is_taken_back_uncleanly_only_where_the_topic_allows_it(unclean: str) -> None:
+def test_cancelling_elects_an_unclean_leader_only_if_the_topic_allows_it(unclean: str) -> None:
     cluster = Cluster({"unclean.leader.election.enable": unclean}, brokers=4)
     cluster.create("t", assignments={0: [1, 2]})
     moved(cluster, [3, 4])
@@ -140,14 +140,14 @@ def test_it_is_taken_back_uncleanly_only_where_the_topic_allows_it(unclean: str)
         ([1], "missing", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_what_cannot_be_says_why(
+def test_invalid_requests_are_rejected_with_a_reason(
     cluster: Cluster, replicas: list[int] | None, name: str, index: int, code: ErrorCode
 ) -> None:
     assert alter(cluster, replicas, name, index).error_code == code
     assert cluster.records == ()
 
 
-def test_the_number_of_replicas_can_be_held_fast(cluster: Cluster) -> None:
+def test_replication_factor_change_can_be_disallowed(cluster: Cluster) -> None:
     refused = alter(cluster, [1, 2, 3], allow_replication_factor_change=False)
     assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert alter(cluster, [3, 4], allow_replication_factor_change=False).error_code == ErrorCode.NONE
@@ -155,7 +155,7 @@ def test_the_number_of_replicas_can_be_held_fast(cluster: Cluster) -> None:
     assert alter(cluster, [1, 4], allow_replication_factor_change=False).error_code == ErrorCode.NONE
 
 
-def test_a_partition_named_twice_becomes_what_the_last_says(cluster: Cluster) -> None:
+def test_last_reassignment_of_a_duplicated_partition_applies(cluster: Cluster) -> None:
     asked = AlterPartitionReassignmentsRequest.Topic
     partitions = [asked.Partition(partition_index=0, replicas=replicas) for replicas in ([3], [2, 1])]
     request = AlterPartitionReassignmentsRequest(topics=[asked(name="t", partitions=partitions)])
@@ -163,7 +163,7 @@ def test_a_partition_named_twice_becomes_what_the_last_says(cluster: Cluster) ->
     assert cluster.partition("t").replicas == (2, 1)
 
 
-def test_only_what_is_moving_is_listed(cluster: Cluster) -> None:
+def test_only_ongoing_reassignments_are_listed(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [1], 1: [2]})
     moved(cluster, [3])
     moving = [("t", 0, [3, 1, 2], [3], [1, 2])]

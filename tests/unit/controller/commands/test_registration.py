@@ -30,7 +30,7 @@ def refusal(cluster: Cluster, request: BrokerRegistrationRequest, *alive: int) -
     return refused.value.code
 
 
-def test_a_broker_registers_fenced_with_what_it_said() -> None:
+def test_broker_registers_fenced_with_the_fields_of_its_request() -> None:
     cluster = Cluster(brokers=0)
     request = new_registration(
         5, endpoints={"A": Endpoint("h", 1, 1)}, rack="r", directories=[directory(5, 1), directory(5, 0)]
@@ -51,7 +51,7 @@ def test_the_epoch_is_the_offset_of_the_record() -> None:
     assert len(cluster.records) == 2
 
 
-def test_to_say_the_same_again_changes_nothing() -> None:
+def test_identical_broker_registration_writes_no_record() -> None:
     cluster = Cluster(brokers=0)
     epoch = register(cluster, new_registration(1))
     cluster.apply(lambda image: unfence_broker(image, 1, epoch, cluster.settings))
@@ -59,7 +59,7 @@ def test_to_say_the_same_again_changes_nothing() -> None:
     assert cluster.records == ()
 
 
-def test_the_same_incarnation_amends_what_it_said_and_keeps_its_epoch_and_leaderships() -> None:
+def test_registration_of_the_same_incarnation_updates_fields_and_keeps_epoch_and_leaderships() -> None:
     cluster = Cluster(brokers=0)
     epoch = register(cluster, new_registration(1))
     cluster.apply(lambda image: unfence_broker(image, 1, epoch, cluster.settings))
@@ -70,24 +70,24 @@ def test_the_same_incarnation_amends_what_it_said_and_keeps_its_epoch_and_leader
     assert cluster.partition("t").leader == 1
 
 
-def test_another_cluster_is_refused() -> None:
+def test_registration_with_another_cluster_id_is_rejected() -> None:
     request = new_registration(1, cluster_id="another")
     assert refusal(Cluster(), request) is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_an_id_is_taken_while_its_owner_is_alive() -> None:
+def test_broker_id_is_taken_while_its_session_is_alive() -> None:
     cluster = Cluster(brokers=1)
     assert refusal(cluster, new_registration(1), 1) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
     assert register(cluster, new_registration(1), 2) > 0
 
 
-def test_that_of_a_broker_that_starts_is_taken_too() -> None:
+def test_broker_id_of_a_starting_broker_is_taken() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(1, fenced=True)
     assert refusal(cluster, new_registration(1), 1) is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_its_next_run_may_have_it_once_it_has_stopped_in_order() -> None:
+def test_broker_id_is_free_after_a_controlled_shutdown() -> None:
     cluster = Cluster(brokers=1)
     last = cluster.image.brokers[1].epoch
     assert refusal(cluster, new_registration(1, previous_broker_epoch=last - 1), 1)
@@ -95,7 +95,7 @@ def test_its_next_run_may_have_it_once_it_has_stopped_in_order() -> None:
     assert cluster.image.brokers[1].fenced
 
 
-def test_nobody_comes_from_zookeeper() -> None:
+def test_migrating_zookeeper_broker_is_rejected() -> None:
     request = new_registration(2, is_migrating_zk_broker=True)
     assert refusal(Cluster(), request) is ErrorCode.BROKER_ID_NOT_REGISTERED
 
@@ -105,12 +105,12 @@ def test_nobody_comes_from_zookeeper() -> None:
     [[], [bytes(16)], [directory(2), (99).to_bytes(16, "big")], [directory(2), directory(2)], [directory(1)]],
     ids=["none", "unassigned", "reserved", "twice", "another broker's"],
 )
-def test_directories_that_cannot_be_its_own_are_refused(directories: list[bytes]) -> None:
+def test_invalid_or_foreign_directory_ids_are_rejected(directories: list[bytes]) -> None:
     request = new_registration(2, directories=directories)
     assert refusal(Cluster(), request) is ErrorCode.INVALID_REGISTRATION
 
 
-def test_the_first_id_that_is_not_reserved_is_a_directory() -> None:
+def test_first_unreserved_directory_id_is_accepted() -> None:
     assert register(Cluster(), new_registration(2, directories=[(100).to_bytes(16, "big")])) > 0
 
 
@@ -125,7 +125,7 @@ def test_the_first_id_that_is_not_reserved_is_a_directory() -> None:
     ],
     ids=["unknown", "too high", "too low", "unheard of", "needed by the broker"],
 )
-def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(
+def test_broker_without_a_finalized_feature_cannot_register(
     name: str, level: int, supported: dict[str, tuple[int, int]]
 ) -> None:
     cluster = Cluster()
@@ -134,7 +134,7 @@ def test_a_broker_that_does_not_know_what_the_cluster_uses_cannot_join(
     assert refusal(cluster, request) is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_a_broker_has_to_know_some_metadata_version() -> None:
+def test_broker_must_support_a_metadata_version() -> None:
     cluster = Cluster()
     cluster.replay([FeatureLevelRecord(name="group.version", feature_level=1)])
     assert refusal(cluster, new_registration(2, features={})) is ErrorCode.INVALID_REGISTRATION
@@ -149,13 +149,13 @@ def stopped(cluster: Cluster, previous_broker_epoch: int) -> Any:
     return cluster.partition("t")
 
 
-def test_after_a_clean_stop_a_replica_stays_eligible() -> None:
+def test_replica_is_in_the_elr_after_a_clean_shutdown() -> None:
     cluster = Cluster()
     partition = stopped(cluster, cluster.image.brokers[1].epoch)
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (NO_LEADER, (), (1,))
 
 
 @pytest.mark.parametrize("previous", [-1, 99])
-def test_after_any_other_stop_it_does_not(previous: int) -> None:
+def test_replica_is_not_in_the_elr_after_an_unclean_shutdown(previous: int) -> None:
     partition = stopped(Cluster(), previous)
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (NO_LEADER, (), ())

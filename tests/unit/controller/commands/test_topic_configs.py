@@ -12,7 +12,7 @@ from tests.unit.controller.cluster import Settings
 EMPTY = MetadataImage(cluster_id="c")
 
 
-def test_texts_are_kept_as_they_are() -> None:
+def test_config_texts_are_stored_unchanged() -> None:
     assert check_topic_configs(EMPTY, Settings(), {"retention.ms": " 5 ", "cleanup.policy": ""}) == {
         "retention.ms": " 5 ",
         "cleanup.policy": "",
@@ -29,14 +29,14 @@ def test_texts_are_kept_as_they_are() -> None:
         ({"remote.storage.enable": "TRUE"}, "Tiered Storage functionality is disabled"),
     ],
 )
-def test_what_cannot_be_says_why(configs: dict[str, str | None], message: str) -> None:
+def test_invalid_requests_are_rejected_with_a_reason(configs: dict[str, str | None], message: str) -> None:
     with pytest.raises(KafkaError) as invalid:
         check_topic_configs(EMPTY, Settings(), configs)
     assert invalid.value.code is ErrorCode.INVALID_CONFIG
     assert message in invalid.value.message
 
 
-def test_what_a_topic_does_not_set_counts_as_the_broker_has_it() -> None:
+def test_unset_topic_configs_are_validated_with_the_broker_values() -> None:
     image = MetadataImage(
         cluster_id="c", configs={(ResourceType.BROKER, ""): {"log.cleaner.max.compaction.lag.ms": "5"}}
     )

@@ -18,7 +18,7 @@ def cluster() -> Cluster:
     return Cluster()
 
 
-def test_a_topic_has_its_partitions_led_and_in_sync(cluster: Cluster) -> None:
+def test_new_topic_has_leaders_and_full_isrs(cluster: Cluster) -> None:
     answer = cluster.create("t", 3)
     assert (answer.error_code, answer.num_partitions, answer.replication_factor) == (ErrorCode.NONE, 3, 1)
     topic = cluster.image.topic("t")
@@ -32,7 +32,7 @@ def test_a_topic_has_its_partitions_led_and_in_sync(cluster: Cluster) -> None:
         assert partition.directories == (directory(1),)
 
 
-def test_the_records_are_the_topic_then_its_settings_then_its_partitions(cluster: Cluster) -> None:
+def test_records_are_the_topic_then_its_configs_then_its_partitions(cluster: Cluster) -> None:
     cluster.create("t", 2, configs={"retention.ms": "5"})
     assert [type(record) for record in cluster.records] == [
         TopicRecord,
@@ -42,7 +42,7 @@ def test_the_records_are_the_topic_then_its_settings_then_its_partitions(cluster
     ]
 
 
-def test_several_directories_share_the_partitions() -> None:
+def test_partitions_are_spread_over_several_directories() -> None:
     cluster = Cluster(brokers=0)
     cluster.add_broker(1, directories=2)
     cluster.create("t", 4)
@@ -50,7 +50,7 @@ def test_several_directories_share_the_partitions() -> None:
     assert placed == {(directory(1, 0),): 2, (directory(1, 1),): 2}
 
 
-def test_minus_1_takes_the_defaults() -> None:
+def test_counts_of_minus_1_use_the_defaults() -> None:
     cluster = Cluster({"num.partitions": "4", "default.replication.factor": "2"}, brokers=2)
     answer = cluster.create("t", -1, -1)
     assert (answer.num_partitions, answer.replication_factor) == (4, 2)
@@ -69,7 +69,7 @@ def test_topic_ids_differ_and_are_random_uuids(cluster: Cluster) -> None:
     assert all(value[6] >> 4 == 4 and value[8] >> 6 == 0b10 for value in ids)
 
 
-def test_settings_are_kept_and_told_with_their_sources(cluster: Cluster) -> None:
+def test_configs_are_stored_and_returned_with_their_sources(cluster: Cluster) -> None:
     cluster.settings.explicit["log.segment.bytes"] = "2000000"
     answer = cluster.create("t", configs={"retention.ms": "5000"})
     assert cluster.image.configs(ResourceType.TOPIC, "t") == {"retention.ms": "5000"}
@@ -117,7 +117,7 @@ def test_settings_are_kept_and_told_with_their_sources(cluster: Cluster) -> None
         (new_topic("t", assignments={0: []}), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "empty replica list"),
     ],
 )
-def test_what_cannot_be_created_says_why(
+def test_invalid_topics_are_rejected_with_a_reason(
     cluster: Cluster, topic: CreateTopicsRequest.Topic, error: ErrorCode, message: str
 ) -> None:
     cluster.create("is.there")
@@ -127,7 +127,7 @@ def test_what_cannot_be_created_says_why(
     assert cluster.records == ()
 
 
-def test_a_topic_named_twice_is_refused_and_the_others_are_created(cluster: Cluster) -> None:
+def test_duplicate_topic_is_rejected_and_the_others_are_created(cluster: Cluster) -> None:
     answers = cluster.create_all(new_topic("twice"), new_topic("twice"), new_topic("once"))
     assert {answer.name: answer.error_code for answer in answers} == {
         "twice": ErrorCode.INVALID_REQUEST,
@@ -142,17 +142,17 @@ def test_topics_of_one_request_collide_with_each_other(cluster: Cluster) -> None
     assert [answer.error_code for answer in answers] == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION]
 
 
-def test_a_request_for_too_many_partitions_in_all_creates_nothing(cluster: Cluster) -> None:
+def test_request_with_too_many_partitions_in_total_creates_nothing(cluster: Cluster) -> None:
     answers = cluster.create_all(new_topic("a", 6000), new_topic("b", 6000))
     assert [answer.error_code for answer in answers] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
-def test_a_negative_number_of_partitions_makes_no_room_for_others(cluster: Cluster) -> None:
+def test_negative_partition_count_does_not_raise_the_request_limit(cluster: Cluster) -> None:
     answers = cluster.create_all(new_topic("a", -(2**31)), new_topic("b", 2**31 - 1))
     assert [answer.error_code for answer in answers] == [ErrorCode.POLICY_VIOLATION] * 2
 
 
-def test_replicas_assigned_by_hand_are_taken_as_they_are() -> None:
+def test_manual_replica_assignments_are_kept() -> None:
     cluster = Cluster(brokers=3)
     answer = cluster.create("t", assignments={1: [3, 1], 0: [2, 3]})
     assert (answer.num_partitions, answer.replication_factor) == (2, 2)
@@ -175,7 +175,7 @@ def test_counts_beside_assignments_are_refused(cluster: Cluster, partitions: int
 
 
 @pytest.mark.parametrize("asked", [3, -1])
-def test_more_replicas_than_brokers_are_refused_in_the_words_of_kafka(asked: int) -> None:
+def test_more_replicas_than_brokers_are_rejected_with_kafkas_message(asked: int) -> None:
     cluster = Cluster({"default.replication.factor": "3"}, brokers=2)
     answer = cluster.create("t", 1, asked)
     assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
@@ -198,7 +198,7 @@ def test_a_broker_that_shuts_down_gets_no_new_replicas() -> None:
     assert (cluster.partition("u").leader, cluster.partition("u").isr) == (1, (1,))
 
 
-def test_fenced_brokers_get_the_replicas_that_are_left_and_are_not_in_sync() -> None:
+def test_fenced_brokers_get_the_remaining_replicas_outside_the_isr() -> None:
     cluster = Cluster(brokers=2)
     cluster.add_broker(3, fenced=True)
     assert cluster.create("t", 6, 3).error_code == ErrorCode.NONE
@@ -207,7 +207,7 @@ def test_fenced_brokers_get_the_replicas_that_are_left_and_are_not_in_sync() -> 
         assert set(cluster.partition("t", index).isr) == {1, 2}
 
 
-def test_topics_may_demand_more_in_sync_than_they_have_replicas(cluster: Cluster) -> None:
+def test_min_isr_above_the_replication_factor_is_accepted(cluster: Cluster) -> None:
     assert cluster.create("t", configs={"min.insync.replicas": "3"}).error_code == ErrorCode.NONE
     assert cluster.create("u", configs={"min.insync.replicas": "0"}).error_code == ErrorCode.INVALID_CONFIG
 
@@ -257,7 +257,7 @@ def test_a_topic_named_twice_is_not_deleted(cluster: Cluster) -> None:
     assert cluster.image.topic("t") is not None
 
 
-def test_a_topic_that_is_named_and_meant_by_its_id_is_not_deleted(cluster: Cluster) -> None:
+def test_topic_given_by_both_name_and_id_is_not_deleted(cluster: Cluster) -> None:
     topic_id = cluster.create("t").topic_id
     [answer] = cluster.delete("t", ids=[topic_id])
     assert (answer.name, answer.topic_id, answer.error_code) == ("t", topic_id, ErrorCode.INVALID_REQUEST)

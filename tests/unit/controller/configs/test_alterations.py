@@ -21,7 +21,7 @@ def altered(image: MetadataImage, broker: str, **configs: str) -> MetadataImage:
     return MetadataImage(cluster_id="c", configs={**image.configured(), key: {**image.configs(*key), **configs}})
 
 
-def test_a_listener_s_own_limits_may_be_set_for_all_brokers_and_the_rest_of_it_for_one() -> None:
+def test_listener_limits_can_be_altered_cluster_wide_and_other_listener_configs_per_broker() -> None:
     check("listener.name.x.max.connections", "5", broker="")
     check("listener.name.x.ssl.keystore.type", "PEM")
     with pytest.raises(ConfigError, match="broker id must be specified"):
@@ -29,7 +29,7 @@ def test_a_listener_s_own_limits_may_be_set_for_all_brokers_and_the_rest_of_it_f
 
 
 @pytest.mark.parametrize("name", ["max.connections", "listener.name.x.max.connections"])
-def test_nobody_is_shut_out_for_good(name: str) -> None:
+def test_connection_limit_of_zero_is_rejected(name: str) -> None:
     check(name, "1")
     with pytest.raises(ConfigError, match=r"Invalid max\.connections 0"):
         check(name, "0")
@@ -50,14 +50,14 @@ def test_defaults_of_groups_stay_within_the_limits() -> None:
         check("group.share.assignment.interval.ms", "15001", broker="")
 
 
-def test_what_cannot_be_beside_what_there_is_already_is_refused() -> None:
+def test_value_in_conflict_with_an_existing_config_is_rejected() -> None:
     overrides = {"max.connections.per.ip.overrides": "10.0.0.1:5"}
     check("max.connections.per.ip", "0", image=altered(EMPTY, "", **overrides))
     with pytest.raises(ConfigError, match=r"zero only if max\.connections\.per\.ip\.overrides property is set"):
         check("max.connections.per.ip", "0")
 
 
-def test_what_is_left_once_something_is_deleted_has_to_be_sound() -> None:
+def test_deletion_that_leaves_conflicting_configs_is_rejected() -> None:
     left = altered(EMPTY, "1", **{"max.connections.per.ip": "0"})
     before = altered(left, "1", **{"max.connections.per.ip.overrides": "10.0.0.1:5"})
     with pytest.raises(ConfigError, match="can be set to zero only if"):
@@ -68,6 +68,6 @@ def test_what_is_left_once_something_is_deleted_has_to_be_sound() -> None:
         check_alterations(larger, EMPTY, Settings(), {}, "1")
 
 
-def test_what_nobody_knows_may_be_anything() -> None:
+def test_unknown_configs_accept_any_value() -> None:
     check("some.plugin", "anything", broker="")
     check("listener.name.x.some.plugin", "anything")

@@ -8,7 +8,7 @@ from controller.configs.client_metrics import parse_match
 from controller.configs.definition import ConfigError
 
 
-def test_patterns_by_what_they_are_about() -> None:
+def test_match_patterns_are_parsed_by_key() -> None:
     patterns = parse_match(["client_id = a.* ", "client_software_name=librdkafka"])
     assert {name: pattern.pattern for name, pattern in patterns.items()} == {
         "client_id": "a.*",
@@ -18,7 +18,7 @@ def test_patterns_by_what_they_are_about() -> None:
 
 
 @pytest.mark.parametrize("pair", ["client_id", "client_id=a=b", "who=a", "client_id=["])
-def test_what_is_no_pattern(pair: str) -> None:
+def test_invalid_match_patterns_are_rejected(pair: str) -> None:
     with pytest.raises(ConfigError) as wrong:
         parse_match([pair])
     assert str(wrong.value) == f"Illegal client matching pattern: {pair}"

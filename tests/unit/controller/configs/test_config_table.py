@@ -19,12 +19,12 @@ def test_a_row_has_name_type_default_mode_and_documentation() -> None:
     )
 
 
-def test_no_default_is_not_the_empty_one() -> None:
+def test_missing_default_differs_from_an_empty_default() -> None:
     assert one("a STRING null read-only").default is None
     assert one("a STRING '' read-only").default == ""
 
 
-def test_a_table_has_one_reason_for_all_of_it() -> None:
+def test_all_rows_of_a_table_share_its_reason() -> None:
     first, second = table(
         "a INT 5 read-only\nOne.\nb INT 6 read-only\nTwo.", without_effect="none of it", internal=True
     )
@@ -51,7 +51,7 @@ def test_a_row_without_documentation_is_refused() -> None:
         ("a STRING x read-only named", "anything", ""),
     ],
 )
-def test_what_a_value_may_be(row: str, good: str, bad: str) -> None:
+def test_row_validators_accept_and_reject_values(row: str, good: str, bad: str) -> None:
     definition = one(row)
     parse_value(definition, good)
     with pytest.raises(ConfigError):

@@ -14,7 +14,7 @@ def check(**options: str) -> None:
     check_conflicts(Settings({name.replace("__", "."): text for name, text in options.items()}).__getitem__)
 
 
-def test_the_defaults_have_none() -> None:
+def test_defaults_do_not_conflict() -> None:
     check()
 
 
@@ -31,7 +31,7 @@ def test_the_defaults_have_none() -> None:
         {"log__dir": "/a", "cordoned__log__dirs": "/a"},
     ],
 )
-def test_what_may_stand_together(options: dict[str, str]) -> None:
+def test_compatible_configs_are_accepted(options: dict[str, str]) -> None:
     check(**options)
 
 
@@ -56,7 +56,7 @@ def test_what_may_stand_together(options: dict[str, str]) -> None:
         ),
     ],
 )
-def test_what_may_not_is_named(options: dict[str, str], name: str, problem: str) -> None:
+def test_conflicting_configs_are_reported(options: dict[str, str], name: str, problem: str) -> None:
     with pytest.raises(ConfigConflictError) as found:
         check(**options)
     assert found.value.name == name

@@ -65,7 +65,7 @@ def test_values(kind: ConfigType, text: str | None, value: Any) -> None:
         (T.DOUBLE, "half", "Not a number of type DOUBLE"),
     ],
 )
-def test_a_wrong_text_is_told_with_name_and_reason(kind: ConfigType, text: str, problem: str) -> None:
+def test_invalid_text_is_reported_with_name_and_reason(kind: ConfigType, text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as wrong:
         parse(kind, text)
     assert str(wrong.value) == f"Invalid value {text} for configuration a.name: {problem}"
@@ -95,7 +95,7 @@ def test_checks(validator: Any, good: Any, bad: Any, problem: str) -> None:
     assert complaint == problem or complaint.startswith(problem)
 
 
-def test_a_value_that_fails_its_check_is_told_as_it_was_written() -> None:
+def test_value_that_fails_validation_is_reported_as_written() -> None:
     with pytest.raises(ConfigError, match=r"Invalid value 0 for configuration a.name: Value must be at least 1"):
         parse(T.INT, "0", at_least(1))
 
@@ -127,7 +127,7 @@ def test_a_list_has_no_empty_items() -> None:
         parse(T.LIST, "a,,b")
 
 
-def test_what_has_no_effect_says_why() -> None:
+def test_config_without_effect_has_a_reason() -> None:
     definition = ConfigDef("a", T.INT, "1", "What it means.")
     assert definition.told == "What it means."
     reserved = definition._replace(without_effect="it is too early")

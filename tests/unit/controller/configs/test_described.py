@@ -28,7 +28,7 @@ def test_a_topic_has_every_configuration_but_internal_ones() -> None:
     assert names == TOPIC_CONFIGS.keys() - {"internal.segment.bytes"}
 
 
-def test_a_topic_s_value_is_in_its_own_unit_and_its_places_are_as_they_were_set() -> None:
+def test_topic_value_is_in_the_topic_unit_and_synonyms_are_as_set() -> None:
     [config] = describe_topic(image(), Settings({"log.retention.hours": "1"}), "t", ["retention.ms"])
     assert (config.value, config.config_source, config.read_only) == ("3600000", 5, False)
     assert config.synonyms == []
@@ -51,7 +51,7 @@ def test_an_empty_list_is_a_value() -> None:
     assert (config.value, config.config_source) == ("", 1)
 
 
-def test_a_broker_has_every_configuration_and_what_was_set_for_it_alone() -> None:
+def test_broker_has_every_config_and_its_own_unknown_ones() -> None:
     given = image(ResourceType.BROKER, "1", some_plugin="x")
     configs = {config.name: config for config in describe_broker(given, Settings())}
     assert configs.keys() == {name for name, one in BROKER_CONFIGS.items() if not one.internal} | {"some.plugin"}
@@ -60,7 +60,7 @@ def test_a_broker_has_every_configuration_and_what_was_set_for_it_alone() -> Non
     assert (configs["log.retention.ms"].value, configs["log.retention.ms"].config_source) == (None, 5)
 
 
-def test_secrets_and_what_might_be_one_are_not_told() -> None:
+def test_values_of_passwords_and_unknown_configs_are_hidden() -> None:
     settings = Settings({"ssl.key.password": "secret"})
     given = image(ResourceType.BROKER, "1", some_plugin="secret")
     for config in describe_broker(given, settings, ["ssl.key.password", "some.plugin"]):
@@ -70,7 +70,7 @@ def test_secrets_and_what_might_be_one_are_not_told() -> None:
         assert {place.value for place in config.synonyms} == {None}
 
 
-def test_all_brokers_have_what_was_altered_for_them() -> None:
+def test_cluster_default_resource_has_only_altered_configs() -> None:
     given = image(ResourceType.BROKER, "", log_retention_ms="5", message_max_bytes="6")
     assert [(config.name, config.value, config.config_source) for config in describe_all_brokers(given)] == [
         ("log.retention.ms", "5", 3),
@@ -84,7 +84,7 @@ def told(config: Described) -> tuple[object, int, list[tuple[str, str | None, in
     return config.value, config.config_source, [(one.name, one.value, one.source) for one in config.synonyms]
 
 
-def test_what_is_altered_hides_what_the_file_says_under_another_name() -> None:
+def test_altered_config_takes_precedence_over_a_synonym_in_the_file() -> None:
     settings = Settings({"log.roll.hours": "5"})
     [hours] = describe_broker(image(), settings, ["log.roll.hours"])
     assert told(hours) == ("5", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
@@ -92,7 +92,7 @@ def test_what_is_altered_hides_what_the_file_says_under_another_name() -> None:
     assert told(hours) == ("168", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
 
 
-def test_a_listener_s_own_setting_is_told_with_the_type_of_the_setting_behind_it() -> None:
+def test_listener_config_has_the_type_of_its_base_config() -> None:
     given = image(ResourceType.BROKER, "1", listener_name_x_max_connections="5", max_connections="6")
     [config] = describe_broker(given, Settings(), ["listener.name.x.max.connections"])
     assert config.config_type == ConfigType.INT
@@ -101,7 +101,7 @@ def test_a_listener_s_own_setting_is_told_with_the_type_of_the_setting_behind_it
     assert told(config) == ("5", 2, [*places, ("max.connections", "2147483647", 5)])
 
 
-def test_internal_settings_are_told_where_they_are_set() -> None:
+def test_internal_configs_are_described_where_they_are_set() -> None:
     name = "log.initial.task.delay.ms"
     assert list(describe_broker(image(), Settings(), [name])) == []
     [config] = describe_broker(image(), Settings({name: "5"}), [name])
@@ -127,6 +127,6 @@ def test_a_client_metrics_subscription_has_its_own_values_or_the_defaults() -> N
     assert told(found["interval.ms"]) == ("300000", 5, [])
 
 
-def test_what_has_no_effect_says_so() -> None:
+def test_documentation_names_configs_without_effect() -> None:
     [config] = describe_broker(image(), Settings(), ["num.io.threads"])
     assert "Without effect here: this broker is one event loop" in present(config.documentation)

@@ -38,7 +38,7 @@ def test_defaults() -> None:
     assert values["internal.segment.bytes"] is None
 
 
-def test_a_topic_s_own_value_counts_most_then_this_broker_s_then_all_brokers_then_the_file_s() -> None:
+def test_precedence_is_topic_then_broker_then_cluster_default_then_file() -> None:
     settings = Settings({"log.segment.bytes": "1048576"})
     everywhere = {
         "t": {"segment.bytes": "1048580"},
@@ -52,12 +52,12 @@ def test_a_topic_s_own_value_counts_most_then_this_broker_s_then_all_brokers_the
     assert found == [1048580, 1048579, 1048578, 1048576]
 
 
-def test_another_broker_s_value_does_not_count() -> None:
+def test_value_of_another_broker_is_ignored() -> None:
     given = MetadataImage(cluster_id="c", configs={(ResourceType.BROKER, "2"): {"log.retention.ms": "5"}})
     assert topic_value(given, Settings(), "retention.ms") == 604_800_000
 
 
-def test_milliseconds_count_before_minutes_before_hours_wherever_they_are_set() -> None:
+def test_milliseconds_take_precedence_over_minutes_over_hours_in_any_source() -> None:
     settings = Settings({"log.retention.hours": "2"})
     assert topic_value(image(), settings, "retention.ms") == 7_200_000
     settings.explicit["log.retention.minutes"] = "3"
@@ -67,14 +67,14 @@ def test_milliseconds_count_before_minutes_before_hours_wherever_they_are_set() 
     assert topic_value(image(all={"log.retention.ms": "5"}), settings, "retention.ms") == 5
 
 
-def test_a_stored_text_that_cannot_be_read_leaves_it_to_the_next_place() -> None:
+def test_invalid_stored_text_falls_back_to_the_next_source() -> None:
     stored = image(t={"segment.bytes": "many"}, all={"log.segment.bytes": "1048580"})
     assert topic_value(stored, Settings(), "segment.bytes") == 1048580
     assert topic_value(image(all={"log.retention.ms": "x"}), Settings(), "retention.ms") == 604_800_000
     assert effective_broker_config(image(all={"message.max.bytes": "x"}), Settings(), "message.max.bytes") == 1048588
 
 
-def test_what_cannot_be_altered_does_not_count_where_it_was_stored() -> None:
+def test_stored_value_of_a_read_only_config_is_ignored() -> None:
     stored = image(all={"log.retention.hours": "1", "ssl.protocol": "TLS"}, **{"1": {"log.retention.hours": "2"}})
     assert topic_value(stored, Settings(), "retention.ms") == 604_800_000
     assert effective_broker_config(stored, Settings(), "ssl.protocol") == "TLSv1.3"
@@ -85,7 +85,7 @@ def test_every_negative_time_keeps_records_for_ever(name: str) -> None:
     assert topic_value(image(), Settings({name: "-5"}), "retention.ms") == -1
 
 
-def test_every_place_is_told_the_one_that_counts_first() -> None:
+def test_synonyms_are_listed_in_order_of_precedence() -> None:
     given = image(t={"retention.ms": "1"}, all={"log.retention.ms": "2"})
     assert list(topic_config_values(given, Settings(), {"retention.ms": "1"}, "retention.ms")) == [
         ConfigValue("retention.ms", "1", ConfigSource.TOPIC),
@@ -94,7 +94,7 @@ def test_every_place_is_told_the_one_that_counts_first() -> None:
     ]
 
 
-def test_a_topic_about_to_be_created_has_the_settings_it_is_to_have() -> None:
+def test_topic_under_creation_has_its_requested_configs() -> None:
     values = effective_topic_config(image(), Settings(), "new", {"retention.ms": "7"})
     assert values["retention.ms"] == 7
 
@@ -111,13 +111,13 @@ def test_topics_follow_a_broker_s_change_in_the_next_image(broker: str) -> None:
     assert values == [1 << 30, 1048580, 1 << 30, 1048580]
 
 
-def test_brokers_that_share_an_image_have_values_of_their_own() -> None:
+def test_brokers_that_share_an_image_have_separate_values() -> None:
     given = image()
     files = [Settings({"log.segment.bytes": text}) for text in ("1048577", "1048578")]
     assert [topic_value(given, settings, "segment.bytes") for settings in files] == [1048577, 1048578]
 
 
-def test_values_for_one_topic_are_not_those_for_another() -> None:
+def test_topics_have_separate_values() -> None:
     given = image(t={"retention.ms": "1"})
     effective_topic_config(given, Settings(), "t")["retention.ms"] = 2
     assert topic_value(given, Settings(), "retention.ms") == 1

@@ -31,7 +31,7 @@ def test_all_but_three_fall_back_to_the_broker_s_with_the_same_default() -> None
 @pytest.mark.parametrize(
     "text", ["earliest", "latest", "by_duration:PT1H", "by_duration:P2DT3H4.5S", "by_duration:P1D", "by_duration:pt0s"]
 )
-def test_where_a_share_group_may_begin(text: str) -> None:
+def test_valid_share_auto_offset_resets_are_accepted(text: str) -> None:
     assert parse_value(GROUP_CONFIGS["share.auto.offset.reset"], text) == text
 
 
@@ -50,7 +50,7 @@ def test_where_a_share_group_may_begin(text: str) -> None:
         "BY_DURATION:PT1H",
     ],
 )
-def test_where_it_may_not(text: str) -> None:
+def test_invalid_share_auto_offset_resets_are_rejected(text: str) -> None:
     with pytest.raises(ConfigError, match="The value must be either 'earliest', 'latest' or of the format"):
         parse_value(GROUP_CONFIGS["share.auto.offset.reset"], text)
 
@@ -69,7 +69,7 @@ def test_the_defaults_are_within_the_limits() -> None:
         ("streams_num_standby_replicas", 3, "less than or equal to group.streams.max.standby.replicas"),
     ],
 )
-def test_beyond_the_limits(name: str, value: int, problem: str) -> None:
+def test_values_outside_the_limits_are_rejected(name: str, value: int, problem: str) -> None:
     with pytest.raises(ConfigError, match=f"{name.replace('_', '.')} must be .*{problem}"):
         check(**{name: value})
 

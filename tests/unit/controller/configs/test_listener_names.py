@@ -17,10 +17,10 @@ from controller.configs.listener_names import listener_prefix, without_listener
         ("listener.security.protocol.map", "listener.security.protocol.map"),
     ],
 )
-def test_the_setting_behind_a_listener_s_own(name: str, setting: str) -> None:
+def test_base_config_of_a_listener_config(name: str, setting: str) -> None:
     assert without_listener(name) == setting
 
 
-def test_listeners_are_named_in_small_letters() -> None:
+def test_listener_prefix_is_lowercase() -> None:
     assert without_listener(listener_prefix("EXTERNAL") + "max.connections") == "max.connections"
     assert listener_prefix("EXTERNAL") == "listener.name.external."

@@ -78,7 +78,7 @@ def test_tests_can_have_segments_below_the_limit() -> None:
     assert log_config(values).segment_bytes == 100
 
 
-def test_topics_without_settings_of_their_own_share_one_configuration_as_long_as_nothing_is_altered() -> None:
+def test_topics_without_overrides_share_one_config_until_an_alteration() -> None:
     image = MetadataImage(cluster_id="c", configs={(ResourceType.TOPIC, "own"): {"retention.ms": "5"}})
     settings = Settings()
     assert topic_log_config(image, settings, "a") is topic_log_config(image, settings, "b")

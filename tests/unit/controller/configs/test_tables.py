@@ -54,14 +54,14 @@ def source(*folders: str) -> str:
     return "".join(path.read_text() for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
-def test_what_is_said_to_have_an_effect_is_read_somewhere_and_the_rest_nowhere() -> None:
+def test_configs_with_an_effect_are_read_and_the_others_are_not() -> None:
     read = source("broker", "storage", "controller/commands")
     for definition in BROKER_CONFIGS.values():
         if definition.name not in BEHIND_TOPICS:
             assert (f'"{definition.name}"' in read) == definition.effective, definition.name
 
 
-def test_what_is_said_of_a_topic_s_logs_to_have_an_effect_is_read_by_them_and_the_rest_is_not() -> None:
+def test_log_configs_with_an_effect_are_read_by_logs_and_the_others_are_not() -> None:
     read = source("broker", "storage")
     names = {field: field.replace("_", ".") for field in LogConfig._fields} | {
         "timestamp_type": "message.timestamp.type"
@@ -72,7 +72,7 @@ def test_what_is_said_of_a_topic_s_logs_to_have_an_effect_is_read_by_them_and_th
     assert elsewhere == {"unclean.leader.election.enable", "internal.segment.bytes"}
 
 
-def test_what_a_topic_falls_back_to_has_an_effect_where_the_topic_s_has() -> None:
+def test_broker_synonym_has_an_effect_if_the_topic_config_has() -> None:
     for name, synonyms in BROKER_SYNONYMS.items():
         for synonym in synonyms:
             assert BROKER_CONFIGS[synonym].effective == TOPIC_CONFIGS[name].effective, synonym

@@ -17,7 +17,7 @@ def request(to: int) -> OutboundRequest:
     return OutboundRequest(to, VoteRequest(topics=[]))
 
 
-def test_a_majority_wins_and_what_leaves_none_loses() -> None:
+def test_majority_wins_and_an_unreachable_majority_loses() -> None:
     ballot = Ballot(FIVE, 1, now_ms=0)
     ballot.granted |= {1, 2}
     ballot.refused |= {3, 4}
@@ -29,7 +29,7 @@ def test_a_majority_wins_and_what_leaves_none_loses() -> None:
     assert ballot.won(FIVE)
 
 
-def test_who_is_no_voter_neither_elects_nor_prevents() -> None:
+def test_responses_of_non_voters_do_not_count() -> None:
     ballot = Ballot(FIVE, 1, now_ms=0)
     ballot.granted |= {1, 7, 8}
     ballot.refused |= {9, 10, 11}
@@ -37,18 +37,18 @@ def test_who_is_no_voter_neither_elects_nor_prevents() -> None:
     assert not ballot.lost(FIVE)
 
 
-def test_a_vote_is_given_once_and_again_to_the_same() -> None:
+def test_vote_is_granted_to_one_candidate_and_repeated_for_it() -> None:
     state = QuorumState(epoch=3, voted_id=2)
     assert may_vote(QuorumState(epoch=3), 2, NO_DIRECTORY)
     assert may_vote(state, 2, NO_DIRECTORY)
     assert not may_vote(state, 3, NO_DIRECTORY)
 
 
-def test_a_candidate_that_lost_its_disk_is_another_candidate() -> None:
+def test_candidate_with_another_directory_id_is_another_candidate() -> None:
     assert not may_vote(QuorumState(epoch=3, voted_id=2, voted_directory_id=b"a" * 16), 2, b"b" * 16)
 
 
-def test_an_epoch_that_has_a_leader_needs_no_vote() -> None:
+def test_vote_is_refused_in_an_epoch_with_a_leader() -> None:
     assert not may_vote(QuorumState(epoch=3, leader_id=2), 2, NO_DIRECTORY)
 
 
@@ -64,15 +64,15 @@ def test_an_epoch_that_has_a_leader_needs_no_vote() -> None:
         (Role.RESIGNED, False, True),
     ],
 )
-def test_who_is_content_with_the_leader_wants_no_election(role: Role, heard: bool, would: bool) -> None:
+def test_pre_vote_depends_on_the_role_and_on_contact_with_the_leader(role: Role, heard: bool, would: bool) -> None:
     assert would_vote(role, QuorumState(3, leader_id=2), 3, leader_heard=heard) is would
 
 
-def test_a_leader_that_asks_leads_no_more() -> None:
+def test_vote_request_of_the_known_leader_is_granted() -> None:
     assert would_vote(Role.FOLLOWER, QuorumState(3, leader_id=2), 2, leader_heard=True)
 
 
-def test_one_request_at_a_time_goes_to_each() -> None:
+def test_each_voter_has_one_request_in_flight() -> None:
     calls = Calls([2, 3], now_ms=5)
     assert (calls.due_ms, calls.due(4), calls.due(5)) == (5, [], [2, 3])
     calls.sent(first := request(2))
@@ -85,11 +85,11 @@ def test_one_request_at_a_time_goes_to_each() -> None:
     assert calls.due(30) == [3, 2]
 
 
-def test_losers_wait_longer_each_time_up_to_the_limit() -> None:
+def test_election_backoff_grows_up_to_the_limit() -> None:
     assert [backoff_ms(losses, 1000, 1.0) for losses in (1, 2, 3, 9)] == [125, 225, 425, 1025]
     assert backoff_ms(9, 1000, 0.0) == 25
     assert backoff_ms(1, 10, 0.0) == 10
 
 
-def test_who_has_most_of_the_log_had_better_stand() -> None:
+def test_successors_are_ordered_by_log_end() -> None:
     assert successors([(2, 5), (3, 9), (4, 9), (5, -1)]) == [3, 4, 2, 5]

@@ -40,7 +40,7 @@ def part(snapshot: SnapshotId, position: int, data: bytes, size: int) -> FetchSn
     return response
 
 
-def test_batches_are_given_out_and_asked_for_no_more() -> None:
+def test_fetched_batches_are_appended_and_not_fetched_again() -> None:
     at = follower(1)
     at.answered(at.the_fetch(), records(batch(1) + batch(2, records=2), high_watermark=2))
     (received,) = [ready.received for ready in at.readies if ready.received]
@@ -49,19 +49,19 @@ def test_batches_are_given_out_and_asked_for_no_more() -> None:
     assert (asked.fetch_offset, asked.last_fetched_epoch, asked.high_watermark) == (4, 3, 2)
 
 
-def test_what_is_received_is_stored_before_it_is_asked_for_no_more() -> None:
+def test_fetch_offset_advances_only_after_the_batches_are_stored() -> None:
     at = follower(1)
     at.answered(at.the_fetch(), records(batch(1)))
     assert [bool(ready.requests) for ready in at.readies if ready.received] == [True]
 
 
-def test_only_what_is_here_is_committed() -> None:
+def test_high_watermark_is_limited_to_the_local_log_end() -> None:
     at = follower(1)
     at.answered(at.the_fetch(), records(batch(1), high_watermark=9))
     assert at.node.high_watermark == 2
 
 
-def test_a_fetch_that_fails_is_sent_again_after_a_while() -> None:
+def test_failed_fetch_is_retried_after_a_backoff() -> None:
     at = follower(1)
     at.answered(at.the_fetch(), None)
     at.wait(19)
@@ -70,7 +70,7 @@ def test_a_fetch_that_fails_is_sent_again_after_a_while() -> None:
     assert at.sent(FetchRequest)
 
 
-def test_an_answer_of_an_earlier_leader_is_nothing() -> None:
+def test_response_of_a_previous_leader_is_ignored() -> None:
     at = follower(1)
     earlier = at.the_fetch()
     at.follow(3, 4)
@@ -78,7 +78,7 @@ def test_an_answer_of_an_earlier_leader_is_nothing() -> None:
     assert (at.node.end_offset, at.node.high_watermark, at.node.leader_id) == (1, 0, 3)
 
 
-def test_damaged_batches_are_not_stored_but_what_is_before_them_is() -> None:
+def test_batches_before_a_corrupt_batch_are_stored() -> None:
     at = follower(1)
     damaged = bytearray(batch(1) + batch(2))
     damaged[-1] ^= 1
@@ -98,18 +98,18 @@ def test_damaged_batches_are_not_stored_but_what_is_before_them_is() -> None:
         (b"x" * 80, "invalid record batch at byte 0"),
     ],
 )
-def test_batches_that_cannot_follow_are_refused(data: bytes, problem: str) -> None:
+def test_batches_with_wrong_offsets_or_epochs_are_rejected(data: bytes, problem: str) -> None:
     scanned = scan(data, RaftLog(1, 1), leader_epoch=3)
     assert not scanned.batches
     assert scanned.problem.startswith(problem)
 
 
-def test_a_batch_that_is_cut_short_is_left_for_later() -> None:
+def test_truncated_batch_is_fetched_again() -> None:
     whole = batch(1)
     assert scan(whole + batch(2)[:-1], RaftLog(1, 1), 3) == (len(whole), ((3, 2),), "")
 
 
-def test_a_snapshot_is_read_piece_by_piece_and_the_log_begins_behind_it() -> None:
+def test_snapshot_is_fetched_in_chunks_and_the_log_starts_at_its_end() -> None:
     at, snapshot = follower(1), SnapshotId(50, 2)
     at.answered(at.the_fetch(), fetch_response(LEADER, high_watermark=60, log_start_offset=50, instead=snapshot))
     for position, data in ((0, b"abc"), (3, b"de")):
@@ -124,7 +124,7 @@ def test_a_snapshot_is_read_piece_by_piece_and_the_log_begins_behind_it() -> Non
     assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 2)
 
 
-def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
+def test_follower_fetches_the_log_again_after_snapshot_not_found() -> None:
     at, snapshot = follower(1), SnapshotId(50, 2)
     at.answered(at.the_fetch(), fetch_response(LEADER, instead=snapshot))
     (request,) = at.sent(FetchSnapshotRequest)
@@ -134,7 +134,7 @@ def test_a_snapshot_that_is_gone_is_asked_for_no_more() -> None:
     assert not at.sent(FetchSnapshotRequest)
 
 
-def test_an_older_snapshot_than_what_is_committed_is_not_taken() -> None:
+def test_snapshot_below_the_high_watermark_is_ignored() -> None:
     at = LoneVoter(1, 1, 1, high_watermark=3).follow(2, 3)
     at.answered(at.the_fetch(), fetch_response(LEADER, instead=SnapshotId(2, 1)))
     assert not at.sent(FetchSnapshotRequest)
@@ -142,13 +142,13 @@ def test_an_older_snapshot_than_what_is_committed_is_not_taken() -> None:
 
 
 @pytest.mark.parametrize(("position", "data", "size"), [(1, b"b", 9), (0, b"", 9), (0, b"abc", 2)])
-def test_a_part_that_does_not_fit_is_none(position: int, data: bytes, size: int) -> None:
+def test_snapshot_chunk_with_a_wrong_position_or_size_is_rejected(position: int, data: bytes, size: int) -> None:
     fetching = FollowerState(2, now_ms=0)
     fetching.download = SnapshotDownload(SnapshotId(50, 2), 0)
     assert fetching.received(position, data, size) is None
 
 
-def test_an_observer_whose_leader_does_not_answer_asks_the_voters() -> None:
+def test_observer_fetches_from_the_voters_when_its_leader_does_not_respond() -> None:
     at = LoneVoter(1, node_id=9).follow(2, 3)
     assert at.node.role is Role.OBSERVER
     at.answered(at.the_fetch(), None)

@@ -25,12 +25,12 @@ def leader() -> LoneVoter:
     return LoneVoter(1).lead()
 
 
-def test_a_fetch_below_the_end_is_answered_at_once_with_what_to_read() -> None:
+def test_fetch_below_the_log_end_is_answered_immediately() -> None:
     (answer,) = leader().asked(fetch(2, 2, 1, 1), token="t")
     assert (answer.token, answer.read) == ("t", LogRead(1, TIMING.fetch_max_bytes))
 
 
-def test_a_fetch_at_the_end_is_held_until_records_come() -> None:
+def test_fetch_at_the_log_end_is_parked_until_an_append() -> None:
     at = leader()
     assert not at.asked(fetch(2, 2, 2, END, high_watermark=END))
     at.node.propose([NoOpRecord()])
@@ -39,7 +39,7 @@ def test_a_fetch_at_the_end_is_held_until_records_come() -> None:
     assert answer.read == LogRead(END, TIMING.fetch_max_bytes)
 
 
-def test_a_fetch_is_held_no_longer_than_it_says() -> None:
+def test_parked_fetch_expires_after_max_wait() -> None:
     at = leader()
     at.asked(fetch(2, 2, 2, END, high_watermark=END))
     at.wait(499)
@@ -49,7 +49,7 @@ def test_a_fetch_is_held_no_longer_than_it_says() -> None:
     assert answer.read is None
 
 
-def test_nor_longer_than_a_few_seconds_however_long_it_says() -> None:
+def test_max_wait_of_a_fetch_is_capped() -> None:
     at = leader()
     patient = fetch(4, 2, 2, END, high_watermark=END)
     patient.max_wait_ms = 1 << 30
@@ -61,7 +61,7 @@ def test_nor_longer_than_a_few_seconds_however_long_it_says() -> None:
     assert at.now_ms == 5000
 
 
-def test_a_held_fetch_is_answered_when_more_is_committed_than_its_sender_knows() -> None:
+def test_parked_fetch_is_answered_when_the_high_watermark_advances() -> None:
     at = leader()
     assert not at.asked(fetch(4, 2, 2, END), token="observer")
     answers = at.asked(fetch(2, 2, 2, END), token="voter")
@@ -70,14 +70,14 @@ def test_a_held_fetch_is_answered_when_more_is_committed_than_its_sender_knows()
     assert all(response.responses[0].partitions[0].high_watermark == END for response in responses)
 
 
-def test_a_second_fetch_gives_up_the_first() -> None:
+def test_second_fetch_of_a_replica_replaces_the_parked_one() -> None:
     at = leader()
     at.asked(fetch(2, 2, 2, END, high_watermark=END), token="first")
     (answer,) = at.asked(fetch(2, 2, 2, END, high_watermark=END), token="second")
     assert answer.token == "first"
 
 
-def test_held_fetches_are_refused_when_the_lead_ends() -> None:
+def test_parked_fetches_fail_when_the_leader_resigns() -> None:
     at = leader()
     at.asked(fetch(2, 2, 2, END, high_watermark=END), token="held")
     refused = next(answer for answer in at.asked(vote(3, 9)) if answer.token == "held")
@@ -92,20 +92,20 @@ def test_held_fetches_are_refused_when_the_lead_ends() -> None:
         (2, -1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_fetch_of_another_epoch_or_of_nonsense_is_refused(epoch: int, offset: int, error: ErrorCode) -> None:
+def test_fetch_with_another_epoch_or_invalid_offsets_is_rejected(epoch: int, offset: int, error: ErrorCode) -> None:
     answered = only(leader().asked(fetch(2, epoch, 1, offset)))
     assert answered.error_code == error
     assert (answered.current_leader.leader_id, answered.current_leader.leader_epoch) == (1, 2)
 
 
-def test_another_log_is_told_where_it_may_part_and_does_not_count() -> None:
+def test_diverging_fetch_gets_the_diverging_epoch_and_does_not_count() -> None:
     at = leader()
     answered = only(at.asked(fetch(2, 2, 1, 9)))
     assert (answered.diverging_epoch.epoch, answered.diverging_epoch.end_offset) == (1, 1)
     assert at.node.high_watermark == 0
 
 
-def test_who_is_behind_the_log_is_told_of_the_snapshot() -> None:
+def test_fetch_below_the_log_start_gets_the_snapshot_id() -> None:
     at = leader()
     at.asked(fetch(2, 2, 2, END))
     at.node.snapshotted(SnapshotId(END, 2), END)
@@ -120,7 +120,7 @@ def test_a_position_before_the_snapshot_is_out_of_range() -> None:
     assert answered.error_code == ErrorCode.POSITION_OUT_OF_RANGE
 
 
-def test_a_majority_commits_and_an_observer_is_none() -> None:
+def test_majority_of_voters_commits_and_observers_do_not_count() -> None:
     at = leader()
     at.asked(fetch(4, 2, 2, END))
     assert at.node.high_watermark == 0
@@ -128,7 +128,7 @@ def test_a_majority_commits_and_an_observer_is_none() -> None:
     assert at.node.high_watermark == END
 
 
-def test_one_voter_that_fetches_keeps_a_leader_of_three_and_an_observer_does_not() -> None:
+def test_leader_of_three_needs_fetches_of_one_voter_not_of_an_observer() -> None:
     at, lonely = leader(), leader()
     for _ in range(3):
         at.wait(1500)
@@ -148,7 +148,7 @@ class TestFiveVoters:
         return LoneVoter(1, voters=VoterSet([Voter(voter_id) for voter_id in range(1, 6)])).lead()
 
     @pytest.mark.parametrize(("fetching", "role"), [((2,), Role.RESIGNED), ((2, 3), Role.LEADER)])
-    def test_a_leader_needs_the_fetches_of_a_majority_to_remain_one(
+    def test_leader_of_five_resigns_without_fetches_of_a_majority(
         self, at: LoneVoter, fetching: tuple[int, ...], role: Role
     ) -> None:
         for _ in range(2):
@@ -157,7 +157,7 @@ class TestFiveVoters:
                 at.asked(fetch(voter_id, 2, 2, END, high_watermark=END))
         assert at.node.role is role
 
-    def test_a_voter_with_another_directory_does_not_count_for_what_the_old_one_stored(self, at: LoneVoter) -> None:
+    def test_voter_with_a_new_directory_id_does_not_inherit_its_old_log_end(self, at: LoneVoter) -> None:
         at.asked(fetch(2, 2, 2, END, directory_id=b"a" * 16))
         _, answer = at.asked(fetch(2, 2, 1, 9, directory_id=b"b" * 16))
         diverging = only([answer])
@@ -168,7 +168,7 @@ class TestFiveVoters:
         assert at.node.high_watermark == END
 
 
-def test_voters_that_do_not_fetch_are_told_again_who_leads() -> None:
+def test_begin_quorum_epoch_is_repeated_to_voters_that_do_not_fetch() -> None:
     at = leader()
     for request in at.sent(BeginQuorumEpochRequest):
         at.answered(request, None)
@@ -177,7 +177,7 @@ def test_voters_that_do_not_fetch_are_told_again_who_leads() -> None:
     assert [request.to for request in at.sent(BeginQuorumEpochRequest)] == [3]
 
 
-def test_the_leader_knows_how_far_everybody_is_and_since_when() -> None:
+def test_leader_tracks_the_log_end_and_fetch_times_of_every_replica() -> None:
     at = leader()
     at.asked(fetch(2, 2, 2, END, high_watermark=END))
     at.asked(fetch(4, 2, 1, 1))
@@ -191,7 +191,7 @@ def test_the_leader_knows_how_far_everybody_is_and_since_when() -> None:
     assert quorum.observers == ((4, NO_DIRECTORY, 1, 40, None),)
 
 
-def test_who_has_what_there_was_at_its_last_fetch_had_caught_up_then() -> None:
+def test_replica_that_reaches_the_log_end_of_its_previous_fetch_was_caught_up_then() -> None:
     at = leader()
     at.asked(fetch(4, 2, 1, 1))
     at.wait(40)
@@ -200,7 +200,7 @@ def test_who_has_what_there_was_at_its_last_fetch_had_caught_up_then() -> None:
     assert at.node.quorum(at.now_ms).observers[0].caught_up_age_ms == 40
 
 
-def test_of_more_observers_than_a_cluster_has_those_heard_last_are_remembered() -> None:
+def test_leader_keeps_only_the_most_recent_observers() -> None:
     at = leader()
     at.asked(fetch(2, 2, 2, END))
     for replica_id in range(10, 1012):
@@ -212,7 +212,7 @@ def test_of_more_observers_than_a_cluster_has_those_heard_last_are_remembered() 
     assert quorum.voters[1].end_offset == END
 
 
-def test_observers_that_stay_away_are_forgotten() -> None:
+def test_observers_without_fetches_are_removed() -> None:
     at: Any = leader()
     at.asked(fetch(4, 2, 2, END))
     assert at.node.quorum(300_000).observers

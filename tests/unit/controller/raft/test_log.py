@@ -17,12 +17,12 @@ def log_of(*epochs: int, high_watermark: int = 0) -> RaftLog:
     return log
 
 
-def test_an_empty_log_begins_and_ends_at_0_in_epoch_0() -> None:
+def test_empty_log_starts_and_ends_at_0_in_epoch_0() -> None:
     log = RaftLog(0, 0)
     assert (log.start_offset, log.end) == (0, RaftEpochEnd(0, 0))
 
 
-def test_what_is_stored_and_what_is_appended_come_to_the_same() -> None:
+def test_stored_and_appended_records_give_the_same_log() -> None:
     stored = RaftLog(5, 4, epochs=[(1, 0), (2, 2), (4, 3)])
     for epoch in range(6):
         assert stored.end_of(epoch) == log_of(1, 1, 2, 4, 4).end_of(epoch)
@@ -33,7 +33,7 @@ def test_an_epoch_ends_where_the_next_begins() -> None:
     assert [log.end_of(epoch) for epoch in (1, 2, 3, 4)] == [(1, 2), (1, 2), (3, 5), (3, 5)]
 
 
-def test_records_follow_the_end_in_no_earlier_epoch() -> None:
+def test_appended_records_start_at_the_log_end_with_a_non_decreasing_epoch() -> None:
     log = log_of(1, 3)
     with pytest.raises(InvariantError):
         log.append(2, 3)
@@ -41,12 +41,12 @@ def test_records_follow_the_end_in_no_earlier_epoch() -> None:
         log.append(3, 2)
 
 
-def test_the_beginning_of_a_log_is_no_other_log() -> None:
+def test_prefix_of_a_log_does_not_diverge() -> None:
     log = log_of(1, 1, 3)
     assert [log.compare(offset, epoch) for offset, epoch in ((0, 0), (1, 1), (2, 1), (3, 3))] == [None] * 4
 
 
-def test_another_log_is_told_where_to_look() -> None:
+def test_diverging_log_gets_the_end_of_its_epoch() -> None:
     log = log_of(1, 1, 3)
     assert log.compare(3, 1) == RaftEpochEnd(1, 2)
     assert log.compare(4, 2) == RaftEpochEnd(1, 2)
@@ -54,20 +54,20 @@ def test_another_log_is_told_where_to_look() -> None:
     assert log.compare(9, 7) == RaftEpochEnd(3, 3)
 
 
-def test_what_is_committed_is_not_cut_off() -> None:
+def test_committed_entries_are_not_truncated() -> None:
     log = log_of(1, 1, 3, high_watermark=2)
     log.cut(2)
     with pytest.raises(InvariantError, match="committed"):
         log.cut(1)
 
 
-def test_an_epoch_without_records_goes_with_what_is_cut() -> None:
+def test_truncation_removes_epochs_without_records() -> None:
     log = log_of(1, 1, 3)
     log.cut(2)
     assert log.end == (1, 2)
 
 
-def test_only_what_is_here_is_committed_and_never_less() -> None:
+def test_high_watermark_is_limited_to_the_log_end_and_never_decreases() -> None:
     log = log_of(1, 1)
     assert log.commit(1)
     assert log.commit(9)
@@ -75,7 +75,7 @@ def test_only_what_is_here_is_committed_and_never_less() -> None:
     assert log.high_watermark == 2
 
 
-def test_a_log_behind_a_snapshot_goes_by_the_snapshots_epoch() -> None:
+def test_log_after_a_snapshot_uses_the_snapshots_epoch() -> None:
     log = log_of(1, 1)
     log.reset_to_snapshot(SnapshotId(7, 4))
     assert (log.start_offset, log.high_watermark, log.end) == (7, 7, (4, 7))
@@ -84,21 +84,21 @@ def test_a_log_behind_a_snapshot_goes_by_the_snapshots_epoch() -> None:
     assert log.compare(8, 4) == RaftEpochEnd(4, 7)
 
 
-def test_who_is_behind_the_log_gets_its_snapshot() -> None:
+def test_fetch_below_the_log_start_needs_a_snapshot() -> None:
     log = RaftLog(9, 5, epochs=[(5, 8)], oldest_snapshot=SnapshotId(7, 4), newest_snapshot=SnapshotId(7, 4))
     assert log.compare(6, 4) == SnapshotId(7, 4)
     assert log.compare(8, 3) == SnapshotId(7, 4)
     assert log.compare(7, 4) is None
 
 
-def test_who_has_nothing_gets_a_snapshot_rather_than_the_log() -> None:
+def test_empty_replica_gets_a_snapshot_instead_of_the_log() -> None:
     log = log_of(1, 1, 1)
     log.snapshotted(SnapshotId(2, 1), 0)
     assert log.compare(0, 0) == SnapshotId(2, 1)
     assert log.compare(1, 1) is None
 
 
-def test_a_log_loses_its_beginning_and_keeps_its_epochs() -> None:
+def test_log_start_advances_and_later_epochs_are_kept() -> None:
     log = log_of(1, 1, 2, 2, 3)
     log.snapshotted(SnapshotId(3, 2), 3)
     assert log.start_offset == 3
@@ -107,7 +107,7 @@ def test_a_log_loses_its_beginning_and_keeps_its_epochs() -> None:
     assert log.compare(3, 2) is None
 
 
-def test_a_snapshot_of_less_than_is_committed_is_none_to_begin_behind() -> None:
+def test_log_is_not_reset_to_a_snapshot_below_the_high_watermark() -> None:
     with pytest.raises(InvariantError):
         log_of(1, 1, high_watermark=2).reset_to_snapshot(SnapshotId(1, 1))
 
@@ -117,7 +117,7 @@ HISTORIES = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 8), st.integers
 
 
 @given(HISTORIES, st.data())
-def test_two_logs_of_one_quorum_come_to_agree_by_comparing_ends(
+def test_diverging_logs_converge_by_comparing_epoch_ends(
     history: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     logs: list[list[int]] = [[]]

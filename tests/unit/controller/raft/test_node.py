@@ -30,12 +30,12 @@ def leader() -> RaftNode:
     return node
 
 
-def test_a_node_that_has_no_vote_does_not_stand_for_election() -> None:
+def test_observer_does_not_start_an_election() -> None:
     with pytest.raises(InvariantError, match="node 2 is not one of the voters"):
         voter(2).campaign()
 
 
-def test_a_node_is_a_stranger_while_most_voters_say_that_they_are_of_another_cluster() -> None:
+def test_node_is_a_stranger_while_most_voters_return_inconsistent_cluster_id() -> None:
     voters = VoterSet([Voter(number) for number in (1, 2, 3)])
     node = RaftNode(
         4, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0, cluster_id="c", random=Random(1)
@@ -64,12 +64,12 @@ def test_only_a_leader_proposes() -> None:
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_nobody_stores_what_was_not_proposed() -> None:
+def test_storing_records_that_were_not_proposed_is_refused() -> None:
     with pytest.raises(InvariantError):
         leader().advance(Ready(None, (Entry(50, 1, (NoOpRecord(),)),), 0))
 
 
-def test_a_vote_of_an_epoch_that_has_passed_does_not_count() -> None:
+def test_vote_of_a_previous_epoch_does_not_count() -> None:
     node = voter()
     node.campaign()
     first = node.ready()
@@ -86,7 +86,7 @@ def working_leader(voters: int = 1) -> RaftNode:
     return node
 
 
-def test_the_last_proposals_can_be_taken_back() -> None:
+def test_latest_proposals_can_be_retracted() -> None:
     node = working_leader()
     node.propose([NoOpRecord()])
     again = node.propose([NoOpRecord()])
@@ -95,18 +95,18 @@ def test_the_last_proposals_can_be_taken_back() -> None:
     assert node.propose([NoOpRecord()]).base_offset == again.base_offset - 1
 
 
-def test_what_others_may_have_stored_cannot_be_taken_back() -> None:
+def test_proposals_sent_to_other_voters_cannot_be_retracted() -> None:
     node = working_leader(voters=3)
     node.propose([NoOpRecord()])
     assert not node.withdraw(present(node.ready()).entries)
 
 
-def test_the_first_entry_of_an_epoch_cannot_be_taken_back() -> None:
+def test_first_entry_of_an_epoch_cannot_be_retracted() -> None:
     node = leader()
     assert not node.withdraw(present(node.ready()).entries)
 
 
-def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
+def test_proposals_followed_by_newer_ones_cannot_be_retracted() -> None:
     node = working_leader()
     node.propose([NoOpRecord()])
     given = present(node.ready()).entries
@@ -114,7 +114,7 @@ def test_what_newer_proposals_follow_cannot_be_taken_back() -> None:
     assert not node.withdraw(given)
 
 
-def test_the_leader_knows_how_far_each_voter_is() -> None:
+def test_leader_describes_the_log_end_of_each_voter() -> None:
     node = working_leader()
     node.propose([NoOpRecord()])
     node.advance(present(node.ready()))
@@ -123,7 +123,7 @@ def test_the_leader_knows_how_far_each_voter_is() -> None:
     assert quorum.voters == (ReplicaProgress(1, NO_DIRECTORY, node.end_offset, 0, 0),)
 
 
-def test_who_does_not_lead_knows_nothing_of_the_quorum() -> None:
+def test_only_the_leader_describes_the_quorum() -> None:
     with pytest.raises(KafkaError) as refused:
         voter().quorum()
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

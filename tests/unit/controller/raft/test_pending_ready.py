@@ -13,12 +13,12 @@ from controller.raft.pending_ready import PendingReady
 SOMETHING = object()
 
 
-def test_nothing_is_to_be_done_when_nothing_is_new() -> None:
+def test_no_ready_without_changes() -> None:
     outbox = PendingReady(7)
     assert outbox.take(7) is None
 
 
-def test_a_higher_high_watermark_alone_is_news_once() -> None:
+def test_higher_high_watermark_is_returned_once() -> None:
     outbox = PendingReady(7)
     ready = outbox.take(9)
     assert ready is not None
@@ -26,7 +26,7 @@ def test_a_higher_high_watermark_alone_is_news_once() -> None:
     assert outbox.take(9) is None
 
 
-def test_everything_is_given_out_once() -> None:
+def test_every_effect_is_returned_once() -> None:
     outbox = PendingReady(0)
     outbox.quorum_state = QuorumState(3)
     outbox.warnings.append("something")
@@ -37,7 +37,7 @@ def test_everything_is_given_out_once() -> None:
 
 
 @pytest.mark.parametrize("field", [field for field in Ready._fields if field != "high_watermark"])
-def test_anything_alone_is_given_out(field: str) -> None:
+def test_each_effect_alone_makes_a_ready(field: str) -> None:
     outbox = cast("Any", PendingReady(0))
     kept = getattr(outbox, field)
     setattr(outbox, field, SOMETHING if kept is None else [SOMETHING])
@@ -45,7 +45,7 @@ def test_anything_alone_is_given_out(field: str) -> None:
     assert outbox.take(0) is None
 
 
-def test_truncating_to_the_beginning_is_something_to_do() -> None:
+def test_truncation_to_offset_0_makes_a_ready() -> None:
     outbox = PendingReady(0)
     outbox.truncate_to = 0
     ready = outbox.take(0)

@@ -18,7 +18,7 @@ from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, grant
 
 
 @pytest.mark.parametrize("request_", [vote(2, 3), begin(2, 3), end(2, 3, 1), fetch(2, 3, 1, 1)])
-def test_another_cluster_is_refused_and_told_of_once(request_: Any) -> None:
+def test_request_with_another_cluster_id_is_rejected_and_logged_once(request_: Any) -> None:
     at = LoneVoter(1)
     request_.cluster_id = "other"
     for _ in range(2):
@@ -28,7 +28,7 @@ def test_another_cluster_is_refused_and_told_of_once(request_: Any) -> None:
     assert at.node.epoch == 1
 
 
-def test_who_makes_things_up_is_told_of_a_few_times_only_and_silences_nothing_else() -> None:
+def test_each_kind_of_warning_is_limited() -> None:
     at = LoneVoter(1)
     for number in range(1000):
         request = vote(2, 3)
@@ -42,7 +42,7 @@ def test_who_makes_things_up_is_told_of_a_few_times_only_and_silences_nothing_el
 
 
 @pytest.mark.parametrize("request_", [vote(2, 3), begin(2, 3), end(2, 3, 1), fetch(2, 3, 1, 1)])
-def test_what_is_not_about_the_metadata_log_is_refused(request_: Any) -> None:
+def test_request_for_another_partition_is_rejected(request_: Any) -> None:
     request_.topics = request_.topics * 2
     (answer,) = LoneVoter(1).asked(request_)
     assert told_by(answer.response).error == ErrorCode.INVALID_REQUEST
@@ -53,7 +53,7 @@ def test_a_request_for_another_node_is_refused() -> None:
     assert only(LoneVoter(1).asked(begin(2, 3, to=3))).error_code == ErrorCode.INVALID_VOTER_KEY
 
 
-def test_a_request_for_a_disk_that_this_node_had_before_is_refused() -> None:
+def test_request_for_a_previous_directory_id_is_rejected() -> None:
     at = LoneVoter(1, node_id=9, directory_id=b"n" * 16)
     other = Voter(9, b"o" * 16)
     for request in (
@@ -64,18 +64,18 @@ def test_a_request_for_a_disk_that_this_node_had_before_is_refused() -> None:
 
 
 @pytest.mark.parametrize("request_", [vote(7, 3), begin(7, 3), end(7, 3, 1)])
-def test_who_has_no_vote_here_neither_stands_nor_leads(request_: Any) -> None:
+def test_vote_and_leadership_of_a_non_voter_are_rejected(request_: Any) -> None:
     at = LoneVoter(1)
     assert only(at.asked(request_)).error_code == ErrorCode.INCONSISTENT_VOTER_SET
     assert at.warnings == ["Nodes have different voters: 7 is not among this node's [1, 2, 3]"]
     assert at.node.epoch == 1
 
 
-def test_a_node_without_a_vote_gives_none() -> None:
+def test_observer_grants_no_vote() -> None:
     assert only(LoneVoter(1, node_id=9).asked(vote(2, 3, to=9))).error_code == ErrorCode.INCONSISTENT_VOTER_SET
 
 
-def test_a_second_node_of_the_same_id_is_found_out() -> None:
+def test_request_from_the_own_node_id_is_rejected() -> None:
     at = LoneVoter(1)
     assert only(at.asked(vote(1, 3))).error_code == ErrorCode.INCONSISTENT_VOTER_SET
     assert at.warnings == ["Another node has this node's id 1"]
@@ -88,20 +88,20 @@ def test_an_epoch_has_one_leader() -> None:
     assert "claims to be the leader of epoch 3" in at.warnings[0]
 
 
-def test_an_answer_says_who_leads() -> None:
+def test_response_contains_the_leader() -> None:
     answered = only(LoneVoter(1).follow(2, 3).asked(fetch(3, 3, 1, 1)))
     assert answered.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert (answered.current_leader.leader_id, answered.current_leader.leader_epoch) == (2, 3)
 
 
-def test_a_question_of_a_later_epoch_makes_it_known() -> None:
+def test_request_with_a_later_epoch_advances_the_epoch() -> None:
     at = LoneVoter(1).follow(2, 3)
     assert granted(at.asked(vote(3, 5, pre_vote=True)))
     assert (at.node.role, at.node.epoch, at.node.leader_id) == (Role.UNATTACHED, 5, NO_NODE)
     assert at.states[-1].voted_id == NO_NODE
 
 
-def test_a_leader_that_is_reported_gone_is_no_reason_to_refuse_any_more() -> None:
+def test_pre_vote_is_granted_after_the_leader_is_reported_lost() -> None:
     at = LoneVoter(1).follow(2, 3)
     at.node.step(Disconnected(3), 0)
     assert not granted(at.asked(vote(3, 3, pre_vote=True)))
@@ -109,7 +109,7 @@ def test_a_leader_that_is_reported_gone_is_no_reason_to_refuse_any_more() -> Non
     assert granted(at.asked(vote(3, 3, pre_vote=True)))
 
 
-def test_who_stops_stands_for_no_election() -> None:
+def test_resigning_node_starts_no_election() -> None:
     at = LoneVoter(1).follow(2, 3)
     at.node.resign(0)
     at.asked(end(2, 3, 1, 3))
@@ -118,7 +118,7 @@ def test_who_stops_stands_for_no_election() -> None:
     assert at.sent(FetchRequest)
 
 
-def test_later_successors_wait_longer() -> None:
+def test_election_delay_grows_with_the_successor_position() -> None:
     second, third = LoneVoter(1).follow(2, 3), LoneVoter(1).follow(2, 3)
     second.asked(end(2, 3, 3, 1))
     third.asked(end(2, 3, 3))

@@ -17,7 +17,7 @@ from tests.typed import instance, present
 from tests.unit.controller.lone_voter import LoneVoter, vote
 
 
-def test_the_only_voter_leads_with_its_first_tick() -> None:
+def test_single_voter_leads_after_its_first_tick() -> None:
     node = RaftNode(1, VoterSet([Voter(1)]), QuorumState(), kraft_version=1, end_offset=0, end_epoch=0, now_ms=70)
     assert node.due_ms == 70
     node.step(Tick(), 70)
@@ -25,7 +25,7 @@ def test_the_only_voter_leads_with_its_first_tick() -> None:
     assert node.role is Role.LEADER
 
 
-def test_a_new_voter_asks_soon_and_never_alone_begins_an_epoch() -> None:
+def test_new_voter_starts_a_pre_vote_soon_and_keeps_its_epoch() -> None:
     at = LoneVoter(1)
     at.wait(100)
     assert (at.node.role, at.node.epoch) == (Role.PROSPECTIVE, 1)
@@ -44,7 +44,7 @@ def test_a_follower_waits_for_a_fetch_time_out() -> None:
     assert at.node.role is Role.PROSPECTIVE  # type: ignore[comparison-overlap]  # a call has changed it since
 
 
-def test_a_follower_of_a_leader_that_is_gone_waits_a_tenth_of_an_election_time_out() -> None:
+def test_follower_of_a_lost_leader_waits_a_tenth_of_the_election_timeout() -> None:
     at = LoneVoter(1).follow(2, 3)
     at.node.step(Disconnected(2), 0)
     assert at.node.due_ms == 0 or at.node.due_ms == 100
@@ -52,7 +52,7 @@ def test_a_follower_of_a_leader_that_is_gone_waits_a_tenth_of_an_election_time_o
     assert at.node.role is Role.PROSPECTIVE
 
 
-def test_a_leader_that_answers_again_is_not_gone() -> None:
+def test_leader_that_responds_again_is_not_lost() -> None:
     at = LoneVoter(1).follow(2, 3)
     at.node.step(Disconnected(2), 0)
     at.follow(2, 3)
@@ -60,7 +60,7 @@ def test_a_leader_that_answers_again_is_not_gone() -> None:
     assert at.node.role is Role.FOLLOWER
 
 
-def test_who_is_refused_goes_back_to_its_leader() -> None:
+def test_rejected_prospective_returns_to_its_leader() -> None:
     at = LoneVoter(1).follow(2, 3)
     at.wait(2000)
     for request in at.sent(VoteRequest):
@@ -68,31 +68,31 @@ def test_who_is_refused_goes_back_to_its_leader() -> None:
     assert (at.node.role, at.node.leader_id, at.node.epoch) == (Role.FOLLOWER, 2, 3)
 
 
-def test_a_restarted_follower_tries_the_leader_that_it_knew() -> None:
+def test_restarted_follower_fetches_from_its_last_leader() -> None:
     at = LoneVoter(1, state=QuorumState(3, leader_id=2))
     at.wait(0)
     assert at.the_fetch().to == 2
 
 
-def test_a_restarted_leader_leads_no_more() -> None:
+def test_restarted_leader_does_not_lead() -> None:
     at = LoneVoter(1, state=QuorumState(3, leader_id=1))
     assert (at.node.role, at.node.leader_id) == (Role.UNATTACHED, NO_NODE)
 
 
-def test_the_log_may_know_of_a_later_epoch_than_a_state_that_was_lost() -> None:
+def test_epoch_of_the_log_replaces_an_older_quorum_state() -> None:
     at = LoneVoter(7, state=QuorumState())
     at.node.campaign(0)
     assert at.node.epoch == 8
 
 
-def test_nodes_wait_for_differently_long() -> None:
+def test_election_timeouts_are_randomized() -> None:
     waits = {LoneVoter(1, random=Random(seed)).node.due_ms for seed in range(20)}
     deadlines = {LoneVoter(1, random=Random(seed)).node._deadline_ms for seed in range(20)}
     assert waits == {0}, "a Fetch that asks who leads is due at once"
     assert len(deadlines) > 10
 
 
-def test_an_observer_waits_for_a_leader_for_ever_and_asks() -> None:
+def test_observer_without_a_leader_keeps_fetching_from_voters() -> None:
     at = LoneVoter(1, node_id=9)
     for _ in range(10):
         at.wait(5000)
@@ -103,7 +103,7 @@ def test_an_observer_waits_for_a_leader_for_ever_and_asks() -> None:
         at.node.campaign()
 
 
-def test_the_due_time_is_never_past_what_waits_first() -> None:
+def test_due_time_is_the_earliest_deadline() -> None:
     at = LoneVoter(1).lead()
     assert at.node.due_ms is not None
     at.asked(vote(3, 9))

@@ -45,7 +45,7 @@ def travelled(message: Message, version: int) -> Any:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_arrives(name: str) -> None:
+def test_request_round_trip(name: str) -> None:
     request, version = REQUESTS[name]
     arrived = travelled(request, version)
     if name == "end":
@@ -55,7 +55,7 @@ def test_a_request_arrives(name: str) -> None:
     assert arrived.cluster_id == "c"
 
 
-def test_a_fetch_says_what_its_sender_has() -> None:
+def test_fetch_contains_the_senders_log_end() -> None:
     request = travelled(*REQUESTS["fetch"])
     asked = asked_partition(request)
     assert request.replica_state.replica_id == 1
@@ -64,14 +64,14 @@ def test_a_fetch_says_what_its_sender_has() -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_an_error_comes_with_who_leads(name: str) -> None:
+def test_error_response_contains_the_leader(name: str) -> None:
     request, version = REQUESTS[name]
     response = travelled(error_response(request, ErrorCode.FENCED_LEADER_EPOCH, LeaderAndEpoch(3, 9)), version)
     assert told_by(response)[:3] == (ErrorCode.FENCED_LEADER_EPOCH, 3, 9)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_refusal_says_nothing_else(name: str) -> None:
+def test_top_level_error_response_contains_nothing_else(name: str) -> None:
     request, version = REQUESTS[name]
     told = told_by(travelled(refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
     assert told == ResponseHeader(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
@@ -94,7 +94,7 @@ def test_another_topic_or_partition_is_not_the_metadata_log(name: str) -> None:
     assert asked_partition(request) is None
 
 
-def test_a_fetch_answer_says_where_logs_part_or_what_to_go_on_from() -> None:
+def test_fetch_response_contains_the_diverging_epoch_or_the_snapshot_id() -> None:
     for instead in (RaftEpochEnd(2, 40), SnapshotId(50, 2)):
         answered = told_by(travelled(fetch_response(LeaderAndEpoch(3, 4), instead=instead), 18)).partition
         diverging, snapshot = answered.diverging_epoch, answered.snapshot_id
@@ -102,13 +102,13 @@ def test_a_fetch_answer_says_where_logs_part_or_what_to_go_on_from() -> None:
         assert (snapshot.end_offset >= 0) is isinstance(instead, SnapshotId)
 
 
-def test_a_vote_is_given_or_not() -> None:
+def test_vote_response_round_trip() -> None:
     for given in (True, False):
         assert (
             told_by(travelled(vote_response(LeaderAndEpoch(-1, 4), granted=given), 2)).partition.vote_granted is given
         )
 
 
-def test_what_is_no_answer_of_raft_is_none() -> None:
+def test_malformed_raft_responses_are_none() -> None:
     with pytest.raises(InvariantError, match="ApiVersionsResponse"):
         told_by(ApiVersionsResponse(error_code=0, api_keys=[]))

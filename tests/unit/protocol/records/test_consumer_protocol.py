@@ -22,7 +22,7 @@ def test_an_assignment_names_partitions_by_topic() -> None:
     assert [(one.topic, one.partitions) for one in found.assigned_partitions] == [("a", [0, 2])]
 
 
-def test_later_versions_have_what_is_owned_its_generation_and_the_rack() -> None:
+def test_later_subscription_versions_have_owned_partitions_generation_and_rack() -> None:
     owned = ConsumerProtocolSubscription.TopicPartition(topic="a", partitions=[1])
     said = ConsumerProtocolSubscription(topics=["a"], owned_partitions=[owned], generation_id=7, rack_id="r")
     version, found = decode_versioned(ConsumerProtocolSubscription, b"\0\3" + said.encode(3))

@@ -14,12 +14,12 @@ from protocol.records.metadata import (
 TOPIC = TopicRecord(name="t", topic_id=bytes(range(16)))
 
 
-def test_a_record_lies_in_a_frame_of_version_one_with_its_key_and_version() -> None:
+def test_record_has_a_frame_of_version_1_with_its_api_key_and_version() -> None:
     assert encode_metadata_record(TOPIC) == bytes.fromhex("01 02 00 02 74") + bytes(range(16)) + b"\0"
     assert decode_metadata_record(encode_metadata_record(TOPIC)) == TOPIC
 
 
-def test_the_highest_version_is_written_unless_another_is_asked_for() -> None:
+def test_highest_version_is_written_by_default() -> None:
     record = RegisterBrokerRecord(
         broker_id=1, incarnation_id=bytes(16), broker_epoch=2, end_points=[], features=[], rack=None
     )

@@ -17,7 +17,7 @@ from protocol.records.offsets import (
 KEY = OffsetCommitKey(group="g", topic="t", partition=3)
 
 
-def test_a_key_begins_with_its_kind() -> None:
+def test_key_begins_with_its_version() -> None:
     assert encode_key(KEY) == bytes.fromhex("0001 0001 67 0001 74 00000003")
     assert encode_key(GroupMetadataKey(group="g")) == bytes.fromhex("0002 0001 67")
     assert decode_key(encode_key(KEY)) == KEY
@@ -28,7 +28,7 @@ def test_a_key_of_the_oldest_kind_names_an_offset_too() -> None:
     assert decode_key(b"\0\0" + encode_key(KEY)[2:]) == KEY
 
 
-def test_a_key_of_a_kind_that_is_not_known_is_none() -> None:
+def test_key_of_unknown_type_is_none() -> None:
     assert decode_key(bytes.fromhex("0003 0001 67")) is None
 
 

@@ -14,16 +14,16 @@ from protocol.records.principal import decode_principal, encode_principal
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters=":"), min_size=1),
     st.text(st.characters(exclude_categories=["Cs"])),
 )
-def test_a_principal_comes_out_as_it_went_in(kind: str, name: str) -> None:
+def test_principal_round_trips(kind: str, name: str) -> None:
     principal = f"{kind}:{name}"
     assert decode_principal(encode_principal(principal)) == principal
 
 
-def test_its_bytes_are_a_version_and_compact_strings() -> None:
+def test_principal_encodes_as_a_version_and_compact_strings() -> None:
     assert encode_principal("User:alice") == b"\0\0" + b"\x05User" + b"\x06alice" + b"\0" + b"\0"
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\x01\x05User\x06alice\0\0", b"\0\0\x05User", b"\0\0\xff"])
-def test_what_is_damaged_or_of_a_later_version_is_refused(data: bytes) -> None:
+def test_damaged_and_later_principal_versions_are_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         decode_principal(data)

@@ -48,7 +48,7 @@ def test_anything_else_is_refused(text: str) -> None:
         ("[" * 100_000, "data_version"),
     ],
 )
-def test_the_field_that_is_damaged_is_named(damaged: str, field: str) -> None:
+def test_error_names_the_damaged_field(damaged: str, field: str) -> None:
     with pytest.raises(QuorumStateError) as caught:
         parse_quorum_state(damaged)
     assert caught.value.field == field

@@ -24,7 +24,7 @@ def test_a_key_names_its_transactional_id() -> None:
     assert decode_transaction_key(b"\0\0" + key.encode(0)) == key
 
 
-def test_a_key_of_another_kind_is_for_a_later_version_to_read() -> None:
+def test_key_of_unknown_type_is_ignored() -> None:
     assert decode_transaction_key(b"\0\7" + b"mover") is None
 
 

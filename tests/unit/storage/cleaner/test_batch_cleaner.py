@@ -46,7 +46,7 @@ def test_a_batch_without_anything_to_remove_is_the_same_bytes() -> None:
     assert clean(batch, {b"a": 10}) == bytes(batch)
 
 
-def test_one_with_nothing_left_goes() -> None:
+def test_empty_cleaned_batch_is_removed() -> None:
     assert clean(build_batch([(b"a", b"1")]), {b"a": 50}) is None
 
 
@@ -59,13 +59,13 @@ def test_the_last_batch_of_a_segment_stays_empty() -> None:
     assert clean(bytearray(left), {}) is None
 
 
-def test_the_time_index_names_no_batch_that_only_marks_the_end_of_a_segment() -> None:
+def test_time_index_has_no_entry_for_an_empty_last_batch() -> None:
     left = clean(build_batch([(b"a", b"1")], base_offset=7, timestamp_ms=5000), {b"a": 50}, end_offset=8)
     assert left is not None
     assert read_header(left).max_timestamp == NO_TIMESTAMP
 
 
-def test_the_last_of_a_producer_stays_empty() -> None:
+def test_last_batch_of_a_producer_stays_empty() -> None:
     batch = build_batch([(b"a", b"1")] * 3, base_offset=7, producer_id=4, producer_epoch=1, base_sequence=20)
     left = clean(batch, {b"a": 50}, producers={4: LastBatch(1, 9)})
     assert left is not None
@@ -73,17 +73,17 @@ def test_the_last_of_a_producer_stays_empty() -> None:
     assert clean(batch, {b"a": 50}, producers={4: LastBatch(1, 12), 5: LastBatch(1, 9)}) is None
 
 
-def test_records_beyond_what_is_known_stay() -> None:
+def test_records_beyond_the_offset_map_stay() -> None:
     assert clean(build_batch([(b"a", b"1")], base_offset=100), {b"a": 50}) is not None
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     left = clean(build_batch([(None, b"1"), (b"a", b"1")]), {b"a": 1})
     assert left is not None
     assert [record.key for record in iter_records(left)] == [b"a"]
 
 
-def test_a_horizon_once_fixed_stays() -> None:
+def test_delete_horizon_does_not_change() -> None:
     batch = build_batch([(b"a", None), (b"b", b"1"), (b"c", b"1")], timestamp_ms=3)
     once = clean(batch, {})
     assert once is not None
@@ -98,7 +98,7 @@ def test_a_horizon_once_fixed_stays() -> None:
     assert [record.key for record in iter_records(last)] == [b"b"]
 
 
-def test_records_of_an_aborted_transaction_go_even_if_they_are_the_last_of_their_key() -> None:
+def test_aborted_records_are_removed_even_if_last_of_their_key() -> None:
     batch = build_batch(
         [(b"a", b"1")], base_offset=5, producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
     )

@@ -26,18 +26,18 @@ def read(reader: BatchReader) -> list[int]:
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 1024, 1100, 6000, 1 << 20])
-def test_every_batch_comes_whole_however_small_the_chunks(log: Log, chunk_bytes: int) -> None:
+def test_reader_returns_whole_batches_for_any_chunk_size(log: Log, chunk_bytes: int) -> None:
     reader = BatchReader(log.segments[0], 0, chunk_bytes)
     assert read(reader) == [0, 1, 2, 3, 4, 5]
     assert reader.bytes_read == log.size_bytes
 
 
-def test_reading_begins_where_it_is_told(log: Log) -> None:
+def test_reading_begins_at_the_start_offset(log: Log) -> None:
     segment = log.segments[0]
     assert read(BatchReader(segment, segment.position_of(3), 1024)) == [3, 4, 5]
 
 
-def test_a_damaged_batch_is_named_by_its_place(log: Log) -> None:
+def test_error_of_a_damaged_batch_names_its_position(log: Log) -> None:
     segment = log.segments[0]
     at = segment.position_of(2)
     segment.file.pwrite(b"\xff", at + 65)
@@ -46,13 +46,13 @@ def test_a_damaged_batch_is_named_by_its_place(log: Log) -> None:
 
 
 @pytest.mark.parametrize("length", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x7f\xff\xff\xff"])
-def test_an_impossible_length_is_no_batch(log: Log, length: bytes) -> None:
+def test_invalid_length_is_no_batch(log: Log, length: bytes) -> None:
     log.segments[0].file.pwrite(length, 8)
     with pytest.raises(KafkaError, match="no valid record batch at byte 0"):
         read(BatchReader(log.segments[0], 0, 1024))
 
 
-def test_a_batch_of_another_format_is_named_too(log: Log) -> None:
+def test_error_of_another_batch_format_names_its_position(log: Log) -> None:
     segment = log.segments[0]
     at = segment.position_of(2)
     segment.file.pwrite(b"\x01", at + 16)

@@ -52,7 +52,7 @@ def test_large_batches_of_each_codec_are_compacted(tmp_path: Path, codec: Compre
     assert headers(log)[0].compression is codec
 
 
-def test_timestamps_stay_and_the_largest_is_that_of_what_is_left(log: Log) -> None:
+def test_timestamps_stay_and_the_largest_is_that_of_remaining_records(log: Log) -> None:
     log.append_as_leader(_stamped((b"a", NOW_MS + 9), (b"b", NOW_MS + 5)), 0, NOW_MS)
     put(log, (b"a", b"2"))
     compact(log)
@@ -67,7 +67,7 @@ def _stamped(*records: tuple[bytes, int]) -> bytearray:
     return build_batch([Record(0, timestamp, key, b"1") for key, timestamp in records])
 
 
-def test_a_second_pass_replaces_what_the_first_one_kept(log: Log) -> None:
+def test_second_pass_removes_records_replaced_since_the_first(log: Log) -> None:
     put(log, (b"a", b"1"), (b"b", b"1"))
     cleaned_to = compact(log)
     put(log, (b"a", b"2"))
@@ -75,7 +75,7 @@ def test_a_second_pass_replaces_what_the_first_one_kept(log: Log) -> None:
     assert offsets(log) == [1, 2]
 
 
-def test_segments_become_one(log: Log) -> None:
+def test_small_segments_are_merged(log: Log) -> None:
     for number in range(100):
         put(log, (b"a", b"%d" % number))
     assert len(log.segments) > 5
@@ -86,7 +86,7 @@ def test_segments_become_one(log: Log) -> None:
 
 
 class TestTombstones:
-    def test_rule_20_one_stays_until_its_horizon_which_the_first_pass_fixes(self, log: Log) -> None:
+    def test_rule_20_tombstone_stays_until_the_horizon_set_by_the_first_pass(self, log: Log) -> None:
         put(log, (b"a", b"1"), (b"b", b"1"), (b"a", None))
         compact(log, now_ms=NOW_MS + HOUR_MS)
         assert offsets(log) == [1, 2]
@@ -96,12 +96,12 @@ class TestTombstones:
         compact(log, now_ms=NOW_MS + HOUR_MS + 1000)
         assert offsets(log) == [1]
 
-    def test_its_timestamp_is_what_it_was(self, log: Log) -> None:
+    def test_tombstone_keeps_its_timestamp(self, log: Log) -> None:
         put(log, (b"a", None), (b"b", b"1"))
         compact(log, now_ms=NOW_MS + HOUR_MS)
         assert [record.timestamp for record in records(log)] == [NOW_MS] * 2
 
-    def test_rule_20_a_slow_reader_that_began_before_still_sees_it(self, log: Log) -> None:
+    def test_rule_20_slow_reader_still_reads_the_tombstone(self, log: Log) -> None:
         put(log, (b"a", b"1"))
         put(log, (b"a", None))
         [seen] = log.read(0, 70, limit_offset=log.log_end_offset).slices
@@ -115,7 +115,7 @@ class TestTombstones:
 
 
 class TestTransactions:
-    def test_records_of_an_aborted_one_go_and_do_not_replace_others(self, log: Log) -> None:
+    def test_aborted_records_are_removed_and_replace_no_others(self, log: Log) -> None:
         put(log, (b"a", b"1"))
         put(log, (b"a", b"2"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_txn(log, 1, commit=False)
@@ -123,7 +123,7 @@ class TestTransactions:
         compact(log)
         assert offsets(log) == [0, 3]
 
-    def test_an_aborted_one_that_ends_in_the_active_segment_replaces_nothing(self, log: Log) -> None:
+    def test_transaction_aborted_in_the_active_segment_replaces_nothing(self, log: Log) -> None:
         put(log, (b"a", b"1"))
         put(log, (b"a", b"2"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
         log.roll(NOW_MS)
@@ -131,7 +131,7 @@ class TestTransactions:
         assert finish(begin(log)).cleaned_to == 2
         assert offsets(log) == [0]
 
-    def test_the_index_of_aborted_ones_is_rewritten_with_the_segment(self, tmp_path: Path, log: Log) -> None:
+    def test_transaction_index_is_rewritten_with_the_segment(self, tmp_path: Path, log: Log) -> None:
         put(log, (b"a", b"1"))
         put(log, (b"a", b"2"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_txn(log, 1, commit=False)
@@ -151,7 +151,7 @@ class TestTransactions:
         first = headers(log)[0]
         assert (first.record_count, first.base_sequence, first.last_sequence, first.producer_id) == (0, 5, 6, 1)
 
-    def test_rule_20_a_marker_stays_while_records_do_and_then_until_its_horizon(self, log: Log) -> None:
+    def test_rule_20_marker_stays_while_its_records_do_and_then_until_its_horizon(self, log: Log) -> None:
         put(log, (b"a", b"1"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
         end_txn(log, 1, commit=True)
         put(log, (b"c", b"1"), producer_id=1, producer_epoch=0, base_sequence=1)
@@ -166,7 +166,7 @@ class TestTransactions:
         compact(log, now_ms=NOW_MS + 1000)
         assert markers(log) == []
 
-    def test_nothing_is_compacted_from_an_open_one_on(self, log: Log) -> None:
+    def test_pass_stops_at_an_open_transaction(self, log: Log) -> None:
         put(log, (b"a", b"1"))
         log.roll(NOW_MS)
         put(log, (b"a", b"2"))
@@ -178,7 +178,7 @@ class TestTransactions:
 
 
 class TestMemory:
-    def test_a_pass_ends_where_the_memory_for_keys_does(self, log: Log) -> None:
+    def test_pass_ends_where_the_offset_map_is_full(self, log: Log) -> None:
         put(log, *((b"%d" % number, b"1") for number in range(20)))
         put(log, *((b"%d" % number, b"2") for number in range(20)))
         cleaned_to = compact(log, memory_bytes=24 * 15)
@@ -190,7 +190,7 @@ class TestMemory:
 
 
 class TestSteps:
-    def test_one_looks_at_few_records_however_large_their_batch_is(self, tmp_path: Path) -> None:
+    def test_step_processes_few_records_even_of_a_large_batch(self, tmp_path: Path) -> None:
         log = open_log(tmp_path, COMPACTED._replace(segment_bytes=1 << 20))
         put(log, *((b"%d" % number, b"v") for number in range(6000)))
         put(log, *((b"%d" % number, None) for number in range(6000)))
@@ -204,7 +204,7 @@ class TestSteps:
         # Each record counts once to map its key; tombstones count twice more, to clean and to rewrite their batch.
         assert steps > (12_000 + 6000 + 6000) / 128
 
-    def test_one_reads_and_writes_no_more_than_it_is_told_and_a_batch(self, tmp_path: Path) -> None:
+    def test_step_reads_at_most_its_budget_and_a_batch(self, tmp_path: Path) -> None:
         log = open_log(tmp_path, COMPACTED._replace(segment_bytes=1 << 20))
         for number in range(300):
             put(log, (b"%d" % (number % 50), bytes(500)))
@@ -218,7 +218,7 @@ class TestSteps:
             assert compaction.bytes_read - before[0] < 2000 + 600
             assert compaction.bytes_written - before[1] <= 8192  # one chunk is written per step
 
-    def test_one_gets_little_memory_for_keys(self, tmp_path: Path) -> None:
+    def test_step_allocates_few_pages_of_the_offset_map(self, tmp_path: Path) -> None:
         log = open_log(tmp_path, COMPACTED._replace(segment_bytes=16 << 20))
         for first in range(0, 300_000, 5000):
             put(log, *((b"%d" % number, b"") for number in range(first, first + 5000)))
@@ -232,8 +232,8 @@ class TestSteps:
         assert 0 < len(pages) <= 20
 
 
-class TestMeanwhile:
-    def test_appends_and_reads_go_on(self, log: Log) -> None:
+class TestChangesDuringAPass:
+    def test_appends_and_reads_continue_during_a_pass(self, log: Log) -> None:
         for number in range(50):
             put(log, (b"%d" % (number % 3), b"%d" % number))
         log.roll(NOW_MS)
@@ -309,7 +309,7 @@ def test_a_damaged_batch_ends_the_pass_and_nothing_changes(log: Log) -> None:
     assert content(log) == before
 
 
-def test_a_log_opened_again_is_the_same(tmp_path: Path) -> None:
+def test_reopened_compacted_log_is_unchanged(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED)
     for number in range(60):
         put(log, (b"%d" % (number % 7), b"%d" % number), producer_id=5, producer_epoch=0, base_sequence=number)
@@ -321,7 +321,7 @@ def test_a_log_opened_again_is_the_same(tmp_path: Path) -> None:
         assert (records(again), again.log_end_offset, again.producers.producers[5].batches[-1]) == before
 
 
-def test_a_full_disk_ends_the_pass_and_the_log_goes_on(tmp_path: Path) -> None:
+def test_full_disk_ends_the_pass_and_the_log_stays_usable(tmp_path: Path) -> None:
     from tests.disks import FaultyDisk
 
     disk = FaultyDisk()
@@ -341,7 +341,7 @@ def test_a_full_disk_ends_the_pass_and_the_log_goes_on(tmp_path: Path) -> None:
     assert offsets(log) == list(range(53, 60))
 
 
-def test_a_pass_opens_the_segments_that_it_makes_one_of_in_turn(tmp_path: Path) -> None:
+def test_pass_opens_merged_segments_one_at_a_time(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED)
     for number in range(50):
         put(log, (b"a", b"%d" % number))
@@ -361,7 +361,7 @@ def test_a_pass_opens_the_segments_that_it_makes_one_of_in_turn(tmp_path: Path) 
     assert most < 5
 
 
-def test_what_is_said_of_other_logs_may_be_damaged(tmp_path: Path) -> None:
+def test_cleaner_checkpoint_of_other_logs_may_be_damaged(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED)
     (tmp_path / CLEANED_TO).write_text("?")
     put(log, (b"a", b"1"))
@@ -370,7 +370,7 @@ def test_what_is_said_of_other_logs_may_be_damaged(tmp_path: Path) -> None:
     assert log._directory.read_offsets(CLEANED_TO) == {("topic", 0): 0}
 
 
-def test_segments_follow_on_each_other_though_all_of_their_last_records_are_replaced(tmp_path: Path) -> None:
+def test_segments_stay_contiguous_though_their_last_records_are_removed(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED._replace(segment_bytes=150))
     for number in range(6):
         put(log, (b"%d" % number, b"1" * 40))

@@ -51,7 +51,7 @@ def files(manager: Manager) -> list[str]:
 
 
 @pytest.mark.parametrize("steps", range(0, 40, 4))
-def test_a_move_that_begins_ends_the_pass(manager: Manager, steps: int) -> None:
+def test_start_of_a_move_ends_the_pass(manager: Manager, steps: int) -> None:
     log = filled(manager)
     compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     compaction = next_pass(compactor)
@@ -74,7 +74,7 @@ def test_a_move_that_begins_ends_the_pass(manager: Manager, steps: int) -> None:
     assert log.cleaned_to == (40 if over else None)
 
 
-def test_a_log_on_its_way_is_compacted_where_it_comes_to(manager: Manager) -> None:
+def test_moved_log_is_compacted_in_the_new_directory(manager: Manager) -> None:
     log = filled(manager)
     compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     move = manager.started(log)
@@ -92,7 +92,7 @@ def test_a_log_on_its_way_is_compacted_where_it_comes_to(manager: Manager) -> No
     assert next_pass(compactor) is None
 
 
-def test_a_move_that_is_given_up_leaves_the_log_to_be_compacted(manager: Manager) -> None:
+def test_log_is_compacted_after_a_cancelled_move(manager: Manager) -> None:
     log = filled(manager)
     compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     manager.started(log)
@@ -101,7 +101,7 @@ def test_a_move_that_is_given_up_leaves_the_log_to_be_compacted(manager: Manager
     assert next_pass(compactor) is not None
 
 
-def test_a_log_that_was_compacted_is_known_to_have_gaps_where_it_comes_to(manager: Manager) -> None:
+def test_moved_compacted_log_is_known_to_have_gaps(manager: Manager) -> None:
     log = filled(manager)
     compactor = CleanerManager(manager.disk, manager, now_ms=lambda: NOW_MS)
     compaction = next_pass(compactor)

@@ -6,7 +6,7 @@ from tests.compacted import COMPACTED, begin, end_txn, finish, markers, put
 from tests.logs import NOW_MS, open_log
 
 
-def test_a_transaction_that_is_compacted_away_with_its_marker_is_not_open_by_an_old_snapshot(tmp_path: Path) -> None:
+def test_old_snapshot_does_not_reopen_a_compacted_transaction(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED)
     put(log, (b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     log.roll(NOW_MS)
@@ -30,7 +30,7 @@ def test_a_transaction_that_is_compacted_away_with_its_marker_is_not_open_by_an_
     assert recovered.last_stable_offset == recovered.log_end_offset
 
 
-def test_a_transaction_stays_open_by_a_snapshot_while_any_batch_before_it_is_left(tmp_path: Path) -> None:
+def test_snapshot_keeps_a_transaction_open_while_an_earlier_batch_is_left(tmp_path: Path) -> None:
     log = open_log(tmp_path, COMPACTED._replace(segment_bytes=100))
     fields = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     put(log, (b"a", b"1"), base_sequence=0, **fields)
@@ -46,7 +46,7 @@ def test_a_transaction_stays_open_by_a_snapshot_while_any_batch_before_it_is_lef
     assert [txn[:3] for txn in recovered.segments[-1].transaction_index.entries] == [(7, 0, marker)]
 
 
-def test_what_a_snapshot_tells_of_a_marker_that_went_is_kept_where_batches_behind_it_are_lost(tmp_path: Path) -> None:
+def test_snapshot_keeps_a_compacted_marker_where_later_batches_are_lost(tmp_path: Path) -> None:
     """A power cut took the end of a segment and left the next; the log continues there, since it is compacted."""
     log = open_log(tmp_path, COMPACTED)
     put(log, (b"a", b"1"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)

@@ -22,7 +22,7 @@ def _log(folder: Path, disk: FaultyDisk) -> Log:
     return log
 
 
-def _past_the_sync(log: Log, disk: FaultyDisk) -> CleanerPass:
+def _pass_after_the_sync(log: Log, disk: FaultyDisk) -> CleanerPass:
     compaction = begin(log, disk=disk)
     call = compaction.step(1)
     assert log.recovery_point < log.log_end_offset
@@ -32,32 +32,32 @@ def _past_the_sync(log: Log, disk: FaultyDisk) -> CleanerPass:
     return compaction
 
 
-def test_the_whole_log_is_durable_before_anything_of_it_goes(tmp_path: Path) -> None:
+def test_whole_log_is_durable_before_a_pass_removes_records(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = _log(tmp_path, disk)
-    compaction = _past_the_sync(log, disk)
+    compaction = _pass_after_the_sync(log, disk)
     compaction.step(1)
     assert log.recovery_point == log.log_end_offset == 3
     finish(compaction)
     assert offsets(log) == [1]
 
 
-def test_a_pass_that_ends_amid_the_sync_leaves_no_flush_that_others_wait_for(tmp_path: Path) -> None:
+def test_pass_that_ends_during_its_sync_leaves_no_pending_flush(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = _log(tmp_path, disk)
-    compaction = _past_the_sync(log, disk)
+    compaction = _pass_after_the_sync(log, disk)
     compaction.interrupt()
     compaction.step(1)
     assert compaction.done
     assert log.recovery_point == 3
 
 
-def test_a_sync_that_fails_takes_the_directory_offline_and_nothing_goes(tmp_path: Path) -> None:
+def test_failed_sync_takes_the_directory_offline_and_removes_nothing(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = _log(tmp_path, disk)
     before = content(log)
     disk.arm("sync")
-    compaction = _past_the_sync(log, disk)
+    compaction = _pass_after_the_sync(log, disk)
     with pytest.raises(KafkaError) as raised:
         compaction.step(1)
     assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR

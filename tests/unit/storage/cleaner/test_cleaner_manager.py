@@ -51,7 +51,7 @@ def next_pass(compactor: CleanerManager) -> CleanerPass | None:
     return found[0] if found else None
 
 
-def test_logs_are_compacted_one_after_the_other_the_filthiest_first(logs: LogManager) -> None:
+def test_logs_are_compacted_one_by_one_by_descending_dirty_ratio(logs: LogManager) -> None:
     at_work = compactor(logs)
     for topic in "ab":
         filled(logs, topic, twice=10)
@@ -75,13 +75,13 @@ def test_logs_are_compacted_one_after_the_other_the_filthiest_first(logs: LogMan
     assert at_work.max_dirty_percent > 70
 
 
-def test_other_logs_stay_as_they_are(logs: LogManager) -> None:
+def test_logs_without_compaction_are_unchanged(logs: LogManager) -> None:
     log = filled(logs, "a", twice=10)
     log.config = COMPACTED._replace(cleanup_policy=frozenset({"delete"}))
     assert next_pass(compactor(logs)) is None
 
 
-def test_what_was_compacted_is_known_after_a_restart(tmp_path: Path) -> None:
+def test_cleaned_offset_is_known_after_a_restart(tmp_path: Path) -> None:
     logs = managed(tmp_path)
     filled(logs, "a", twice=10)
     at_work = compactor(logs)
@@ -95,7 +95,7 @@ def test_what_was_compacted_is_known_after_a_restart(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_what_was_compacted_before_a_crash_is_known_too(tmp_path: Path) -> None:
+def test_cleaned_offset_is_known_after_a_crash(tmp_path: Path) -> None:
     logs = managed(tmp_path)
     filled(logs, "a", twice=10)
     at_work = compactor(logs)
@@ -108,7 +108,7 @@ def test_what_was_compacted_before_a_crash_is_known_too(tmp_path: Path) -> None:
     logs.close()
 
 
-def test_a_new_topic_of_an_old_name_is_not_taken_for_compacted_after_a_crash(tmp_path: Path) -> None:
+def test_recreated_topic_does_not_count_as_compacted_after_a_crash(tmp_path: Path) -> None:
     logs = managed(tmp_path)
     filled(logs, "a", twice=10)
     at_work = compactor(logs)
@@ -129,7 +129,7 @@ def test_a_new_topic_of_an_old_name_is_not_taken_for_compacted_after_a_crash(tmp
 
 
 @pytest.mark.parametrize(("cut", "cleaned_to"), [(5, 4), (0, 0), (10, 10)])
-def test_no_more_counts_as_compacted_than_is_left(logs: LogManager, cut: int, cleaned_to: int) -> None:
+def test_truncation_lowers_the_cleaned_offset(logs: LogManager, cut: int, cleaned_to: int) -> None:
     log = filled(logs, "a", twice=10)
     at_work = compactor(logs)
     compaction = next_pass(at_work)
@@ -141,7 +141,7 @@ def test_no_more_counts_as_compacted_than_is_left(logs: LogManager, cut: int, cl
     assert log.cleaned_to is None
 
 
-def test_a_truncated_log_is_looked_at_from_there_on(logs: LogManager) -> None:
+def test_truncated_log_is_cleaned_from_the_truncation_on(logs: LogManager) -> None:
     log = filled(logs, "a", twice=10)
     at_work = compactor(logs)
     compaction = next_pass(at_work)
@@ -157,7 +157,7 @@ def test_a_truncated_log_is_looked_at_from_there_on(logs: LogManager) -> None:
     assert offsets(log) == [3, 7]  # the last batch left ends at 4
 
 
-def test_a_deleted_topic_of_the_same_name_counts_for_nothing(logs: LogManager) -> None:
+def test_recreated_topic_has_no_cleaned_offset(logs: LogManager) -> None:
     filled(logs, "a", twice=10)
     at_work = compactor(logs)
     compaction = next_pass(at_work)
@@ -171,7 +171,7 @@ def test_a_deleted_topic_of_the_same_name_counts_for_nothing(logs: LogManager) -
     assert offsets(log) == list(range(1, 20, 2))
 
 
-def test_a_log_with_a_damaged_batch_is_left_alone_and_named(logs: LogManager) -> None:
+def test_log_with_a_damaged_batch_is_skipped_and_reported(logs: LogManager) -> None:
     bad, good = filled(logs, "bad", twice=10), filled(logs, "good", twice=10)
     bad.segments[0].file.pwrite(b"\xff", 65)
     at_work = compactor(logs)

@@ -31,18 +31,18 @@ def bounds(log: Log, cleaned_to: int | None = None, *, now_ms: int = NOW_MS + 30
     return filth.first_dirty_offset, filth.first_uncleanable_offset
 
 
-def test_rule_19_all_but_the_active_segment_can_be_compacted(log: Log) -> None:
+def test_rule_19_all_but_the_active_segment_is_cleanable(log: Log) -> None:
     assert bounds(log) == (0, 30)
 
 
-def test_nothing_is_from_the_segment_of_the_high_watermark_on(log: Log) -> None:
+def test_segment_of_the_high_watermark_is_not_cleanable(log: Log) -> None:
     log.high_watermark = 15
     assert bounds(log) == (0, 10)
     log.high_watermark = 20
     assert bounds(log) == (0, 20)
 
 
-def test_nothing_is_from_an_open_transaction_on(log: Log) -> None:
+def test_open_transaction_is_not_cleanable(log: Log) -> None:
     put(log, (b"a", b"v"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     log.roll(NOW_MS)
     put(log, (b"a", b"v"))
@@ -50,12 +50,12 @@ def test_nothing_is_from_an_open_transaction_on(log: Log) -> None:
 
 
 @pytest.mark.parametrize(("lag_ms", "first"), [(999, 30), (1001, 20), (2001, 10), (9000, 0)])
-def test_records_younger_than_the_lag_stay(log: Log, lag_ms: int, first: int) -> None:
+def test_records_younger_than_the_lag_are_not_cleanable(log: Log, lag_ms: int, first: int) -> None:
     log.config = log.config._replace(min_compaction_lag_ms=lag_ms)
     assert bounds(log) == (0, first)
 
 
-def test_rule_19_one_young_record_keeps_a_segment_that_begins_with_an_old_one(log: Log) -> None:
+def test_rule_19_young_record_makes_its_whole_segment_uncleanable(log: Log) -> None:
     put(log, (b"b", b"v"), now_ms=NOW_MS + 9000)
     log.roll(NOW_MS)
     put(log, (b"a", b"v"), now_ms=NOW_MS + 9000)
@@ -65,14 +65,14 @@ def test_rule_19_one_young_record_keeps_a_segment_that_begins_with_an_old_one(lo
 
 
 @pytest.mark.parametrize("stale", [None, 32, 1000])
-def test_a_checkpoint_that_is_not_of_this_log_does_not_count(log: Log, stale: int | None) -> None:
+def test_checkpoint_outside_the_log_is_ignored(log: Log, stale: int | None) -> None:
     assert bounds(log, stale) == (0, 30)
     log.advance_log_start(10)
     assert bounds(log, stale) == (10, 30)
     assert bounds(log, 5) == (10, 30)
 
 
-def test_the_ratio_is_of_what_could_be_compacted(log: Log) -> None:
+def test_dirty_ratio_covers_the_cleanable_range(log: Log) -> None:
     assert looked_at(log, 0, NOW_MS).ratio == 1
     assert looked_at(log, 20, NOW_MS).ratio == pytest.approx(1 / 3)
     assert looked_at(log, 25, NOW_MS).ratio == pytest.approx(1 / 6)
@@ -84,7 +84,7 @@ def test_a_log_is_due_above_its_ratio() -> None:
     assert not LogToClean(0, 10, 50, 50, overdue=False).is_due(0.5)
 
 
-def test_a_record_that_waits_too_long_makes_it_due_whatever_the_ratio(log: Log) -> None:
+def test_overdue_record_makes_a_log_due_at_any_ratio(log: Log) -> None:
     log.config = log.config._replace(max_compaction_lag_ms=5000)
     assert not looked_at(log, 20, NOW_MS + 7000).is_due(0.5)
     assert looked_at(log, 20, NOW_MS + 7001).is_due(0.5)

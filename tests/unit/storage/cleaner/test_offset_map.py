@@ -9,7 +9,7 @@ from storage.cleaner.offset_map import ENTRY_BYTES, GOES, STAYS, TOMBSTONE, Offs
 from tests.typed import present
 
 
-def test_a_key_has_the_offset_that_it_was_given_last() -> None:
+def test_key_has_its_last_offset() -> None:
     offsets = OffsetMap(1 << 20, 100)
     offsets.put(b"a", 0)
     offsets.put(b"b", 1)
@@ -18,7 +18,7 @@ def test_a_key_has_the_offset_that_it_was_given_last() -> None:
 
 
 @pytest.mark.parametrize("keys", [1, 2, 10, 4904, 4905, 30_000])
-def test_a_map_takes_as_many_keys_as_it_was_made_for(keys: int) -> None:
+def test_map_holds_the_number_of_keys_it_was_made_for(keys: int) -> None:
     offsets = OffsetMap(1 << 30, keys)
     for number in range(keys):
         assert not offsets.key_count >= offsets.most_keys
@@ -39,7 +39,7 @@ def test_memory_bounds_the_keys(memory_bytes: int) -> None:
     assert all(offsets.get(b"%d" % key) == key for key in range(number))
 
 
-def test_keys_that_all_belong_to_one_page_fill_the_map() -> None:
+def test_keys_of_one_page_fill_the_map() -> None:
     offsets = OffsetMap(1 << 20, 1_000_000)
     pages = (1 << 20) // ENTRY_BYTES // 5449
     numbers = (number for number in count() if _first_half(b"%d" % number) % pages == 0)
@@ -56,7 +56,7 @@ def _first_half(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=16).digest()[:8], byteorder)
 
 
-def test_it_is_a_dict() -> None:
+def test_map_behaves_as_a_dict() -> None:
     random, offsets, model = Random(1), OffsetMap(1 << 20, 5000), dict[bytes, int]()
     for offset in range(5000):
         key = b"%d" % random.randrange(2000)
@@ -66,7 +66,7 @@ def test_it_is_a_dict() -> None:
     assert offsets.key_count == len(model)
 
 
-def test_what_becomes_of_each_record_is_known_by_its_offset() -> None:
+def test_map_marks_kept_records_by_offset() -> None:
     offsets = OffsetMap(1 << 20, 10, first_offset=50)
     for offset, key in enumerate([b"a", b"b", b"a", b"c", b"b"], 50):
         offsets.put(key, offset, has_value=key != b"c")

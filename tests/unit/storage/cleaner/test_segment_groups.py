@@ -24,23 +24,23 @@ def groups(log: Log, end_offset: int = 18, **config: Any) -> list[list[int]]:
     return [[segment.base_offset for segment in group] for group in found]
 
 
-def test_neighbours_go_together_as_far_as_a_segment_takes_them(log: Log) -> None:
+def test_neighbouring_segments_are_grouped_up_to_the_segment_size(log: Log) -> None:
     size = log.segments[0].size_bytes
     assert groups(log, segment_bytes=2 * size) == [[0, 3], [6, 9], [12, 15]]
     assert groups(log, segment_bytes=2 * size - 1) == [[0], [3], [6], [9], [12], [15]]
     assert groups(log) == [[0, 3, 6, 9, 12, 15]]
 
 
-def test_a_segment_that_is_larger_than_segments_are_now_stays_alone(log: Log) -> None:
+def test_segment_above_the_segment_size_stays_alone(log: Log) -> None:
     assert groups(log, segment_bytes=14) == [[0], [3], [6], [9], [12], [15]]
 
 
-def test_their_indexes_bound_them(log: Log) -> None:
+def test_index_size_bounds_a_group(log: Log) -> None:
     size = log.segments[0].offset_index.size_bytes
     assert size > 0
     assert groups(log, segment_index_bytes=3 * size) == [[0, 3, 6], [9, 12, 15]]
 
 
-def test_their_offsets_fit_an_index(log: Log) -> None:
+def test_offset_range_bounds_a_group(log: Log) -> None:
     assert groups(log, end_offset=2**31) == [[0, 3, 6, 9, 12, 15]]
     assert groups(log, end_offset=2**31 + 1) == [[0, 3, 6, 9, 12], [15]]

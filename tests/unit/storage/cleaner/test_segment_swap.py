@@ -66,7 +66,7 @@ def state(log: Log) -> tuple[object, ...]:
     return latest(records(log)), log.log_end_offset, producer.batches[-1], producer.txn_first_offset
 
 
-def test_a_kill_at_any_call_loses_nothing_and_leaves_one_log(tmp_path: Path) -> None:
+def test_kill_at_any_disk_call_of_a_pass_loses_nothing(tmp_path: Path) -> None:
     calls = calls_of_a_pass(tmp_path / "all")
     assert calls > 20
     for lives in range(calls):
@@ -90,7 +90,7 @@ def test_a_kill_at_any_call_loses_nothing_and_leaves_one_log(tmp_path: Path) -> 
         assert state(twice) == before
 
 
-def test_a_kill_at_any_call_of_the_start_after_it_changes_nothing(tmp_path: Path) -> None:
+def test_kill_at_any_disk_call_of_the_next_start_changes_nothing(tmp_path: Path) -> None:
     calls = calls_of_a_pass(tmp_path / "all")
     for lives in range(0, calls, max(1, 3 // TIMES)):
         for second in range(lives // 3 % 3, 40, 3):
@@ -128,7 +128,7 @@ def _check_whole(log: Log) -> None:
 
 @pytest.mark.parametrize("kind", ["create", "rename", "pwrite", "sync", "sync_dir", "pread", "open"])
 @pytest.mark.parametrize("after", range(10))
-def test_a_failing_call_loses_nothing(tmp_path: Path, kind: str, after: int) -> None:
+def test_failing_disk_call_of_a_pass_loses_nothing(tmp_path: Path, kind: str, after: int) -> None:
     from protocol.errors import KafkaError
 
     disk = DyingDisk()
@@ -146,7 +146,7 @@ def test_a_failing_call_loses_nothing(tmp_path: Path, kind: str, after: int) -> 
     _check_whole(recovered)
 
 
-def test_a_power_cut_amid_an_interruption_leaves_the_log_its_own_indexes(tmp_path: Path) -> None:
+def test_power_cut_during_an_abandoned_pass_keeps_the_indexes(tmp_path: Path) -> None:
     """Deletions reach the disk in their order: the new segment's indexes must not outlast its batches."""
     for lost in range(4):
         folder = tmp_path / str(lost)

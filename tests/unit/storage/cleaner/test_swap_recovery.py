@@ -32,24 +32,24 @@ def logs(folder: Path) -> dict[int, str]:
     return {int(path.stem): ".swap" if b".swap" in path.read_bytes() else "" for path in sorted(folder.glob("*.log"))}
 
 
-def test_an_incomplete_segment_goes(folder: Path) -> None:
+def test_incomplete_cleaned_segment_is_deleted(folder: Path) -> None:
     segment(folder, 0, 19, ".cleaned")
     assert logs(folder) == {0: "", 10: "", 20: ""}
 
 
-def test_a_complete_one_replaces_what_it_was_made_of(folder: Path) -> None:
+def test_complete_swap_segment_replaces_its_sources(folder: Path) -> None:
     segment(folder, 0, 19, ".swap")
     assert logs(folder) == {0: ".swap", 20: ""}
 
 
-def test_one_that_was_being_renamed_goes(folder: Path) -> None:
+def test_partly_renamed_cleaned_segment_is_deleted(folder: Path) -> None:
     segment(folder, 10, 29, ".swap")
     (folder / f"{10:020d}.index.swap").rename(folder / f"{10:020d}.index.cleaned")
     assert logs(folder) == {0: "", 10: "", 20: ""}
 
 
 @pytest.mark.parametrize("kind", SEGMENT_SUFFIXES)
-def test_a_swap_whose_renaming_had_begun_is_completed(folder: Path, kind: str) -> None:
+def test_swap_with_begun_renames_is_completed(folder: Path, kind: str) -> None:
     segment(folder, 0, 19, ".swap")
     for path in folder.glob(f"{10:020d}.*"):
         path.unlink()
@@ -58,7 +58,7 @@ def test_a_swap_whose_renaming_had_begun_is_completed(folder: Path, kind: str) -
 
 
 @pytest.mark.parametrize("kind", SEGMENT_SUFFIXES[1:])
-def test_an_index_that_the_power_took_is_not_that_of_before(folder: Path, kind: str) -> None:
+def test_index_lost_by_a_power_cut_is_not_replaced_by_the_old_one(folder: Path, kind: str) -> None:
     segment(folder, 0, 19, ".swap")
     (folder / f"{0:020d}{kind}.swap").unlink()
     assert logs(folder) == {0: ".swap", 20: ""}

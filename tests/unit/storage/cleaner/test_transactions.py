@@ -38,7 +38,7 @@ def test_batches_of_an_aborted_transaction_are_known_until_its_marker() -> None:
 
 
 @pytest.mark.parametrize(("marker", "aborted"), [(COMMIT, []), (ABORT, [AbortedTxn(1, 5, 9, 10)])])
-def test_a_marker_is_spent_if_no_batch_of_its_transaction_came_before(
+def test_marker_is_removable_if_no_batch_of_its_transaction_is_left(
     marker: EndTxnMarker, aborted: list[AbortedTxn]
 ) -> None:
     transactions = Transactions(aborted)
@@ -48,13 +48,13 @@ def test_a_marker_is_spent_if_no_batch_of_its_transaction_came_before(
     assert transactions.is_spent(header(10), marker)
 
 
-def test_an_aborted_transaction_whose_marker_is_gone_ends_all_the_same() -> None:
+def test_aborted_transaction_without_marker_ends_at_its_index_entry() -> None:
     transactions = Transactions([AbortedTxn(1, 5, 9, 10)])
     assert transactions.is_aborted(header(5))
     assert not transactions.is_aborted(header(10))
 
 
-def test_of_an_aborted_transaction_with_batches_the_entry_stays_with_the_marker() -> None:
+def test_index_entry_stays_while_batches_of_its_transaction_do() -> None:
     transactions = Transactions([AbortedTxn(1, 5, 9, 10), AbortedTxn(2, 6, 10, 11)])
     transactions.is_aborted(header(5))
     transactions.is_spent(header(9), ABORT)
@@ -63,7 +63,7 @@ def test_of_an_aborted_transaction_with_batches_the_entry_stays_with_the_marker(
     assert transactions.take_ended() == []
 
 
-def test_an_emptied_marker_is_spent_and_another_control_batch_never() -> None:
+def test_emptied_marker_is_removable_and_other_control_batches_are_not() -> None:
     transactions = Transactions([])
     assert transactions.is_spent(header(1)._replace(record_count=0), None)
     assert not transactions.is_spent(header(1), None)
@@ -88,7 +88,7 @@ class TestFindAborted:
         assert finish(find_aborted(log.segments, 8)) == [AbortedTxn(1, 0, 1, 2), AbortedTxn(1, 6, 7, 8)]
         assert finish(find_aborted(log.segments, 6)) == [AbortedTxn(1, 0, 1, 2)]
 
-    def test_a_marker_alone_is_of_no_transaction(self, log: Log) -> None:
+    def test_marker_alone_makes_no_transaction(self, log: Log) -> None:
         end_txn(log, 1, commit=False)
         put(log, (b"k", b"v"))
         assert finish(find_aborted(log.segments, 2)) == []

@@ -25,16 +25,16 @@ def offsets(*bases: int, compacted: bool = False) -> list[str]:
     ]
 
 
-def test_offsets_without_a_gap_are_right() -> None:
+def test_contiguous_offsets_are_valid() -> None:
     assert offsets(0, 2, 4) == []
 
 
-def test_a_base_offset_that_its_neighbours_contradict_is_the_damaged_one() -> None:
+def test_base_offset_contradicted_by_its_neighbours_is_damaged() -> None:
     assert offsets(0, 9, 4) == ["9 instead of 2, the end of the previous batch"]
     assert offsets(0, 2, 1, 6) == ["1 instead of 4, the end of the previous batch"]
 
 
-def test_missing_records_are_told_unless_the_log_is_compacted() -> None:
+def test_missing_records_are_reported_unless_the_log_is_compacted() -> None:
     assert offsets(0, 8, 10) == ["8, but the previous batch ends with 1: records are missing"]
     assert offsets(0, 8, 10, compacted=True) == []
 
@@ -54,12 +54,12 @@ def epochs(*of_batches: int, entries: tuple[tuple[int, int], ...] = ((1, 0), (2,
     ]
 
 
-def test_epochs_that_begin_where_the_file_says_are_right() -> None:
+def test_epochs_equal_to_the_checkpoint_are_valid() -> None:
     assert epochs(1, 1, 2, 2) == []
 
 
 @pytest.mark.parametrize("damaged", [(1, 0, 2, 2), (1, 1, 2, 1), (1, 1, 2, 9, 2)])
-def test_an_epoch_amid_others_is_the_batch_s(damaged: tuple[int, ...]) -> None:
+def test_epoch_between_equal_ones_is_damage_of_the_batch(damaged: tuple[int, ...]) -> None:
     (found,) = epochs(*damaged)
     assert found.startswith("file ")
 
@@ -73,11 +73,13 @@ def test_an_epoch_amid_others_is_the_batch_s(damaged: tuple[int, ...]) -> None:
         (((1, 0),), "epochs None epoch"),
     ],
 )
-def test_an_entry_that_the_batches_contradict_is_the_file_s(entries: tuple[tuple[int, int], ...], found: str) -> None:
+def test_entry_contradicted_by_the_batches_is_damage_of_the_checkpoint(
+    entries: tuple[tuple[int, int], ...], found: str
+) -> None:
     assert epochs(1, 1, 2, 2, entries=entries) == [found]
 
 
-def test_before_the_log_s_start_no_epochs_are_kept() -> None:
+def test_epochs_before_the_log_start_are_not_checked() -> None:
     assert epochs(1, 1, 2, 2, entries=((1, 1), (2, 2)), start=1) == []
     assert epochs(1, 1, 2, 2, entries=((1, 1), (2, 2))) != []
 

@@ -13,25 +13,25 @@ from storage.inspection.rows import Row, Wanted, rows
 from tests.all_files import write_all_files
 
 
-def test_the_topic_says_what_its_records_are() -> None:
+def test_topic_selects_the_record_decoder() -> None:
     assert decoder_of("__consumer_offsets") == "offsets"
     assert decoder_of("__transaction_state") == "transactions"
     assert decoder_of("__cluster_metadata") == "metadata"
     assert decoder_of("letters") == "raw"
 
 
-def test_text_is_told_from_bytes() -> None:
+def test_text_and_bytes_are_distinguished() -> None:
     assert [text_of(data) for data in (None, b"", b"caf\xc3\xa9", b"\xff")] == [None, "", "café", {"base64": "/w=="}]
 
 
 @pytest.mark.parametrize("name", ["offsets", "transactions", "metadata"])
-def test_a_record_that_is_none_of_its_topic_s_is_refused(name: str) -> None:
+def test_record_of_another_kind_than_its_topic_is_rejected(name: str) -> None:
     for key, value in ((None, None), (b"\0", b"x"), (b"\0\0\0\x09g", b"\0\3")):
         with pytest.raises(DecodeError):
             decode(name, Record(0, 0, key, value), is_control=False)
 
 
-def test_a_kind_of_a_later_kafka_is_shown_as_it_is() -> None:
+def test_record_kind_of_a_later_kafka_is_shown_raw() -> None:
     record = Record(0, 0, b"\0\x21key", b"value")
     assert decode("offsets", record, is_control=False) == {"key": "\0!key", "value": "value"}
 
@@ -75,13 +75,13 @@ def test_a_consumer_s_subscription_and_assignment_are_decoded() -> None:
     }
 
 
-def test_what_is_no_subscription_is_shown_as_it_is() -> None:
+def test_invalid_subscription_is_shown_raw() -> None:
     assert member_of(group_value(b"", b"\xff"))["subscription"] == ""
     assert member_of(group_value(b"", b"\xff"))["assignment"] == {"base64": "/w=="}
     assert member_of(group_value(b"\0\1text", b"", "connect"))["subscription"] == {"base64": "AAF0ZXh0"}
 
 
-def test_what_brokers_write_is_decoded_under_kafka_s_names(tmp_path: Path) -> None:
+def test_internal_records_are_decoded_with_kafkas_field_names(tmp_path: Path) -> None:
     write_all_files(tmp_path)
 
     def records(directory: str) -> list[Row]:

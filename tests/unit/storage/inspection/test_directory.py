@@ -36,7 +36,7 @@ def compacted(manager: Manager) -> None:
     assert offsets(log) == [1]
 
 
-def test_a_high_watermark_may_be_of_before_a_truncation_if_the_broker_was_killed(manager: Manager) -> None:
+def test_high_watermark_may_precede_a_truncation_after_a_kill(manager: Manager) -> None:
     log = manager.create_log()
     fill(log, 10)
     log.update_high_watermark(10)
@@ -54,7 +54,7 @@ def test_a_compacted_log_may_end_with_an_empty_segment(manager: Manager) -> None
     assert wrong(manager) == []
 
 
-def test_no_records_are_missed_where_nobody_knows_which_logs_are_compacted(manager: Manager) -> None:
+def test_gaps_are_allowed_without_a_cleaner_checkpoint(manager: Manager) -> None:
     compacted(manager)
     manager.close()
     file = Path(manager.first.path, CLEANED_TO)

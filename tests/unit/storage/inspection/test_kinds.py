@@ -24,7 +24,7 @@ BASE = f"{7:020d}"
         ("7.log", None),
     ],
 )
-def test_a_name_says_what_is_in_the_file(name: str, kind: Kind | None) -> None:
+def test_file_name_gives_the_kind(name: str, kind: Kind | None) -> None:
     assert kinds.kind_of(name) is kind
 
 
@@ -40,13 +40,13 @@ def test_a_name_says_what_is_in_the_file(name: str, kind: Kind | None) -> None:
         (f"{BASE}.log.4.damaged", False),
     ],
 )
-def test_what_nobody_here_makes_is_foreign(name: str, foreign: bool) -> None:
+def test_other_file_names_are_foreign(name: str, foreign: bool) -> None:
     assert kinds.is_foreign(name) is foreign
 
 
 @pytest.mark.parametrize(
     ("name", "topic"), [("a-b-0", "a-b"), (f"t-1.{'0f' * 16}-delete", "t"), (f"t-1.{'0f' * 16}-stray", "t"), ("t", "")]
 )
-def test_a_directory_is_of_a_topic(name: str, topic: str) -> None:
+def test_directory_name_gives_the_topic(name: str, topic: str) -> None:
     assert kinds.topic_of(f"/data/{name}") == topic
     assert kinds.is_log_directory(name) is bool(topic)

@@ -28,7 +28,7 @@ def test_batches_follow_each_other(tmp_path: Path) -> None:
         assert piece.header == read_header(BATCHES[number])
 
 
-def test_an_empty_file_has_none(tmp_path: Path) -> None:
+def test_empty_file_has_no_pieces(tmp_path: Path) -> None:
     assert found(tmp_path, b"") == []
 
 
@@ -37,7 +37,7 @@ def test_an_empty_file_has_none(tmp_path: Path) -> None:
     [(8, b"\x7f", "batch_length"), (8, b"\xff", "batch_length"), (16, b"\3", "magic"), (17, b"\0\0\0\0", "crc"),
      (70, b"?", "crc"), (23, b"\x80", "crc")],
 )  # fmt: skip
-def test_damage_is_one_batch_and_what_is_behind_it_is_found(tmp_path: Path, at: int, new: bytes, field: str) -> None:
+def test_damage_covers_one_batch_and_later_batches_are_found(tmp_path: Path, at: int, new: bytes, field: str) -> None:
     first, second, *rest = found(tmp_path, changed(b"".join(BATCHES), SIZE + at, new))
     assert first.header is not None
     assert (second.position, second.size_bytes, second.header) == (SIZE, SIZE, None)
@@ -47,7 +47,7 @@ def test_damage_is_one_batch_and_what_is_behind_it_is_found(tmp_path: Path, at: 
 
 
 @pytest.mark.parametrize("at", [11, 16])
-def test_what_no_crc_covers_can_be_told_what_it_was(tmp_path: Path, at: int) -> None:
+def test_original_value_of_a_field_outside_the_crc_is_known(tmp_path: Path, at: int) -> None:
     piece = found(tmp_path, changed(b"".join(BATCHES), SIZE + at, b"\1"))[1]
     assert piece.meant == read_header(BATCHES[1])
 
@@ -60,7 +60,7 @@ def test_bytes_between_batches_are_one_piece(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_torn_end_is_a_piece(tmp_path: Path) -> None:
+def test_torn_end_is_one_piece(tmp_path: Path) -> None:
     for cut in (1, SIZE - 10):
         *_, last = found(tmp_path, b"".join(BATCHES)[:-cut])
         assert (last.header, last.size_bytes) == (None, SIZE - cut)
@@ -74,7 +74,7 @@ def test_records_are_read_whole() -> None:
     assert wrong_records(BATCHES[0]) is None
 
 
-def test_records_that_only_a_reader_finds_wrong_are_told() -> None:
+def test_records_that_fail_to_decode_are_reported() -> None:
     data = build_batch([(b"k", b"v")] * 2)
     set_header(data, read_header(data)._replace(record_count=3))
     assert wrong_records(bytes(data)) is not None

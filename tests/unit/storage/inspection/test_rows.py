@@ -38,7 +38,7 @@ def test_a_batch_is_shown_with_its_records(folder: Path) -> None:
     assert "records" not in rows_of(folder, f"{SEGMENT}.log", Wanted(records=False))[0]
 
 
-def test_only_the_offsets_that_are_wanted_are_shown(folder: Path) -> None:
+def test_only_requested_offsets_are_shown(folder: Path) -> None:
     found = rows_of(folder, f"{SEGMENT}.log", Wanted(start=20, end=22))
     assert [record["offset"] for row in found for record in row["records"]] == [20, 21]
     for suffix in (".index", ".timeindex", ".txnindex"):
@@ -70,6 +70,6 @@ def test_a_small_file_that_cannot_be_read_is_a_row(name: str, tmp_path: Path) ->
     assert row["problem"]
 
 
-def test_a_file_of_somebody_else_is_said_to_be_that(tmp_path: Path) -> None:
+def test_foreign_file_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     assert rows_of(tmp_path, "notes.txt") == [{"problem": "not a Kafka file"}]

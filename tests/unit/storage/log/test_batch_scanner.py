@@ -26,23 +26,23 @@ def batches() -> bytes:
 
 
 @pytest.mark.parametrize("tail", [b"", bytes(100), b"\xff" * 100], ids=["nothing", "zeros", "anything"])
-def test_what_follows_the_batches_is_none(tmp_path: Path, batches: bytes, tail: bytes) -> None:
+def test_trailing_bytes_are_no_batch(tmp_path: Path, batches: bytes, tail: bytes) -> None:
     content = batches + tail
     assert offsets(written(tmp_path, content), len(content)) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("at", [16, 17, 30, SIZE - 1], ids=["magic", "crc", "header", "record"])
-def test_all_ends_at_the_first_that_is_damaged(tmp_path: Path, batches: bytes, at: int) -> None:
+def test_scan_ends_at_the_first_damaged_batch(tmp_path: Path, batches: bytes, at: int) -> None:
     content = bytearray(batches)
     content[2 * SIZE + at] ^= 1
     assert offsets(written(tmp_path, bytes(content)), len(content)) == [0, 1]
 
 
 @pytest.mark.parametrize("cut_bytes", [1, SIZE - 20, SIZE])
-def test_a_torn_one_is_none(tmp_path: Path, batches: bytes, cut_bytes: int) -> None:
+def test_torn_batch_is_no_batch(tmp_path: Path, batches: bytes, cut_bytes: int) -> None:
     content = batches[:-cut_bytes]
     assert offsets(written(tmp_path, content), len(content)) == [0, 1, 2]
 
 
-def test_a_file_shorter_than_it_was_said_to_be_ends_where_it_ends(tmp_path: Path, batches: bytes) -> None:
+def test_scan_ends_at_the_end_of_a_shorter_file(tmp_path: Path, batches: bytes) -> None:
     assert offsets(written(tmp_path, batches), len(batches) + 500) == [0, 1, 2, 3]

@@ -39,13 +39,13 @@ def content(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_was_closed_in_order_is_opened(tmp_path: Path) -> None:
+def test_cleanly_closed_log_is_opened(tmp_path: Path) -> None:
     written(tmp_path)
     assert reopened(tmp_path).log_end_offset == 10
 
 
 @pytest.mark.parametrize(("clean", "recovery_point"), [(True, 0), (False, 10)])
-def test_a_missing_segment_is_a_reason_not_to_open(tmp_path: Path, clean: bool, recovery_point: int) -> None:
+def test_log_with_a_missing_segment_is_refused(tmp_path: Path, clean: bool, recovery_point: int) -> None:
     written(tmp_path)
     lose(tmp_path, 4)
     before = content(tmp_path)
@@ -54,13 +54,13 @@ def test_a_missing_segment_is_a_reason_not_to_open(tmp_path: Path, clean: bool, 
     assert content(tmp_path) == before
 
 
-def test_what_was_not_synced_is_recovery_s(tmp_path: Path) -> None:
+def test_missing_unsynced_segments_are_left_to_recovery(tmp_path: Path) -> None:
     written(tmp_path)
     lose(tmp_path, 4)
     reopened(tmp_path, clean=False, recovery_point=4)
 
 
-def test_segments_that_went_at_the_start_are_not_missed(tmp_path: Path) -> None:
+def test_missing_segments_at_the_log_start_are_accepted(tmp_path: Path) -> None:
     written(tmp_path)
     lose(tmp_path, 0)
     assert reopened(tmp_path).log_start_offset == 4
@@ -89,7 +89,7 @@ def test_in_a_compacted_log_offsets_may_be_missing(tmp_path: Path, sign: str) ->
 
 
 @pytest.mark.parametrize("at", [5, 7])
-def test_two_segments_with_the_same_offsets_are_a_reason_not_to_open(tmp_path: Path, at: int) -> None:
+def test_log_with_overlapping_segments_is_refused(tmp_path: Path, at: int) -> None:
     written(tmp_path)
     for suffix in (".log", ".index", ".timeindex"):
         shutil.copy(file(tmp_path, 4, suffix), file(tmp_path, at, suffix))
@@ -101,7 +101,7 @@ def test_two_segments_with_the_same_offsets_are_a_reason_not_to_open(tmp_path: P
 
 @pytest.mark.parametrize("magic", [0, 1, 3])
 @pytest.mark.parametrize("clean", [True, False])
-def test_batches_of_another_format_are_not_cut_off(tmp_path: Path, magic: int, clean: bool) -> None:
+def test_batches_of_another_format_are_not_truncated(tmp_path: Path, magic: int, clean: bool) -> None:
     written(tmp_path)
     data = bytearray(file(tmp_path, 8).read_bytes())
     data[16] = data[SIZE + 16] = magic
@@ -118,21 +118,21 @@ def test_one_batch_of_another_format_is_damage_after_a_crash(tmp_path: Path) -> 
     assert reopened(tmp_path, clean=False).log_end_offset == 8
 
 
-def test_zeros_at_the_beginning_are_no_other_format(tmp_path: Path) -> None:
+def test_leading_zeros_are_no_other_format(tmp_path: Path) -> None:
     written(tmp_path)
     data = file(tmp_path, 8).read_bytes()
     file(tmp_path, 8).write_bytes(bytes(len(data)))
     assert reopened(tmp_path, clean=False).log_end_offset == 8
 
 
-def test_a_log_does_not_begin_behind_its_end(tmp_path: Path) -> None:
+def test_log_start_beyond_the_log_end_is_refused(tmp_path: Path) -> None:
     written(tmp_path)
     with pytest.raises(LogRefused, match="topic-0 starts at offset 11, but the log ends at 10"):
         reopened(tmp_path, log_start_offset=11)
     assert reopened(tmp_path, log_start_offset=10).log_end_offset == 10
 
 
-def test_after_a_crash_a_log_that_has_lost_its_end_begins_anew(tmp_path: Path) -> None:
+def test_crashed_log_that_lost_its_end_starts_at_the_log_start(tmp_path: Path) -> None:
     written(tmp_path)
     assert reopened(tmp_path, clean=False, log_start_offset=11).log_end_offset == 11
 
@@ -140,21 +140,21 @@ def test_after_a_crash_a_log_that_has_lost_its_end_begins_anew(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("name", "text"), [("leader-epoch-checkpoint", "1\n0\n"), ("partition.metadata", "version: 1\ntopic_id: x")]
 )
-def test_a_file_of_a_later_version_is_not_taken_for_a_damaged_one(tmp_path: Path, name: str, text: str) -> None:
+def test_file_of_a_later_version_is_not_treated_as_damaged(tmp_path: Path, name: str, text: str) -> None:
     written(tmp_path)
     (tmp_path / "topic-0" / name).write_text(text)
     with pytest.raises(LogRefused, match=f"{name}, line 1: version 1 is unknown, .* later version"):
         reopened(tmp_path)
 
 
-def test_an_unsound_index_is_no_reason(tmp_path: Path) -> None:
+def test_unsound_index_does_not_refuse_the_log(tmp_path: Path) -> None:
     written(tmp_path)
     file(tmp_path, 4, ".index").write_bytes(bytes(80))
     assert reopened(tmp_path).log_end_offset == 10
 
 
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
-def test_a_directory_with_the_name_of_a_file_is_a_reason_not_to_open(tmp_path: Path, suffix: str) -> None:
+def test_directory_in_place_of_a_file_refuses_the_log(tmp_path: Path, suffix: str) -> None:
     written(tmp_path)
     file(tmp_path, 8, suffix).unlink()
     file(tmp_path, 8, suffix).mkdir()
@@ -164,7 +164,7 @@ def test_a_directory_with_the_name_of_a_file_is_a_reason_not_to_open(tmp_path: P
         reopened(tmp_path)
 
 
-def test_a_file_in_the_place_of_a_known_log_is_a_reason_not_to_start() -> None:
+def test_file_in_place_of_a_known_log_refuses_the_start() -> None:
     known = {("t", 0)}
     with pytest.raises(LogRefused, match=r"^/data/t-0 is a file, but was a log's directory"):
         refuse_file("/data/t-0", known)

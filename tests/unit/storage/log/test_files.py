@@ -39,7 +39,7 @@ def test_missing_files_are_empty_and_damaged_epochs_an_error(tmp_path: Path) -> 
         files.read_epochs()
 
 
-def test_damaged_epochs_are_replaced_even_by_none_at_all(tmp_path: Path) -> None:
+def test_damaged_epochs_are_replaced_even_by_an_empty_list(tmp_path: Path) -> None:
     """An empty log has no epochs; its damaged file would be reported at every start."""
     (tmp_path / "leader-epoch-checkpoint").write_bytes(bytes(4))
     files = LogFiles(FaultyDisk(), str(tmp_path))
@@ -49,7 +49,7 @@ def test_damaged_epochs_are_replaced_even_by_none_at_all(tmp_path: Path) -> None
     assert LogFiles(FaultyDisk(), str(tmp_path)).read_epochs().entries == ()
 
 
-def test_a_topic_id_that_the_power_cut_damaged_counts_as_never_written(tmp_path: Path) -> None:
+def test_topic_id_damaged_by_a_power_cut_counts_as_missing(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     files.save_topic_id(TOPIC_ID)
     assert files.read_topic_id() == TOPIC_ID
@@ -57,7 +57,7 @@ def test_a_topic_id_that_the_power_cut_damaged_counts_as_never_written(tmp_path:
     assert files.read_topic_id() is None
 
 
-def test_files_are_handed_out_for_syncing_once(tmp_path: Path) -> None:
+def test_unsynced_files_are_returned_once(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     assert not files.unsynced
     files.save_topic_id(TOPIC_ID)
@@ -68,7 +68,7 @@ def test_files_are_handed_out_for_syncing_once(tmp_path: Path) -> None:
     assert files.open_unsynced() == []
 
 
-def test_a_snapshot_is_handed_out_for_syncing_unless_it_is_gone_by_then(tmp_path: Path) -> None:
+def test_unsynced_snapshot_is_returned_unless_it_is_deleted(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     for offset in (10, 20):
         files.save_producers(ProducerState(offset), offset)

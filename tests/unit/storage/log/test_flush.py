@@ -29,14 +29,14 @@ def test_files_are_synced_before_the_directory_that_names_them(tmp_path: Path) -
     assert flush.error is None
 
 
-def test_what_no_thread_has_synced_does_not_count_as_synced(tmp_path: Path) -> None:
+def test_unfinished_flush_does_not_count_as_synced(tmp_path: Path) -> None:
     finished = list[Flush]()
     flush_of(tmp_path, FaultyDisk(), finished).finish()
     assert isinstance(finished[0].error, OSError)
 
 
 @pytest.mark.parametrize("kind", ["sync", "sync_dir"])
-def test_a_failure_waits_for_the_end_and_nothing_is_tried_again(kind: str, tmp_path: Path) -> None:
+def test_failed_sync_is_reported_at_the_end_and_not_retried(kind: str, tmp_path: Path) -> None:
     disk, finished = FaultyDisk(), list[Flush]()
     flush = flush_of(tmp_path, disk, finished)
     disk.arm(kind)
@@ -46,7 +46,7 @@ def test_a_failure_waits_for_the_end_and_nothing_is_tried_again(kind: str, tmp_p
     assert len(disk.called(kind)) == 1
 
 
-def test_what_a_flush_under_way_has_taken_belongs_to_the_next_one_too(tmp_path: Path) -> None:
+def test_files_of_a_running_flush_belong_to_the_next_one_too(tmp_path: Path) -> None:
     disk, finished = FaultyDisk(), list[Flush]()
     under_way = flush_of(tmp_path, disk, finished)
     file = disk.open_file(str(tmp_path / "c"), create=True)
@@ -55,7 +55,7 @@ def test_what_a_flush_under_way_has_taken_belongs_to_the_next_one_too(tmp_path: 
     assert disk.called("sync_dir") == [tmp_path.name]
 
 
-def test_a_directory_that_has_another_name_by_now_is_no_failure(tmp_path: Path) -> None:
+def test_renamed_directory_does_not_fail_a_flush(tmp_path: Path) -> None:
     disk, finished = FaultyDisk(), list[Flush]()
     (tmp_path / "log").mkdir()
     flush = flush_of(tmp_path / "log", disk, finished)
@@ -64,7 +64,7 @@ def test_a_directory_that_has_another_name_by_now_is_no_failure(tmp_path: Path) 
     assert flush.error is None
 
 
-def test_a_cut_that_cannot_be_synced_takes_the_directory_offline(tmp_path: Path) -> None:
+def test_failed_sync_of_a_truncation_takes_the_directory_offline(tmp_path: Path) -> None:
     disk = FaultyDisk()
     home = LogDirectory(disk, str(tmp_path))
     file = disk.open_file(str(tmp_path / "a"), create=True)

@@ -37,7 +37,7 @@ def synced(disk: FaultyDisk, flush: Flush) -> list[str]:
     return disk.called("sync_dir")
 
 
-def test_the_first_flush_syncs_the_names_and_the_next_only_those_that_have_changed(
+def test_first_flush_syncs_the_directory_and_later_ones_only_if_changed(
     disk: FaultyDisk, home: LogDirectory, tmp_path: Path
 ) -> None:
     flushes = FlushQueue(disk, 0)
@@ -54,7 +54,7 @@ def test_the_first_flush_syncs_the_names_and_the_next_only_those_that_have_chang
     assert synced(disk, begun(flushes, home, 4, names=True)) == ["log"]
 
 
-def test_only_what_all_before_it_have_shown_counts(disk: FaultyDisk, home: LogDirectory) -> None:
+def test_flush_counts_once_all_earlier_ones_are_done(disk: FaultyDisk, home: LogDirectory) -> None:
     flushes = FlushQueue(disk, 0)
     first, second = begun(flushes, home, 5), begun(flushes, home, 9)
     assert flushes.begun_ms == NOW_MS
@@ -64,7 +64,7 @@ def test_only_what_all_before_it_have_shown_counts(disk: FaultyDisk, home: LogDi
     assert flushes.finish(first, home, 0) == 9
 
 
-def test_a_flush_from_before_a_truncation_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
+def test_flush_begun_before_a_truncation_makes_nothing_durable(disk: FaultyDisk, home: LogDirectory) -> None:
     flushes = FlushQueue(disk, 0)
     flush = begun(flushes, home, 5, truncations=0)
     flush.sync()
@@ -79,7 +79,7 @@ def test_a_flush_from_before_a_roll_ends_before_the_new_segment(disk: FaultyDisk
     assert flushes.finish(flush, home, 0) == 4
 
 
-def test_names_are_synced_at_once_unless_they_are_durable(disk: FaultyDisk, home: LogDirectory) -> None:
+def test_directory_is_synced_at_once_unless_it_is_durable(disk: FaultyDisk, home: LogDirectory) -> None:
     flushes, path = FlushQueue(disk, 0, is_new=False), f"{home.path}/log"
     flushes.sync_names(path)
     flush = begun(flushes, home, 5)
@@ -91,7 +91,9 @@ def test_names_are_synced_at_once_unless_they_are_durable(disk: FaultyDisk, home
     assert disk.called("sync_dir") == []
 
 
-def test_a_failed_flush_takes_the_directory_offline_and_shows_nothing(disk: FaultyDisk, home: LogDirectory) -> None:
+def test_failed_flush_takes_the_directory_offline_and_makes_nothing_durable(
+    disk: FaultyDisk, home: LogDirectory
+) -> None:
     flushes = FlushQueue(disk, 0)
     first, second = begun(flushes, home, 5), begun(flushes, home, 9)
     disk.arm("sync_dir", errno.EIO)
@@ -104,7 +106,7 @@ def test_a_failed_flush_takes_the_directory_offline_and_shows_nothing(disk: Faul
     assert home.failure is not None
 
 
-def test_a_failed_flush_of_a_deleted_log_harms_nobody(disk: FaultyDisk, home: LogDirectory) -> None:
+def test_failed_flush_of_a_deleted_log_is_ignored(disk: FaultyDisk, home: LogDirectory) -> None:
     flushes = FlushQueue(disk, 0)
     flush = begun(flushes, home, 5)
     gone = no_directory(disk, home.path)

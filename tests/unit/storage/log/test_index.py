@@ -37,7 +37,7 @@ def time_index(folder: Path, content: bytes) -> TimeIndex:
     return TimeIndex(OsDisk(), str(folder / "x.timeindex"), BASE)
 
 
-def test_the_files_are_kafkas(offsets: OffsetIndex, times: TimeIndex) -> None:
+def test_index_files_have_kafkas_bytes(offsets: OffsetIndex, times: TimeIndex) -> None:
     offsets.save()
     times.save()
     assert Path(offsets.path).read_bytes() == pack(">iiiiii", 10, 100, 20, 250, 35, 400)
@@ -61,7 +61,7 @@ def test_the_last_indexed_position_before_a_limit(limit: int, position: int, off
 @pytest.mark.parametrize(
     ("timestamp", "offset"), [(0, BASE), (49, BASE), (50, 1010), (69, 1010), (70, 1020), (71, 1035), (99, 1035)]
 )
-def test_a_timestamp_is_looked_for_from_the_entry_before_it(timestamp: int, offset: int, times: TimeIndex) -> None:
+def test_timestamp_lookup_starts_at_the_entry_before_it(timestamp: int, offset: int, times: TimeIndex) -> None:
     assert times.lookup(timestamp)[1] == offset
 
 
@@ -73,7 +73,7 @@ def test_a_timestamp_that_is_not_larger_makes_no_entry(timestamp: int, times: Ti
     assert times.entry_count == 3
 
 
-def test_what_was_cut_off_or_rebuilt_is_no_reason_against_an_entry(times: TimeIndex) -> None:
+def test_truncated_or_rebuilt_entries_do_not_block_a_new_entry(times: TimeIndex) -> None:
     times.maybe_append(60, 1050)
     times.truncate_to(1020)
     times.maybe_append(60, 1020)
@@ -83,7 +83,7 @@ def test_what_was_cut_off_or_rebuilt_is_no_reason_against_an_entry(times: TimeIn
     assert times.last() == (7, 1005)
 
 
-def test_an_empty_index_answers_with_the_start(tmp_path: Path) -> None:
+def test_empty_index_returns_the_start(tmp_path: Path) -> None:
     offsets, times = offset_index(tmp_path, b""), time_index(tmp_path, b"")
     assert (offsets.lookup(5000), offsets.entry_before(10)[1], offsets.last_position()) == (0, 0, 0)
     assert times.lookup(5000) == times.last() == (-1, BASE)
@@ -101,7 +101,7 @@ def test_truncation_drops_entries_at_and_after_the_offset_on_disk_too(offsets: O
     assert offsets.lookup(1019) == 180
 
 
-def test_a_released_index_comes_back_as_it_was(offsets: OffsetIndex, times: TimeIndex) -> None:
+def test_released_index_is_read_back_unchanged(offsets: OffsetIndex, times: TimeIndex) -> None:
     offsets.release()
     times.release()
     assert (offsets.entry_count, offsets.last_position()) == (3, 400)
@@ -111,7 +111,7 @@ def test_a_released_index_comes_back_as_it_was(offsets: OffsetIndex, times: Time
     assert times.lookup(70)[1] == 1020
 
 
-def test_entries_reach_the_file_in_lumps(tmp_path: Path) -> None:
+def test_entries_are_written_to_the_file_in_blocks(tmp_path: Path) -> None:
     index = offset_index(tmp_path, b"")
     for number in range(1, 1001):
         index.append(BASE + number, number * 100)
@@ -120,7 +120,7 @@ def test_entries_reach_the_file_in_lumps(tmp_path: Path) -> None:
     assert Path(index.path).stat().st_size == 8000
 
 
-def test_rebuilding_the_same_leaves_the_file_alone(offsets: OffsetIndex) -> None:
+def test_rebuilding_equal_entries_does_not_write_the_file(offsets: OffsetIndex) -> None:
     offsets.save()
     before = Path(offsets.path).stat().st_mtime_ns
     offsets.unsynced = False
@@ -134,7 +134,7 @@ def test_rebuilding_the_same_leaves_the_file_alone(offsets: OffsetIndex) -> None
 
 
 @pytest.mark.parametrize("count", [0, 2, 3, 1000])
-def test_rebuilding_something_else_replaces_the_file(count: int, offsets: OffsetIndex) -> None:
+def test_rebuilding_other_entries_replaces_the_file(count: int, offsets: OffsetIndex) -> None:
     offsets.save()
     offsets.rebuild()
     for number in range(1, count + 1):

@@ -28,13 +28,13 @@ def test_an_epoch_found_to_begin_earlier_is_moved() -> None:
     assert known.entries == ((1, 0), (2, 7))
 
 
-def test_an_older_epoch_drops_what_contradicts_it() -> None:
+def test_older_epoch_removes_conflicting_entries() -> None:
     known = epochs((1, 0), (2, 10), (5, 20))
     known.assign(3, 15)
     assert known.entries == ((1, 0), (2, 10), (3, 15))
 
 
-def test_an_epoch_at_the_offset_of_one_that_wrote_nothing_replaces_it() -> None:
+def test_epoch_replaces_an_empty_epoch_at_the_same_offset() -> None:
     known = epochs((1, 0), (2, 10))
     known.assign(3, 10)
     assert known.entries == ((1, 0), (3, 10))
@@ -54,7 +54,7 @@ def test_an_epoch_ends_where_the_next_begins() -> None:
     assert epochs((1, 0), (4, 10), (5, 20)).end_offset_for(4, 25) == (4, 20)
 
 
-def test_an_epoch_that_wrote_nothing_here_answers_with_the_one_before() -> None:
+def test_end_of_an_epoch_without_entry_is_that_of_the_one_before() -> None:
     assert epochs((1, 0), (4, 10), (6, 20)).end_offset_for(5, 25) == (4, 20)
 
 
@@ -62,7 +62,7 @@ def test_an_epoch_before_all_ends_where_the_first_begins() -> None:
     assert epochs((3, 30), (4, 40)).end_offset_for(2, 50) == (2, 30)
 
 
-def test_the_unknown_has_no_end() -> None:
+def test_unknown_epoch_has_no_end() -> None:
     known = epochs((1, 0), (4, 10))
     assert known.end_offset_for(5, 25) == UNKNOWN
     assert known.end_offset_for(-1, 25) == UNKNOWN
@@ -74,13 +74,13 @@ def test_each_offset_has_the_epoch_that_covers_it(offset: int, epoch: int | None
     assert epochs((1, 5), (4, 10)).epoch_for_offset(offset) == epoch
 
 
-def test_truncation_drops_what_begins_at_the_new_end() -> None:
+def test_truncation_removes_epochs_that_begin_at_the_new_end() -> None:
     known = epochs((1, 0), (2, 10), (3, 20))
     known.truncate_from_end(10)
     assert known.entries == ((1, 0),)
 
 
-def test_an_epoch_without_records_goes_though_no_record_is_cut() -> None:
+def test_truncation_removes_an_empty_epoch_without_removing_records() -> None:
     log_end = 20
     known = epochs((1, 0), (2, log_end))
     known.truncate_from_end(log_end)
@@ -113,14 +113,14 @@ def test_a_log_start_up_to_the_first_epoch_changes_nothing(start: int) -> None:
     assert known.entries == ((1, 5), (2, 10))
 
 
-def test_batches_bring_their_epochs_as_long_as_these_grow() -> None:
+def test_batches_add_their_epochs_while_these_increase() -> None:
     known = epochs()
     for offset, epoch in enumerate((-1, 2, 2, 1, 4, 4)):
         known.note(epoch, offset)
     assert known.entries == ((2, 1), (4, 4))
 
 
-def test_batches_that_are_found_are_right_where_the_file_is_not() -> None:
+def test_epochs_of_recovered_batches_override_the_checkpoint() -> None:
     known = epochs((1, 0), (3, 4), (6, 12))
     for offset, epoch in ((0, 1), (4, 3), (8, 3), (12, 5), (13, -1)):
         known.correct(epoch, offset, offset)
@@ -128,7 +128,7 @@ def test_batches_that_are_found_are_right_where_the_file_is_not() -> None:
 
 
 @pytest.mark.parametrize("following", [3, 4, 7])
-def test_no_epoch_begins_within_a_batch_that_is_found(following: int) -> None:
+def test_no_epoch_begins_within_a_recovered_batch(following: int) -> None:
     known = epochs((1, 0), (3, 4), (4, 6))
     known.correct(1, 0, 2)
     known.correct(3, 4, 8)
@@ -136,13 +136,13 @@ def test_no_epoch_begins_within_a_batch_that_is_found(following: int) -> None:
     assert known.entries == ((1, 0), (3, 4), *(((following, 9),) if following > 3 else ()))
 
 
-def test_an_epoch_right_behind_a_batch_that_is_found_stays() -> None:
+def test_epoch_directly_behind_a_recovered_batch_stays() -> None:
     known = epochs((1, 0), (3, 4), (4, 6))
     known.correct(3, 4, 5)
     assert known.entries == ((1, 0), (3, 4), (4, 6))
 
 
-def test_clearing_forgets_everything() -> None:
+def test_clear_removes_all_epochs() -> None:
     known = epochs((1, 5))
     known.clear()
     assert known.entries == ()

@@ -15,7 +15,7 @@ SIZE = len(batch())
 CONFIG = LogConfig(segment_bytes=4 * SIZE, index_interval_bytes=SIZE)
 
 
-def test_a_log_that_is_not_there_is_made(tmp_path: Path) -> None:
+def test_missing_log_is_created(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     assert (log.log_start_offset, log.log_end_offset, log.recovery_point, bases(log)) == (0, 0, 0, (0,))
 
@@ -29,19 +29,19 @@ def test_everything_counts_as_durable_only_after_a_clean_stop(tmp_path: Path, cl
     assert (again.log_end_offset, again.recovery_point) == (10, recovery_point)
 
 
-def test_nothing_behind_the_end_counts_as_durable(tmp_path: Path) -> None:
+def test_recovery_point_is_at_most_the_log_end(tmp_path: Path) -> None:
     fill(open_log(tmp_path, CONFIG), 3)
     assert open_log(tmp_path, CONFIG, clean=False, recovery_point=6).recovery_point == 3
 
 
-def test_whose_log_it_is_is_written_down_once(tmp_path: Path) -> None:
+def test_partition_metadata_is_written_once(tmp_path: Path) -> None:
     assert open_log(tmp_path, CONFIG).topic_id == ZERO_UUID
     assert open_log(tmp_path, CONFIG, topic_id=TOPIC_ID).topic_id == TOPIC_ID
     assert open_log(tmp_path, CONFIG).topic_id == TOPIC_ID
     assert open_log(tmp_path, CONFIG, topic_id=bytes(16)[:-1] + b"1").topic_id == TOPIC_ID
 
 
-def test_epochs_that_the_checkpoint_missed_are_read_from_the_batches(tmp_path: Path) -> None:
+def test_epochs_missing_from_the_checkpoint_are_read_from_the_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for epoch in (1, 1, 4, 6):
         fill(log, 1, epoch=epoch)
@@ -51,7 +51,7 @@ def test_epochs_that_the_checkpoint_missed_are_read_from_the_batches(tmp_path: P
     assert open_log(tmp_path, CONFIG).leader_epochs.entries == again.leader_epochs.entries
 
 
-def test_a_damaged_epoch_checkpoint_is_made_anew_from_all_batches(tmp_path: Path) -> None:
+def test_damaged_epoch_checkpoint_is_rebuilt_from_all_batches(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for epoch in (1, 1, 4, 6, 6, 6):
         fill(log, 1, epoch=epoch)
@@ -60,7 +60,7 @@ def test_a_damaged_epoch_checkpoint_is_made_anew_from_all_batches(tmp_path: Path
     assert open_log(tmp_path, CONFIG).leader_epochs.entries == ((1, 0), (4, 2), (6, 3))
 
 
-def test_a_file_in_its_place_is_no_failure_of_the_disk(tmp_path: Path) -> None:
+def test_file_in_place_of_the_log_is_no_disk_failure(tmp_path: Path) -> None:
     directory = LogDirectory(OsDisk(), str(tmp_path))
     (tmp_path / "topic-0").write_text("")
     with pytest.raises(KafkaError, match="topic-0 is a file: move it away"):
@@ -68,7 +68,7 @@ def test_a_file_in_its_place_is_no_failure_of_the_disk(tmp_path: Path) -> None:
     assert directory.failure is None
 
 
-def test_recovery_says_what_it_has_cut_and_where(tmp_path: Path) -> None:
+def test_recovery_logs_what_it_truncated_and_where(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 3)
     file, size = tmp_path / "topic-0" / f"{0:020d}.log", log.size_bytes
@@ -92,7 +92,7 @@ def test_an_index_that_is_missing_is_no_loss(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [f"{3:020d}.snapshot", "leader-epoch-checkpoint", "partition.metadata"])
-def test_small_files_that_are_begun_anew_are_told(tmp_path: Path, name: str) -> None:
+def test_recreated_small_files_are_logged(tmp_path: Path, name: str) -> None:
     log = open_log(tmp_path)
     fill(log, 3)
     log.close(NOW_MS)
@@ -103,7 +103,7 @@ def test_small_files_that_are_begun_anew_are_told(tmp_path: Path, name: str) -> 
     assert again.recovery.lost
 
 
-def test_a_compacted_log_that_was_being_emptied_when_the_power_went_knows_no_epochs(tmp_path: Path) -> None:
+def test_compacted_log_emptied_by_a_power_cut_has_no_epochs(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     fill(log, 3, epoch=1)
     log.close(NOW_MS)
@@ -116,9 +116,7 @@ def test_a_compacted_log_that_was_being_emptied_when_the_power_went_knows_no_epo
 
 
 @pytest.mark.parametrize("content", [None, b"", bytes(40)])
-def test_records_whose_topic_id_went_with_the_power_may_be_a_deleted_topics(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_records_with_a_lost_topic_id_may_be_of_a_deleted_topic(tmp_path: Path, content: bytes | None) -> None:
     log = open_log(tmp_path, topic_id=TOPIC_ID)
     assert not log.maybe_former
     path = tmp_path / "topic-0/partition.metadata"
@@ -132,7 +130,7 @@ def test_records_whose_topic_id_went_with_the_power_may_be_a_deleted_topics(
     assert not open_log(tmp_path, clean=True).maybe_former
 
 
-def test_a_log_that_was_flushed_had_its_topic_id_on_the_disk(tmp_path: Path) -> None:
+def test_flushed_log_has_a_durable_topic_id(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=SIZE), topic_id=TOPIC_ID)
     fill(log, 2)
     (tmp_path / "topic-0/partition.metadata").unlink()
@@ -140,7 +138,7 @@ def test_a_log_that_was_flushed_had_its_topic_id_on_the_disk(tmp_path: Path) -> 
     assert not open_log(tmp_path, clean=False).maybe_former
 
 
-def test_a_topic_id_that_a_process_left_unsynced_is_synced_with_the_next_flush(tmp_path: Path) -> None:
+def test_unsynced_topic_id_of_a_killed_process_is_synced_by_the_next_flush(tmp_path: Path) -> None:
     open_log(tmp_path, topic_id=TOPIC_ID)
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk, clean=False)

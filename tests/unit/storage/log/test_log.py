@@ -32,7 +32,7 @@ def test_a_new_log_has_kafkas_files(tmp_path: Path) -> None:
 # Appending
 
 
-def test_a_leader_gives_offsets_and_its_epoch_and_keeps_the_rest_of_the_bytes(tmp_path: Path) -> None:
+def test_leader_sets_offsets_and_epoch_and_keeps_all_other_bytes(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 1, count=3, epoch=4)
     records = batch(2)
@@ -68,7 +68,7 @@ def test_log_append_time_is_set_in_every_record_and_returned(tmp_path: Path) -> 
         (LogConfig(message_timestamp_before_max_ms=-1), ErrorCode.INVALID_TIMESTAMP),
     ],
 )
-def test_what_the_configuration_forbids_is_not_appended(config: LogConfig, code: ErrorCode, tmp_path: Path) -> None:
+def test_batch_against_the_configuration_is_rejected(config: LogConfig, code: ErrorCode, tmp_path: Path) -> None:
     log = open_log(tmp_path, config)
     with pytest.raises(KafkaError) as refused:
         log.append_as_leader(batch(), 0, NOW_MS)
@@ -76,7 +76,7 @@ def test_what_the_configuration_forbids_is_not_appended(config: LogConfig, code:
     assert (log.log_end_offset, log.size_bytes) == (0, 0)
 
 
-def test_a_repeated_batch_gets_its_first_offsets_back(tmp_path: Path) -> None:
+def test_duplicate_batch_returns_its_first_offsets(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for sequence in range(0, 14, 2):
         log.append_as_leader(batch(2, producer_id=9, producer_epoch=0, base_sequence=sequence), 0, NOW_MS)
@@ -100,7 +100,7 @@ def test_a_follower_keeps_offsets_and_epochs(tmp_path: Path) -> None:
     assert follower.leader_epochs.entries == leader.leader_epochs.entries
 
 
-def test_an_epoch_whose_first_batches_were_compacted_starts_at_the_first_one_left_in_a_copy(tmp_path: Path) -> None:
+def test_compacted_epoch_starts_at_its_first_remaining_batch_on_a_follower(tmp_path: Path) -> None:
     leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b")
     fill(leader, 3, epoch=0)
     fill(leader, 3, epoch=1)
@@ -112,7 +112,7 @@ def test_an_epoch_whose_first_batches_were_compacted_starts_at_the_first_one_lef
     assert follower.end_offset_for_epoch(0).end_offset == 4
 
 
-def test_a_follower_s_segments_follow_on_each_other_where_the_leader_compacted(tmp_path: Path) -> None:
+def test_follower_segments_are_contiguous_where_the_leader_compacted(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=SIZE))
     sent = [bytes(batch(base_offset=offset)) for offset in (0, 7)]
     for each in sent:
@@ -121,7 +121,7 @@ def test_a_follower_s_segments_follow_on_each_other_where_the_leader_compacted(t
     assert content(log, 1) == sent[1]
 
 
-def test_a_follower_leaves_out_a_partial_batch_and_newer_epochs(tmp_path: Path) -> None:
+def test_follower_skips_a_partial_batch_and_newer_epochs(tmp_path: Path) -> None:
     leader, follower = open_log(tmp_path / "a"), open_log(tmp_path / "b")
     fill(leader, 2, epoch=1)
     fill(leader, 2, epoch=4)
@@ -146,7 +146,7 @@ def test_a_follower_appends_nothing_of_damaged_bytes(damage: str, tmp_path: Path
     assert (follower.log_end_offset, follower.size_bytes) == (0, 0)
 
 
-def test_a_full_segment_is_followed_by_one_named_for_the_next_offset(tmp_path: Path) -> None:
+def test_full_segment_rolls_to_one_named_after_the_next_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     fill(log, 5)
     assert bases(log) == (0, 2, 4)
@@ -167,7 +167,7 @@ def test_rolling_an_empty_log_does_nothing(tmp_path: Path) -> None:
 # Reading
 
 
-def test_reading_at_the_end_or_at_the_limit_gives_nothing_and_touches_no_file(tmp_path: Path) -> None:
+def test_read_at_the_end_or_limit_returns_nothing_and_opens_no_file(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
     fill(log, 3)
@@ -209,7 +209,7 @@ def test_the_high_watermark_stays_between_the_logs_ends(offset: int, expected: i
 # Trimming
 
 
-def test_truncation_forgets_epochs_producers_and_the_recovery_point_behind_it(tmp_path: Path) -> None:
+def test_truncation_removes_epochs_producers_and_the_recovery_point_behind_it(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=3 * SIZE))
     fill(log, 4, epoch=1)
     log.append_as_leader(batch(producer_id=1, producer_epoch=0, base_sequence=0), 2, NOW_MS)
@@ -224,7 +224,7 @@ def test_truncation_forgets_epochs_producers_and_the_recovery_point_behind_it(tm
     assert names(tmp_path, ".snapshot") == []
 
 
-def test_truncating_nothing_still_forgets_an_epoch_that_began_at_the_end(tmp_path: Path) -> None:
+def test_truncation_at_the_end_removes_an_epoch_that_began_there(tmp_path: Path) -> None:
     """KAFKA-10706: an epoch without records must not survive into the next leader's history."""
     log = open_log(tmp_path)
     fill(log, 2, epoch=1)
@@ -237,7 +237,7 @@ def test_truncating_nothing_still_forgets_an_epoch_that_began_at_the_end(tmp_pat
     assert open_log(tmp_path).leader_epochs.latest == 1
 
 
-def test_truncating_before_the_first_segment_begins_anew_there(tmp_path: Path) -> None:
+def test_truncation_before_the_first_segment_restarts_the_log_there(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     fill(log, 6)
     log.advance_log_start(4)
@@ -247,7 +247,7 @@ def test_truncating_before_the_first_segment_begins_anew_there(tmp_path: Path) -
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (1, 1, 1)
 
 
-def test_starting_fully_anew_keeps_nothing(tmp_path: Path) -> None:
+def test_full_truncation_keeps_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE))
     fill(log, 5, epoch=3)
     log.flush(NOW_MS)
@@ -298,7 +298,7 @@ def test_deleted_segments_are_renamed_at_once_and_deleted_after_the_delay(tmp_pa
     assert names(tmp_path, ".deleted") == []
 
 
-def test_an_expired_active_segment_is_rolled_and_goes_too(tmp_path: Path) -> None:
+def test_expired_active_segment_is_rolled_and_deleted_too(tmp_path: Path) -> None:
     log = open_log(tmp_path, LogConfig(retention_ms=1000))
     fill(log, 3)
     assert len(log.delete_old_segments(NOW_MS + 1000)) == 0
@@ -310,7 +310,7 @@ def test_an_expired_active_segment_is_rolled_and_goes_too(tmp_path: Path) -> Non
 # Durability
 
 
-def test_nothing_is_synced_unless_asked(tmp_path: Path) -> None:
+def test_nothing_is_synced_by_default(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE), disk=disk)
     fill(log, 5)
@@ -368,7 +368,7 @@ def test_a_new_topic_id_is_due_with_the_first_record(tmp_path: Path) -> None:
     assert (log.due_flush(NOW_MS), log.recovery_point) == (None, 0)
 
 
-def test_a_flush_that_was_overtaken_by_a_truncation_proves_nothing(tmp_path: Path) -> None:
+def test_flush_overtaken_by_a_truncation_makes_nothing_durable(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 5)
     flush = log.begin_flush(NOW_MS)
@@ -394,7 +394,7 @@ def test_a_flush_syncs_small_files_and_directories_only_when_they_changed(tmp_pa
     assert disk.called("sync_dir") == []
 
 
-def test_what_was_flushed_before_its_roll_is_due_again_for_its_indexes(tmp_path: Path) -> None:
+def test_segment_flushed_before_its_roll_is_due_again_for_its_indexes(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
     fill(log, 3)
@@ -411,7 +411,7 @@ def test_what_was_flushed_before_its_roll_is_due_again_for_its_indexes(tmp_path:
     assert disk.called("sync_dir") == ["topic-0"]
 
 
-def test_closing_syncs_the_indexes_of_what_was_flushed_before(tmp_path: Path) -> None:
+def test_closing_syncs_the_indexes_of_flushed_segments(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
     fill(log, 3)
@@ -430,7 +430,7 @@ def test_closing_an_idle_log_syncs_nothing(tmp_path: Path) -> None:
     assert disk.called("sync") == disk.called("sync_dir") == disk.called("pwrite") == []
 
 
-def test_a_disowned_log_refuses_everything_and_lets_reads_in_flight_end(tmp_path: Path) -> None:
+def test_deleted_log_rejects_all_calls_and_completes_reads_in_flight(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 2)
     [part] = log.read(0, 1000, limit_offset=2).slices

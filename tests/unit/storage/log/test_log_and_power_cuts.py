@@ -8,7 +8,7 @@ from tests.logs import DEFAULT, NOW_MS, bases, batch, content, fill, open_log
 SIZE = len(batch())
 
 
-def test_a_flush_that_ends_after_a_roll_proves_nothing_of_the_indexes_that_the_roll_completed(tmp_path: Path) -> None:
+def test_flush_that_ends_after_a_roll_does_not_cover_the_rolled_indexes(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     fill(log, 3)
     flush = log.begin_flush(NOW_MS)
@@ -23,7 +23,7 @@ def test_a_flush_that_ends_after_a_roll_proves_nothing_of_the_indexes_that_the_r
     assert log.recovery_point == 3
 
 
-def test_what_lies_behind_the_lost_end_of_a_segment_goes(tmp_path: Path) -> None:
+def test_segments_behind_the_lost_end_of_a_segment_are_deleted(tmp_path: Path) -> None:
     """All remaining batches are whole, but the end of a segment, whose sync was not awaited, is lost."""
     log = open_log(tmp_path)
     for _ in range(3):
@@ -37,7 +37,7 @@ def test_what_lies_behind_the_lost_end_of_a_segment_goes(tmp_path: Path) -> None
     assert content(recovered) == before[: 6 * SIZE]
 
 
-def test_the_name_of_the_new_segment_is_durable_before_retention_takes_all_others(tmp_path: Path) -> None:
+def test_new_segment_name_is_durable_before_retention_deletes_all_others(tmp_path: Path) -> None:
     """Otherwise the log might start again at 0."""
     disk = FaultyDisk()
     log = open_log(tmp_path, DEFAULT._replace(retention_ms=1), disk=disk)
@@ -50,7 +50,7 @@ def test_the_name_of_the_new_segment_is_durable_before_retention_takes_all_other
     assert made < durable < min(number for number, (kind, _) in enumerate(disk.calls) if kind == "rename")
 
 
-def test_indexes_that_a_truncation_has_emptied_are_synced_by_a_clean_stop(tmp_path: Path) -> None:
+def test_clean_shutdown_syncs_indexes_emptied_by_truncation(tmp_path: Path) -> None:
     """Otherwise a power cut might restore their entries, and the start after a clean shutdown would trust them."""
     disk = FaultyDisk()
     log = open_log(tmp_path, DEFAULT._replace(index_interval_bytes=1), disk=disk)

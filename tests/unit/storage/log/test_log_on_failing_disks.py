@@ -56,7 +56,7 @@ def test_an_io_error_takes_the_directory_offline(tmp_path: Path) -> None:
     assert failed.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-def test_a_full_disk_that_cannot_be_cut_back_takes_the_directory_offline(tmp_path: Path) -> None:
+def test_failed_truncation_after_a_full_disk_takes_the_directory_offline(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
     disk.arm("pwrite", errno.ENOSPC)
@@ -67,7 +67,7 @@ def test_a_full_disk_that_cannot_be_cut_back_takes_the_directory_offline(tmp_pat
     assert disk.called("pwrite") == [f"{0:020d}.log"]
 
 
-def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: Path) -> None:
+def test_lack_of_descriptors_fails_only_the_calls_that_need_them(tmp_path: Path) -> None:
     fill(open_log(tmp_path), 1)
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
@@ -87,7 +87,7 @@ def test_want_of_descriptors_fails_what_needs_them_and_nothing_after(tmp_path: P
 
 
 @pytest.mark.parametrize("after", range(5))
-def test_what_a_flush_found_no_descriptor_for_the_next_one_syncs(after: int, tmp_path: Path) -> None:
+def test_flush_without_descriptors_is_completed_by_the_next(after: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk, topic_id=TOPIC_ID)
     fill(log, 1)
@@ -119,7 +119,7 @@ def test_an_append_that_cannot_read_an_index_leaves_the_log_as_it_was(after: int
     assert [header.base_offset for header in headers(again)] == list(range(7))
 
 
-def test_want_of_descriptors_fails_a_search_for_the_largest_timestamp_too(tmp_path: Path) -> None:
+def test_lack_of_descriptors_fails_a_search_for_the_largest_timestamp_too(tmp_path: Path) -> None:
     written = open_log(tmp_path)
     fill(written, 1)
     written.roll(NOW_MS)
@@ -133,9 +133,7 @@ def test_want_of_descriptors_fails_a_search_for_the_largest_timestamp_too(tmp_pa
 
 
 @pytest.mark.parametrize("after", range(3))
-def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_the_log_with(
-    after: int, tmp_path: Path
-) -> None:
+def test_failed_roll_on_a_full_disk_leaves_no_segment(after: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, LogConfig(segment_bytes=4 * SIZE), disk=disk)
     fill(log, 2)
@@ -149,7 +147,7 @@ def test_a_roll_that_finds_the_disk_full_leaves_no_segment_for_a_restart_to_end_
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_what_is_acknowledged_after_an_empty_segment_could_not_be_deleted_is_read(after: int, tmp_path: Path) -> None:
+def test_records_acknowledged_after_a_failed_segment_deletion_are_read(after: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, disk=disk)
     disk.arm("remove", errno.EDQUOT, after=after)
@@ -165,7 +163,7 @@ def test_what_is_acknowledged_after_an_empty_segment_could_not_be_deleted_is_rea
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("after", range(4))
-def test_a_segment_whose_files_are_renamed_by_half_is_not_read(error: int, after: int, tmp_path: Path) -> None:
+def test_segment_with_half_renamed_files_is_not_read(error: int, after: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE, retention_bytes=1), disk=disk)
     fill(log, 5)
@@ -180,7 +178,7 @@ def test_a_segment_whose_files_are_renamed_by_half_is_not_read(error: int, after
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
-def test_a_roll_that_fails_leaves_durable_what_was(error: int, tmp_path: Path) -> None:
+def test_failed_roll_keeps_the_durable_records(error: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE), disk=disk)
     fill(log, 2)
@@ -193,7 +191,7 @@ def test_a_roll_that_fails_leaves_durable_what_was(error: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["create", "replace"])
 @pytest.mark.parametrize("after", range(3))
-def test_a_roll_that_finds_the_disk_full_is_done_by_a_later_append(kind: str, after: int, tmp_path: Path) -> None:
+def test_roll_that_failed_on_a_full_disk_is_done_by_a_later_append(kind: str, after: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, LogConfig(segment_bytes=2 * SIZE), disk=disk)
     fill(log, 2)
@@ -239,7 +237,7 @@ def test_a_read_error_takes_the_directory_offline(tmp_path: Path) -> None:
         log.append_as_leader(batch(), 0, NOW_MS)
 
 
-def _parted(path: Path, disk: FaultyDisk) -> Log:
+def _diverged_log(path: Path, disk: FaultyDisk) -> Log:
     """Return a follower's log that is to be truncated: two producers and two epochs, in three segments."""
     log = open_log(path, LogConfig(segment_bytes=2 * SIZE, index_interval_bytes=1), disk=disk)
     for number in range(5):
@@ -257,12 +255,12 @@ def _known(log: Log) -> tuple[object, ...]:
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(3), lambda log: log.truncate_fully_and_start_at(9)])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE])
 @pytest.mark.parametrize("kind", ["create", "open", "read", "replace", "pwrite", "truncate"])
-def test_a_cut_that_fails_amid_it_leaves_a_log_that_knows_what_it_holds(
+def test_failed_truncation_leaves_a_consistent_log(
     kind: str, code: int, cut: Callable[[Log], object], tmp_path: Path
 ) -> None:
     for after in count():
         disk = FaultyDisk()
-        log = _parted(tmp_path / str(after), disk)
+        log = _diverged_log(tmp_path / str(after), disk)
         whole = _known(log)
         disk.arm(kind, code, after=after)
         with suppress(KafkaError):
@@ -282,12 +280,12 @@ def test_a_cut_that_fails_amid_it_leaves_a_log_that_knows_what_it_holds(
 
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(3), lambda log: log.truncate_fully_and_start_at(9)])
 @pytest.mark.parametrize("kind", ["create", "open", "read", "replace", "truncate", "sync", "sync_dir"])
-def test_a_cut_that_fails_leaves_the_high_watermark_within_the_log(
+def test_failed_truncation_leaves_the_high_watermark_within_the_log(
     kind: str, cut: Callable[[Log], object], tmp_path: Path
 ) -> None:
     for after in count():
         disk = FaultyDisk()
-        log = _parted(tmp_path / str(after), disk)
+        log = _diverged_log(tmp_path / str(after), disk)
         disk.arm(kind, after=after)
         with suppress(KafkaError):
             cut(log)

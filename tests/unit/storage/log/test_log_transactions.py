@@ -43,15 +43,15 @@ def log(tmp_path: Path) -> Log:
     return log
 
 
-def test_a_marker_many_segments_on_is_found(log: Log) -> None:
+def test_marker_many_segments_later_is_found(log: Log) -> None:
     assert [aborted(log, offset) for offset in range(log.log_end_offset)] == [[(1, 0)]] * 9 + [[], [(2, 10)], [(2, 10)]]
 
 
-def test_nothing_is_told_of_transactions_far_behind_what_is_read(log: Log) -> None:
+def test_transactions_far_behind_a_read_are_not_returned(log: Log) -> None:
     assert aborted(log, 0, max_bytes=1 << 20) == [(1, 0)]
 
 
-def test_no_file_is_opened_to_find_out_where_records_were_read(tmp_path: Path) -> None:
+def test_aborted_transactions_of_a_read_open_no_file(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, CONFIG, disk=disk)
     abort(log, 1, records=8)
@@ -64,7 +64,7 @@ def test_no_file_is_opened_to_find_out_where_records_were_read(tmp_path: Path) -
     assert not [name for name in disk.called("open") if name.endswith(".log")]
 
 
-def test_segments_that_roll_go_and_are_released_are_followed(log: Log) -> None:
+def test_aborted_transactions_are_found_across_rolled_deleted_and_released_segments(log: Log) -> None:
     assert aborted(log, 8) == [(1, 0)]
     log.roll(NOW_MS)
     log.release()
@@ -77,7 +77,7 @@ def test_segments_that_roll_go_and_are_released_are_followed(log: Log) -> None:
     assert [path.stem for path in Path(log.directory).glob("*.txnindex")] == [f"{12:020}"]
 
 
-def test_a_log_without_aborted_transactions_looks_for_each_index_once(tmp_path: Path) -> None:
+def test_log_without_aborted_transactions_creates_no_transaction_index(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_at(disk, LogDirectory(disk, str(tmp_path)), "topic", 0, CONFIG, now_ms=NOW_MS)
     for _ in range(9):
@@ -88,7 +88,7 @@ def test_a_log_without_aborted_transactions_looks_for_each_index_once(tmp_path: 
     assert not [path for kind, path in disk.calls if path.endswith(".txnindex") and kind in ("create", "pwrite")]
 
 
-def test_an_index_that_became_none_is_an_error_that_names_it(log: Log) -> None:
+def test_error_of_an_invalid_transaction_index_names_it(log: Log) -> None:
     log.roll(NOW_MS)
     log.release()
     path = next(iter(sorted(Path(log.directory).glob("*.txnindex"))))
@@ -98,7 +98,7 @@ def test_an_index_that_became_none_is_an_error_that_names_it(log: Log) -> None:
     assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-def test_an_abort_is_appended_on_a_disk_that_is_full_for_its_index(tmp_path: Path) -> None:
+def test_abort_is_appended_though_its_index_finds_the_disk_full(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_at(disk, LogDirectory(disk, str(tmp_path)), "topic", 0, CONFIG, now_ms=NOW_MS)
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
@@ -112,7 +112,7 @@ def test_an_abort_is_appended_on_a_disk_that_is_full_for_its_index(tmp_path: Pat
     assert aborted(open_log(tmp_path, CONFIG, high_watermark=2), 0) == [(1, 0)]
 
 
-def test_a_truncation_changes_nothing_if_the_index_that_it_would_cut_cannot_be_read(log: Log) -> None:
+def test_truncation_with_an_unreadable_transaction_index_changes_nothing(log: Log) -> None:
     folder, offset = Path(log.directory), log.segments[-1].base_offset - 1
     index = Path(log.segments[-2].transaction_index.path)
     log.release()

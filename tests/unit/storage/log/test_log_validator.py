@@ -50,18 +50,16 @@ def test_the_past_is_allowed_by_default() -> None:
 
 
 @pytest.mark.parametrize(("behind_ms", "code"), [(DAY_MS, None), (DAY_MS + 1, ErrorCode.INVALID_TIMESTAMP)])
-def test_one_timestamp_too_far_back_refuses_the_batch_where_that_is_bounded(
-    behind_ms: int, code: ErrorCode | None
-) -> None:
+def test_timestamp_below_the_bound_rejects_the_batch(behind_ms: int, code: ErrorCode | None) -> None:
     config = LogConfig(message_timestamp_before_max_ms=DAY_MS)
     assert timestamp_error([NOW_MS, NOW_MS - behind_ms, NOW_MS], config) is code
 
 
-def test_having_no_timestamp_is_allowed_where_the_past_is_bounded() -> None:
+def test_record_without_timestamp_is_allowed_with_a_lower_bound() -> None:
     assert timestamp_error([-1], LogConfig(message_timestamp_before_max_ms=DAY_MS)) is None
 
 
-def test_more_records_than_can_be_looked_at_are_refused_where_the_past_is_bounded() -> None:
+def test_batch_with_too_many_records_to_check_is_rejected_with_a_lower_bound() -> None:
     records = stamped([NOW_MS])
     header = read_header(records)._replace(record_count=100_001)
     check_timestamps(records, header, LogConfig(), NOW_MS)

@@ -20,20 +20,20 @@ KEYS = [("topic", 0), ("a.b-c_d", 17), ("x-1", 2)]
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_logs_name_tells_whose_it_is(key: tuple[str, int]) -> None:
+def test_log_name_gives_its_partition(key: tuple[str, int]) -> None:
     assert parse_log_name(log_name(key)) == key
     assert parse_future_name(log_name(key)) is None
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_copys_name_tells_whose_it_will_be(key: tuple[str, int]) -> None:
+def test_future_replica_name_gives_its_partition(key: tuple[str, int]) -> None:
     name = unique_name(key, FUTURE_SUFFIX, Random(1))
     assert re.fullmatch(re.escape(log_name(key)) + r"\.[0-9a-f]{32}-future", name)
     assert (parse_future_name(name), parse_log_name(name)) == (key, None)
 
 
 @pytest.mark.parametrize("name", ["", "topic", "-1", "topic-", "topic-x", "topic-²", "x-future", "topic-0.-delete"])
-def test_other_names_are_nobodys(name: str) -> None:
+def test_other_names_give_no_partition(name: str) -> None:
     assert (parse_log_name(name), parse_future_name(name)) == (None, None)
 
 
@@ -42,11 +42,11 @@ def test_names_are_different_each_time() -> None:
     assert unique_name(("t", 0), DELETE_SUFFIX, random) != unique_name(("t", 0), DELETE_SUFFIX, random)
 
 
-def test_a_long_topic_is_cut_where_nobody_asks_for_it() -> None:
+def test_long_topic_is_truncated_in_names_that_are_not_parsed() -> None:
     assert len(unique_name(("t" * 249, 0), DELETE_SUFFIX, Random(1))) == MAX_NAME_LENGTH
 
 
-def test_a_copys_name_is_never_cut() -> None:
+def test_future_replica_name_is_never_truncated() -> None:
     longest = MAX_NAME_LENGTH - len("-0." + "0" * 32 + FUTURE_SUFFIX)
     assert future_name_fits(("t" * longest, 0))
     assert not future_name_fits(("t" * longest, 10))

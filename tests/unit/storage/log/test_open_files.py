@@ -32,13 +32,13 @@ def open_ones(made: list[Opened]) -> list[int]:
     return [number for number, one in enumerate(made) if one.is_open]
 
 
-def test_never_more_are_open_than_may_be() -> None:
+def test_open_files_never_exceed_the_limit() -> None:
     files = OpenFiles(most=3)
     made = holders(files, 10)
     assert len(open_ones(made)) == len(files) == 3
 
 
-def test_those_that_are_used_again_and_again_stay_open() -> None:
+def test_frequently_used_files_stay_open() -> None:
     files = OpenFiles(most=3)
     busy, *others = holders(files, 20)
     for other in others:
@@ -49,7 +49,7 @@ def test_those_that_are_used_again_and_again_stay_open() -> None:
     assert busy.is_open
 
 
-def test_the_one_that_was_not_used_for_longest_goes_first() -> None:
+def test_least_recently_used_file_is_closed_first() -> None:
     files = OpenFiles(most=3)
     made = holders(files, 3)
     for one in made:
@@ -60,7 +60,7 @@ def test_the_one_that_was_not_used_for_longest_goes_first() -> None:
     assert open_ones([*made, late]) == [0, 2, 3]
 
 
-def test_one_that_was_closed_otherwise_makes_room() -> None:
+def test_file_closed_by_its_owner_frees_a_slot() -> None:
     files = OpenFiles(most=2)
     first, second = holders(files, 2)
     second.close_file()
@@ -70,14 +70,14 @@ def test_one_that_was_closed_otherwise_makes_room() -> None:
     assert (first.is_open, len(files)) == (True, 2)
 
 
-def test_one_that_is_gone_is_not_listed() -> None:
+def test_deleted_owner_is_not_listed() -> None:
     files = OpenFiles()
     made = holders(files, 2)
     del made[0]
     assert len(files) == 1
 
 
-def test_a_sweep_closes_what_nobody_used_since_the_last_one() -> None:
+def test_sweep_closes_files_unused_since_the_last_sweep() -> None:
     files = OpenFiles()
     made = holders(files, open_files.KEPT + 100)
     files.sweep()
@@ -92,7 +92,7 @@ def test_a_sweep_closes_what_nobody_used_since_the_last_one() -> None:
     assert len(files) == open_files.KEPT
 
 
-def test_what_is_in_use_stays_open_however_many_there_are() -> None:
+def test_files_in_use_stay_open_above_the_limit() -> None:
     files = OpenFiles()
     made = holders(files, open_files.KEPT + 100)
     for _ in range(3):

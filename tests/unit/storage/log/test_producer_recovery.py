@@ -75,7 +75,7 @@ def test_an_abort_is_in_the_index_of_the_segment_of_its_marker(log: Log) -> None
 
 @pytest.mark.parametrize("damage", ["gone", "torn", "wrong", "stale"])
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_crash_makes_the_indexes_of_what_was_not_synced_anew(
+def test_recovery_rebuilds_the_transaction_indexes_of_unsynced_segments(
     log: Log, tmp_path: Path, damage: str, synced: bool
 ) -> None:
     before = indexes(log)
@@ -95,7 +95,7 @@ def test_a_crash_makes_the_indexes_of_what_was_not_synced_anew(
 
 
 @pytest.mark.parametrize("damage", ["torn", "stale"])
-def test_an_index_that_cannot_be_one_is_made_anew_after_a_clean_stop_too(log: Log, tmp_path: Path, damage: str) -> None:
+def test_invalid_transaction_index_is_rebuilt_after_a_clean_shutdown_too(log: Log, tmp_path: Path, damage: str) -> None:
     before = indexes(log)
     log.close(NOW_MS)
     path = Path(log.directory, f"{max(before):020}.txnindex")
@@ -114,7 +114,7 @@ def test_recovering_twice_changes_nothing(log: Log, tmp_path: Path) -> None:
     assert indexes(first) == indexes(log)
 
 
-def test_truncation_takes_the_aborts_with_it_and_opens_their_transactions_again(log: Log) -> None:
+def test_truncation_removes_aborts_and_reopens_their_transactions(log: Log) -> None:
     log.truncate_to(10)
     assert [entry for entries in indexes(log).values() for entry in entries] == WANTED[:1]
     assert log.producers.first_unstable_offset == 0
@@ -122,7 +122,7 @@ def test_truncation_takes_the_aborts_with_it_and_opens_their_transactions_again(
     assert [entry for entries in indexes(log).values() for entry in entries] == WANTED
 
 
-def test_snapshots_past_the_recovery_point_are_written_anew(log: Log, tmp_path: Path) -> None:
+def test_snapshots_past_the_recovery_point_are_rewritten(log: Log, tmp_path: Path) -> None:
     known = snapshots(log)
     contents = {offset: Path(log.directory, f"{offset:020}.snapshot").read_bytes() for offset in known}
     for offset in known[1:]:
@@ -134,7 +134,7 @@ def test_snapshots_past_the_recovery_point_are_written_anew(log: Log, tmp_path: 
     } == contents
 
 
-def test_a_stray_snapshot_goes_unless_it_is_the_newest(log: Log, tmp_path: Path) -> None:
+def test_stray_snapshot_is_deleted_unless_it_is_the_newest(log: Log, tmp_path: Path) -> None:
     known = snapshots(log)
     log.close(NOW_MS)
     closed = log.log_end_offset
@@ -145,7 +145,7 @@ def test_a_stray_snapshot_goes_unless_it_is_the_newest(log: Log, tmp_path: Path)
     assert snapshots(open_log(tmp_path, CONFIG)) == [*known, closed]
 
 
-def test_a_snapshot_from_before_the_log_is_not_believed(tmp_path: Path) -> None:
+def test_snapshot_from_before_the_log_start_is_not_trusted(tmp_path: Path) -> None:
     """The power cut left it, but not the snapshot at the first segment; the batches between the two are deleted."""
     log = open_log(tmp_path, CONFIG)
     write(log, 1, 0, transactional=False)

@@ -38,7 +38,7 @@ def summary(state: ProducerState) -> dict[int, tuple[object, ...]]:
     }
 
 
-def test_kafkas_snapshot_is_what_kafkas_log_says() -> None:
+def test_kafkas_snapshot_equals_a_scan_of_kafkas_log() -> None:
     from_snapshot = decode_snapshot(SNAPSHOT, 17)
     from_log = scanned()
     from_log.high_watermark_moved(17)
@@ -59,7 +59,7 @@ def test_our_snapshot_of_kafkas_log_has_kafkas_bytes() -> None:
     assert unpack(">I", ours[2:6]) == (crc32c(ours[6:]),)
 
 
-def test_a_snapshot_comes_back() -> None:
+def test_snapshot_survives_a_round_trip() -> None:
     entry = ProducerEntry(3, 2, 1234, 50, [AppendedBatch(9, 60, 4, 1234)])
     state = decode_snapshot(encode_snapshot(ProducerState(70, {2**40: entry, 5: ProducerEntry(1)})), 70)
     assert summary(state) == {2**40: (3, 2, 1234, 50, [(9, 60, 4)]), 5: (1, -1, -1, -1, [])}
@@ -108,7 +108,7 @@ def test_refilling_with_a_part_of_the_log_gives_that_part_of_the_window() -> Non
     assert [batch.last_offset for batch in state.producers[16].batches] == [8, 12]
 
 
-def test_refilling_brings_back_no_producer_and_no_older_epoch() -> None:
+def test_refilling_restores_no_producer_and_no_older_epoch() -> None:
     state = ProducerState(17, {16: ProducerEntry(5, batches=[AppendedBatch(0, 12, 0, 0)])})
     state.refill(headers())
     assert list(state.producers) == [16]

@@ -46,7 +46,7 @@ class Partition:
             batch(-1, at=at, producer=producer, epoch=epoch, time=time, txn=True, control=True), marker
         )
 
-    def marker_refused(self, marker: EndTxnMarker, epoch: int, version: int) -> ErrorCode | None:
+    def marker_rejected(self, marker: EndTxnMarker, epoch: int, version: int) -> ErrorCode | None:
         header = batch(-1, at=self.state.end_offset, epoch=epoch, txn=True, control=True)
         try:
             self.state.check_marker(header, marker, version)
@@ -69,7 +69,7 @@ class TestSequences:
     def test_an_unknown_producer_starts_anywhere(self, partition: Partition) -> None:
         assert partition.append(500) == (0, 0)
 
-    def test_batches_without_a_producer_are_never_looked_at(self, partition: Partition) -> None:
+    def test_batches_without_a_producer_are_not_checked(self, partition: Partition) -> None:
         partition.append(-1, 4, producer=-1)
         assert partition.append(-1, 1, producer=-1) == (4, 4)
         assert partition.state.producers == {}
@@ -77,7 +77,7 @@ class TestSequences:
     def test_batches_follow_one_another(self, partition: Partition) -> None:
         assert [partition.append(0, 3), partition.append(3), partition.append(4, 2)] == [(0, 2), (3, 3), (4, 5)]
 
-    def test_each_of_the_last_five_batches_is_answered_with_its_first_offsets(self, partition: Partition) -> None:
+    def test_duplicate_of_each_of_the_last_five_batches_returns_its_first_offsets(self, partition: Partition) -> None:
         first = [partition.append(2 * at, 2) for at in range(5)]
         assert [partition.append(2 * at, 2) for at in range(5)] == first
         assert partition.state.end_offset == 10
@@ -108,7 +108,7 @@ class TestSequences:
         assert partition.append(MAX_SEQUENCE - 1, 4) == (0, 3)
         assert partition.append(2) == (4, 4)
 
-    def test_producers_do_not_meet(self, partition: Partition) -> None:
+    def test_producers_are_independent(self, partition: Partition) -> None:
         partition.append(0, producer=1)
         assert partition.append(9, producer=2) == (1, 1)
         assert partition.append(0, producer=1) == (0, 0)
@@ -124,14 +124,14 @@ class TestEpochs:
         assert partition.refused(5, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert partition.append(0, epoch=1) == (5, 5)
 
-    def test_rule_11_the_window_of_the_epoch_before_is_forgotten(self, partition: Partition) -> None:
+    def test_rule_11_window_of_the_previous_epoch_is_cleared(self, partition: Partition) -> None:
         partition.append(0)
         partition.append(1)
         partition.append(0, epoch=1)
         assert partition.refused(2, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert partition.append(1, epoch=1) == (3, 3)
 
-    def test_a_replicated_lower_epoch_is_taken_as_the_leader_wrote_it(self, partition: Partition) -> None:
+    def test_follower_accepts_a_lower_epoch_from_the_leader(self, partition: Partition) -> None:
         partition.append(0, epoch=3)
         partition.state.update(batch(0, at=1, epoch=2))
         assert partition.state.producers[7].epoch == 2
@@ -142,7 +142,7 @@ class TestEpochs:
         assert partition.refused(1, epoch=1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert partition.append(0, epoch=1) == (2, 2)
 
-    def test_rule_11_sequences_that_were_aborted_swallow_none_of_the_next_epoch(self, partition: Partition) -> None:
+    def test_rule_11_aborted_sequences_are_no_duplicates_in_the_next_epoch(self, partition: Partition) -> None:
         partition.append(0, 2, txn=True)
         partition.end(ABORT, epoch=1)
         assert partition.append(0, 2, epoch=1, txn=True) == (3, 4)
@@ -198,13 +198,13 @@ class TestTransactions:
         assert partition.state.update(batch(-1, at=1, txn=True, control=True)) is None
         assert partition.state.first_unstable_offset == 0
 
-    def test_sequences_go_on_behind_a_marker_of_the_same_epoch(self, partition: Partition) -> None:
+    def test_sequences_continue_behind_a_marker_of_the_same_epoch(self, partition: Partition) -> None:
         partition.append(0, 2, txn=True)
         partition.end(COMMIT)
         assert partition.append(0, 2, txn=True) == (0, 1)
         assert partition.append(2, txn=True) == (3, 3)
 
-    def test_a_plain_batch_amid_a_transaction_is_refused(self, partition: Partition) -> None:
+    def test_plain_batch_within_a_transaction_is_rejected(self, partition: Partition) -> None:
         partition.append(0, txn=True)
         assert partition.refused(1) is ErrorCode.INVALID_TXN_STATE
 
@@ -226,22 +226,22 @@ class TestTransactions:
         partition.end(EndTxnMarker(True, 3), epoch=4)
         partition.append(0, txn=True, epoch=5)
         marker = EndTxnMarker(False, coordinator_epoch)
-        assert partition.marker_refused(marker, epoch, version) is refused
+        assert partition.marker_rejected(marker, epoch, version) is refused
 
-    def test_the_marker_of_a_transaction_that_has_ended_may_come_again(self, partition: Partition) -> None:
+    def test_marker_of_an_ended_transaction_may_be_repeated(self, partition: Partition) -> None:
         partition.append(0, txn=True, epoch=5)
         partition.end(ABORT, epoch=6)
-        assert partition.marker_refused(ABORT, 6, 2) is None
-        assert partition.marker_refused(ABORT, 5, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert partition.marker_rejected(ABORT, 6, 2) is None
+        assert partition.marker_rejected(ABORT, 5, 2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
     def test_the_last_epoch_of_all_ends_its_transaction_itself(self, partition: Partition) -> None:
         partition.append(0, txn=True, epoch=32767)
-        assert partition.marker_refused(ABORT, 32767, 2) is None
+        assert partition.marker_rejected(ABORT, 32767, 2) is None
 
-    def test_anybody_may_end_the_transaction_of_an_unknown_producer(self, partition: Partition) -> None:
-        assert partition.marker_refused(ABORT, 0, 2) is None
+    def test_any_epoch_may_end_the_transaction_of_an_unknown_producer(self, partition: Partition) -> None:
+        assert partition.marker_rejected(ABORT, 0, 2) is None
 
-    def test_a_log_start_beyond_a_marker_settles_its_transaction(self, partition: Partition) -> None:
+    def test_log_start_beyond_a_marker_completes_its_transaction(self, partition: Partition) -> None:
         partition.append(0, txn=True)
         partition.end(COMMIT)
         partition.state.log_start_moved(2)
@@ -249,7 +249,7 @@ class TestTransactions:
 
 
 class TestExpiry:
-    def test_idle_producers_are_forgotten(self, partition: Partition) -> None:
+    def test_idle_producers_are_removed(self, partition: Partition) -> None:
         partition.append(0, producer=1, time=1000)
         partition.append(0, producer=2, time=1001)
         assert partition.state.expire(1100, 100) == 1

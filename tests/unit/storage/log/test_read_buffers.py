@@ -1,7 +1,7 @@
 from storage.log.read_buffers import BUFFER_BYTES, KEPT, SMALLEST_BYTES, ReadBuffers
 
 
-def test_a_buffer_is_not_given_out_twice_while_any_view_of_it_lives() -> None:
+def test_buffer_is_not_reused_while_any_view_of_it_exists() -> None:
     buffers = ReadBuffers()
     first = buffers.take(BUFFER_BYTES)
     part = first[10:20]
@@ -13,13 +13,13 @@ def test_a_buffer_is_not_given_out_twice_while_any_view_of_it_lives() -> None:
     assert part.obj is not second.obj
 
 
-def test_a_buffer_that_nobody_holds_is_used_again() -> None:
+def test_released_buffer_is_reused() -> None:
     buffers = ReadBuffers()
     identity = id(buffers.take(BUFFER_BYTES).obj)
     assert id(buffers.take(SMALLEST_BYTES).obj) == identity
 
 
-def test_a_view_has_the_size_asked_for() -> None:
+def test_view_has_the_requested_size() -> None:
     buffers = ReadBuffers()
     sizes = (0, 1, SMALLEST_BYTES - 1, SMALLEST_BYTES, BUFFER_BYTES, BUFFER_BYTES + 1)
     assert [len(buffers.take(size)) for size in sizes] == list(sizes)

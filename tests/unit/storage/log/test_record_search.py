@@ -20,20 +20,20 @@ def stored(folder: Path, batch: bytes | bytearray) -> File:
 @pytest.mark.parametrize(
     ("timestamp", "from_offset", "found"), [(0, 0, (10, 0)), (11, 0, (30, 1)), (11, 2, (20, 2)), (31, 0, None)]
 )
-def test_the_first_record_that_is_late_enough(
+def test_first_record_at_or_after_the_timestamp_is_found(
     timestamp: int, from_offset: int, found: tuple[int, int] | None, tmp_path: Path
 ) -> None:
     expected = found and TimestampOffset(*found, -1)
     assert finish(find_record(stored(tmp_path, stamped([10, 30, 20])), 0, timestamp, from_offset)) == expected
 
 
-def test_a_small_batch_that_may_unpack_to_much_is_unpacked_where_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_small_batch_that_may_decompress_to_much_is_decompressed_in_a_thread(tmp_path: Path) -> None:
     batch = build_batch([(None, bytes(1 << 20))], timestamp_ms=5, compression=Compression.ZSTD)
     assert len(batch) < 1000
     assert callable(next(find_record(stored(tmp_path, batch), 0, 5, 0)))
 
 
-def test_a_large_batch_is_read_and_unpacked_where_nobody_waits_for_it(tmp_path: Path) -> None:
+def test_large_batch_is_read_and_decompressed_in_a_thread(tmp_path: Path) -> None:
     batch = build_batch([Record(0, number, None, bytes(40)) for number in range(1000)])
     search = find_record(stored(tmp_path, batch), 0, 500, 0)
     read = next(search)

@@ -35,7 +35,7 @@ def indexes(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (folder / "topic-0").glob("*.*index")}
 
 
-def test_what_a_killed_process_wrote_is_all_there(tmp_path: Path) -> None:
+def test_all_records_of_a_killed_process_are_recovered(tmp_path: Path) -> None:
     before = killed(tmp_path)
     log = recovered(tmp_path)
     assert content(log) == before
@@ -46,7 +46,7 @@ def test_what_a_killed_process_wrote_is_all_there(tmp_path: Path) -> None:
     assert [header.base_offset for header in headers(log)] == list(range(11))
 
 
-def test_a_torn_batch_at_the_end_is_cut(tmp_path: Path) -> None:
+def test_torn_batch_at_the_end_is_truncated(tmp_path: Path) -> None:
     before = killed(tmp_path)
     file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
     log = recovered(tmp_path)
@@ -56,7 +56,7 @@ def test_a_torn_batch_at_the_end_is_cut(tmp_path: Path) -> None:
     assert file(tmp_path, 8, ".log").stat().st_size == SIZE
 
 
-def test_what_is_cut_off_is_synced_before_recovery_ends(tmp_path: Path) -> None:
+def test_recovery_syncs_its_truncation(tmp_path: Path) -> None:
     killed(tmp_path)
     file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
     disk = FaultyDisk()
@@ -66,7 +66,7 @@ def test_what_is_cut_off_is_synced_before_recovery_ends(tmp_path: Path) -> None:
     assert ("sync", segment) in calls[calls.index(("truncate", segment)) :]
 
 
-def test_a_damaged_batch_ends_the_log_and_later_segments_go(tmp_path: Path) -> None:
+def test_damaged_batch_ends_the_log_and_later_segments_are_deleted(tmp_path: Path) -> None:
     before = killed(tmp_path)
     damaged = bytearray(file(tmp_path, 4, ".log").read_bytes())
     damaged[SIZE + 70] ^= 1
@@ -79,7 +79,7 @@ def test_a_damaged_batch_ends_the_log_and_later_segments_go(tmp_path: Path) -> N
     assert log.leader_epochs.entries == ((0, 0),)
 
 
-def test_zeros_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
+def test_zeros_behind_the_last_batch_are_truncated(tmp_path: Path) -> None:
     """As in a preallocated file, or on a file system after a power cut."""
     before = killed(tmp_path)
     with open(file(tmp_path, 8, ".log"), "ab") as tail:
@@ -89,7 +89,7 @@ def test_zeros_behind_the_last_batch_are_cut(tmp_path: Path) -> None:
     assert log.recovery.truncated_bytes == 10_000
 
 
-def test_batches_whose_offsets_go_back_end_the_log(tmp_path: Path) -> None:
+def test_batch_with_a_lower_offset_ends_the_log(tmp_path: Path) -> None:
     before = killed(tmp_path)
     with open(file(tmp_path, 8, ".log"), "ab") as tail:
         tail.write(before[:SIZE])
@@ -117,7 +117,7 @@ def test_a_batch_of_an_earlier_epoch_than_the_one_before_ends_the_log(tmp_path: 
     assert recovered(tmp_path).log_end_offset == 9
 
 
-def test_a_crash_amid_recovery_leaves_no_hole(tmp_path: Path) -> None:
+def test_crash_during_recovery_leaves_no_gap(tmp_path: Path) -> None:
     """On a failure of any call, later segments are deleted before the damaged one is truncated."""
     before = killed(tmp_path)
     damaged = bytearray(file(tmp_path, 0, ".log").read_bytes())
@@ -209,7 +209,7 @@ def test_damage_below_the_recovery_point_costs_no_later_segment(tmp_path: Path) 
     assert (again.recovery.truncated_bytes, again.recovery.removed_segments) == (SIZE, 0)
 
 
-def test_a_stop_that_was_not_clean_after_all_is_recovered(tmp_path: Path) -> None:
+def test_damage_despite_a_clean_shutdown_is_recovered(tmp_path: Path) -> None:
     before = killed(tmp_path)
     file(tmp_path, 8, ".log").write_bytes(file(tmp_path, 8, ".log").read_bytes()[:-1])
     log = open_log(tmp_path, CONFIG, clean=True)
@@ -229,7 +229,7 @@ def test_leftovers_of_deletions_and_replacements_are_removed(tmp_path: Path) -> 
     assert "notes.txt" in names
 
 
-def test_an_epoch_beyond_the_recovered_end_is_forgotten(tmp_path: Path) -> None:
+def test_epoch_beyond_the_recovered_end_is_removed(tmp_path: Path) -> None:
     killed(tmp_path, 9)
     log = recovered(tmp_path)
     fill(log, 1, epoch=7)
@@ -237,14 +237,14 @@ def test_an_epoch_beyond_the_recovered_end_is_forgotten(tmp_path: Path) -> None:
     assert recovered(tmp_path).leader_epochs.entries == ((0, 0),)
 
 
-def test_the_log_start_that_was_checkpointed_holds(tmp_path: Path) -> None:
+def test_checkpointed_log_start_is_kept(tmp_path: Path) -> None:
     killed(tmp_path)
     log = open_log(tmp_path, CONFIG, clean=False, log_start_offset=5)
     assert (log.log_start_offset, log.log_end_offset) == (5, 10)
     assert log.leader_epochs.entries == ((0, 5),)
 
 
-def test_a_checkpoint_that_comes_back_has_no_epoch_begin_within_a_batch(tmp_path: Path) -> None:
+def test_restored_epoch_checkpoint_begins_no_epoch_within_a_batch(tmp_path: Path) -> None:
     """The checkpoint is from when the log ended at 2; since then it was truncated and copied from another leader."""
     log = open_log(tmp_path, CONFIG)
     fill(log, 1, epoch=1)
@@ -253,7 +253,7 @@ def test_a_checkpoint_that_comes_back_has_no_epoch_begin_within_a_batch(tmp_path
     assert recovered(tmp_path).leader_epochs.entries == ((1, 0),)
 
 
-def test_batches_below_the_log_start_take_no_later_epochs_away(tmp_path: Path) -> None:
+def test_batches_below_the_log_start_remove_no_later_epochs(tmp_path: Path) -> None:
     """Only the checkpoint has epoch 5, whose records are compacted away, and which begins at the log start."""
     log = open_log(tmp_path, CONFIG)
     fill(log, 1, epoch=1)
@@ -266,7 +266,7 @@ def test_batches_below_the_log_start_take_no_later_epochs_away(tmp_path: Path) -
     assert again.leader_epochs.entries == ((1, 2), (5, 4), (6, 6))
 
 
-def test_a_log_start_past_the_recovered_end_begins_the_log_anew(tmp_path: Path) -> None:
+def test_log_start_past_the_recovered_end_restarts_the_log_there(tmp_path: Path) -> None:
     killed(tmp_path)
     log = open_log(tmp_path, CONFIG, clean=False, log_start_offset=50)
     assert (log.log_start_offset, log.log_end_offset, bases(log)) == (50, 50, (50,))
@@ -310,7 +310,7 @@ def test_the_window_of_five_survives_a_restart(clean: bool, tmp_path: Path) -> N
     assert again.producers.end_offset == 24
 
 
-def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path) -> None:
+def test_damaged_snapshot_is_replaced_by_the_one_before(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for sequence in range(12):
         produce(log, 1, sequence)
@@ -322,7 +322,7 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path) -> None:
     assert not newest.exists()
 
 
-def test_after_a_clean_stop_a_damaged_snapshot_without_one_before_has_the_log_read(tmp_path: Path) -> None:
+def test_damaged_only_snapshot_causes_a_scan_after_a_clean_shutdown(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for sequence in range(3):
         produce(log, 1, sequence)
@@ -333,7 +333,7 @@ def test_after_a_clean_stop_a_damaged_snapshot_without_one_before_has_the_log_re
     assert windows(again) == {1: [0, 1, 2]}
 
 
-def test_a_snapshot_of_what_was_cut_is_not_trusted(tmp_path: Path) -> None:
+def test_snapshot_of_truncated_batches_is_not_trusted(tmp_path: Path) -> None:
     """The third batch gets the offset of the last, which is truncated: the log end is unchanged, its content is not."""
     log = open_log(tmp_path, CONFIG)
     for sequence in range(4):
@@ -359,7 +359,7 @@ def test_a_clean_stop_syncs_the_snapshot(rolled: bool, tmp_path: Path) -> None:
     assert disk.calls[-1][0] == "sync_dir"
 
 
-def test_without_any_snapshot_an_unclean_log_is_read_from_its_start(tmp_path: Path) -> None:
+def test_unclean_log_without_snapshots_is_scanned_from_its_start(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for sequence in range(12):
         produce(log, sequence % 2, sequence // 2)
@@ -380,7 +380,7 @@ def test_snapshots_beyond_the_end_and_between_segments_are_deleted(tmp_path: Pat
     assert found == [4, 8]
 
 
-def test_a_directory_of_apache_kafka_is_read_as_it_is(tmp_path: Path) -> None:
+def test_log_of_apache_kafka_is_read_unchanged(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN, tmp_path / "topic-0")
     stored = (GOLDEN / f"{0:020d}.log").read_bytes()
     clean = open_log(tmp_path)
@@ -396,7 +396,7 @@ def test_a_directory_of_apache_kafka_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("contiguous_from", "end"), [(0, 6), (4, 6), (8, 10), (None, 10)])
-def test_a_segment_that_lost_its_end_ends_a_compacted_log_if_the_next_one_was_made_here(
+def test_segment_without_its_end_ends_a_compacted_log_if_the_next_is_ours(
     tmp_path: Path, contiguous_from: int | None, end: int
 ) -> None:
     killed(tmp_path)
@@ -412,7 +412,7 @@ def placed(offset: int, count: int = 1) -> bytearray:
     return records
 
 
-def test_a_follower_that_truncated_within_a_gap_keeps_all_that_it_appends_afterwards(tmp_path: Path) -> None:
+def test_follower_truncated_within_a_gap_keeps_later_appends(tmp_path: Path) -> None:
     """A leader that has compacted its log sends batches with gaps in between."""
     log = open_log(tmp_path, CONFIG)
     for records in (placed(0), placed(9), placed(20, 5)):
@@ -429,7 +429,7 @@ def test_a_follower_that_truncated_within_a_gap_keeps_all_that_it_appends_afterw
     assert (after.log_end_offset, after.recovery.removed_segments) == (30, 0)
 
 
-def test_a_roll_after_a_truncation_within_a_gap_leaves_none_between_segments(tmp_path: Path) -> None:
+def test_roll_after_truncation_within_a_gap_leaves_no_gap_between_segments(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for records in (placed(0), placed(9), placed(20, 5)):
         log.append_as_follower(records, 0, NOW_MS)
@@ -442,7 +442,7 @@ def test_a_roll_after_a_truncation_within_a_gap_leaves_none_between_segments(tmp
     assert bases(after) == (0, 10)
 
 
-def test_where_a_truncation_leaves_deleted_records_only_the_log_begins_anew_where_it_began(tmp_path: Path) -> None:
+def test_truncation_to_deleted_records_only_restarts_the_log_at_its_start(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     for records in (placed(0), placed(9), placed(20, 5)):
         log.append_as_follower(records, 0, NOW_MS)
@@ -453,7 +453,7 @@ def test_where_a_truncation_leaves_deleted_records_only_the_log_begins_anew_wher
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_gap_that_is_too_large_for_an_index_is_no_loss(tmp_path: Path, together: bool) -> None:
+def test_gap_too_large_for_an_index_loses_nothing(tmp_path: Path, together: bool) -> None:
     log = open_log(tmp_path)
     fill(log, 10)
     far = 2**31 + 20
@@ -479,7 +479,7 @@ def test_an_append_beyond_a_large_gap_that_fails_leaves_the_log_where_it_was(tmp
     assert [header.base_offset for header in headers(open_log(tmp_path, clean=False))] == list(range(11))
 
 
-def test_a_segment_without_a_whole_batch_behind_one_that_lost_its_end_ends_a_compacted_log_too(tmp_path: Path) -> None:
+def test_batchless_segment_behind_one_without_its_end_ends_a_compacted_log_too(tmp_path: Path) -> None:
     killed(tmp_path)
     for base, size in ((4, 2 * SIZE), (8, SIZE // 2)):
         log_file = file(tmp_path, base, ".log")

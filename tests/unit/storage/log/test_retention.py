@@ -37,7 +37,7 @@ def sizes(*bytes_each: int) -> list[Aged]:
     return [Aged(number * 10, size_bytes=size) for number, size in enumerate(bytes_each)]
 
 
-def test_segments_go_when_their_largest_timestamp_is_too_old() -> None:
+def test_segments_are_deleted_when_their_largest_timestamp_is_too_old() -> None:
     config = KEEP._replace(retention_ms=100)
     assert count(ages(800, 899, 900, 950), config) == 2
 
@@ -46,7 +46,7 @@ def test_a_young_segment_keeps_the_old_ones_behind_it() -> None:
     assert count(ages(800, 950, 800, 950), KEEP._replace(retention_ms=100)) == 1
 
 
-def test_the_active_segment_goes_when_it_is_too_old() -> None:
+def test_active_segment_is_deleted_when_it_is_too_old() -> None:
     assert count(ages(800, 800), KEEP._replace(retention_ms=100)) == 2
 
 
@@ -55,38 +55,38 @@ def test_an_empty_active_segment_stays() -> None:
     assert count(segments, KEEP._replace(retention_ms=100)) == 1
 
 
-def test_segments_go_while_the_rest_is_at_least_the_size_to_keep() -> None:
+def test_segments_are_deleted_while_the_rest_is_at_least_retention_bytes() -> None:
     assert count(sizes(100, 100, 100, 50), KEEP._replace(retention_bytes=150)) == 2
     assert count(sizes(100, 100, 100, 50), KEEP._replace(retention_bytes=151)) == 1
     assert count(sizes(100, 100, 100, 50), KEEP._replace(retention_bytes=351)) == 0
 
 
-def test_nothing_goes_by_age_or_size_without_the_delete_policy() -> None:
+def test_nothing_is_deleted_by_age_or_size_without_the_delete_policy() -> None:
     config = LogConfig(retention_ms=1, retention_bytes=1, cleanup_policy=frozenset({"compact"}))
     assert count(ages(0, 0, 0), config) == 0
 
 
-def test_whole_segments_below_the_log_start_go_under_every_policy() -> None:
+def test_segments_below_the_log_start_are_deleted_under_every_policy() -> None:
     config = KEEP._replace(cleanup_policy=frozenset({"compact"}))
     assert count(ages(*[NOW_MS] * 4), config, start=19) == 1
     assert count(ages(*[NOW_MS] * 4), config, start=20) == 2
     assert count(ages(*[NOW_MS] * 4), config, start=1000) == 3
 
 
-def test_an_active_segment_before_the_log_start_goes_only_from_a_full_disk() -> None:
+def test_active_segment_below_the_log_start_is_deleted_only_on_a_full_disk() -> None:
     bounds = Bounds(1000, 1000, 1000)
     assert not deletable(ages(NOW_MS), KEEP, bounds, now_ms=NOW_MS)
     assert len(deletable(ages(NOW_MS), KEEP, bounds, now_ms=NOW_MS, full=True)) == 1
 
 
-def test_on_a_full_disk_the_active_segment_goes_after_all_others_have_gone() -> None:
+def test_active_segment_on_a_full_disk_is_deleted_after_all_others() -> None:
     config = KEEP._replace(retention_ms=100)
     bounds = Bounds(0, 1000, 1000)
     assert len(deletable(ages(0, 0, 0), config, bounds, now_ms=NOW_MS, full=True)) == 2
     assert len(deletable(ages(0), config, bounds, now_ms=NOW_MS, full=True)) == 1
 
 
-def test_nothing_past_the_high_watermark_goes() -> None:
+def test_nothing_past_the_high_watermark_is_deleted() -> None:
     config = KEEP._replace(retention_ms=100)
     assert count(ages(0, 0, 0), config, high_watermark=19) == 1
     assert count(ages(0, 0, 0), config, high_watermark=999) == 2
@@ -97,7 +97,7 @@ def test_unlimited_retention_keeps_everything() -> None:
     assert count(ages(0, 0, 0), KEEP) == 0
 
 
-def test_it_is_said_which_segments_went_and_why() -> None:
+def test_deleted_segments_are_logged_with_their_reason() -> None:
     segments = [Aged(0, 100, 800), Aged(10, 100, 990), Aged(20, 300, 990), Aged(30, 30, 990)]
     config = KEEP._replace(retention_ms=100, retention_bytes=330)
     assert told(found(segments, config)) == (

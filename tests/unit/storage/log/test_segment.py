@@ -60,7 +60,7 @@ def test_a_segment_is_named_for_its_base_offset_in_20_digits(segment: Segment) -
     ]
 
 
-def test_an_index_entry_is_made_once_more_than_the_interval_lies_behind_the_last(segment: Segment) -> None:
+def test_index_entry_is_made_once_the_interval_since_the_last_is_exceeded(segment: Segment) -> None:
     entries = [segment.offset_index.entry(number) for number in range(segment.offset_index.entry_count)]
     assert entries == [(3 * n + 2, n * SIZE) for n in (3, 6, 9, 12, 15, 18)]
 
@@ -96,14 +96,14 @@ def test_reading_begins_with_the_batch_that_holds_the_offset(segment: Segment) -
 
 
 @pytest.mark.parametrize("max_bytes", [SIZE, SIZE + 1, 2 * SIZE - 1, 2 * SIZE, 5 * SIZE + 7, 19 * SIZE, 20 * SIZE])
-def test_a_read_is_whole_batches_within_the_limit_and_at_least_half_of_it(max_bytes: int, segment: Segment) -> None:
+def test_read_returns_whole_batches_of_half_the_limit_or_more(max_bytes: int, segment: Segment) -> None:
     part = segment.read(BASE, max_bytes, segment.size_bytes, min_one=True)
     assert part is not None
     assert max_bytes / 2 <= part.size_bytes <= max_bytes
     assert batches(part)
 
 
-def test_a_limit_below_the_first_batch_gives_that_batch_or_nothing(segment: Segment) -> None:
+def test_limit_below_the_first_batch_returns_that_batch_or_nothing(segment: Segment) -> None:
     assert len(batches(segment.read(BASE, 1, segment.size_bytes, min_one=True))) == 1
     assert batches(segment.read(BASE, SIZE - 1, segment.size_bytes, min_one=False)) == []
 
@@ -120,13 +120,13 @@ def test_a_slice_outlives_the_deletion_of_its_segment(segment: Segment) -> None:
     assert len(batches(part)) == 20
 
 
-def test_a_slice_that_the_disk_does_not_give_whole_is_an_error(segment: Segment) -> None:
+def test_slice_that_the_disk_returns_in_part_is_an_error(segment: Segment) -> None:
     part = FileSlice(segment.file, segment.size_bytes - 10, 20)
     with pytest.raises(OSError, match="10 of 20 bytes"):
         part.read(0, 20)
 
 
-def test_a_failed_write_is_not_counted_and_can_be_cut_off(segment: Segment) -> None:
+def test_failed_write_is_not_counted_and_can_be_truncated(segment: Segment) -> None:
     with open(segment.path, "ab") as file:
         file.write(b"half a batch")
     assert segment.position_of(BASE + 60) == segment.size_bytes
@@ -144,7 +144,7 @@ def test_truncation_at_a_batch_leaves_the_ones_before_and_indexes_to_match(offse
         assert segment.position_of(wanted) == (wanted - BASE) // 3 * SIZE
 
 
-def test_truncation_within_a_batch_takes_all_of_it(segment: Segment) -> None:
+def test_truncation_within_a_batch_removes_the_whole_batch(segment: Segment) -> None:
     assert segment.truncate_to(BASE + 31) == BASE + 30
 
 
@@ -235,7 +235,7 @@ def found_by_time(segment: Segment, timestamp: int, from_offset: int = BASE) -> 
 
 
 @damaged_entries
-def test_a_damaged_offset_index_changes_no_look_up_by_timestamp(
+def test_damaged_offset_index_changes_no_timestamp_lookup(
     tmp_path: Path, entry: int, relative_offset: int | None, position: int | None
 ) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
@@ -251,7 +251,7 @@ def test_a_damaged_offset_index_changes_no_look_up_by_timestamp(
 @pytest.mark.parametrize(
     ("timestamp", "relative_offset"), [(None, 59), (None, 60), (None, -1), (0, None), (192, None), (2**62, None)]
 )
-def test_a_damaged_time_index_changes_no_look_up_by_timestamp(
+def test_damaged_time_index_changes_no_timestamp_lookup(
     tmp_path: Path, entry: int, timestamp: int | None, relative_offset: int | None
 ) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
@@ -270,7 +270,7 @@ def test_a_damaged_time_index_changes_no_look_up_by_timestamp(
 
 
 @pytest.mark.parametrize("cut", ["not at all", "in the log", "in the file"])
-def test_the_time_index_rises_whatever_the_timestamps_and_finds_what_is_left(cut: str, tmp_path: Path) -> None:
+def test_time_index_is_monotone_for_any_timestamps_and_finds_remaining_records(cut: str, tmp_path: Path) -> None:
     """Rule 21: producers' clocks disagree, and the log is truncated or the index file cut short."""
     times = [50, 10, 90, 20, 20, 95, 1, 94, 96, 30]
     segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
@@ -304,12 +304,12 @@ def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -
     assert (found.timestamp, found.offset) == (30, 101)
 
 
-def test_waiting_counts_from_the_first_batchs_timestamp(segment: Segment) -> None:
+def test_segment_age_counts_from_the_first_batch_timestamp(segment: Segment) -> None:
     assert segment.waited_ms(NOW_MS + 999_999, NOW_MS + 50) == 50
     assert reopened(segment).waited_ms(0, NOW_MS + 60) == 60
 
 
-def test_waiting_counts_from_the_creation_without_timestamps(tmp_path: Path) -> None:
+def test_segment_age_counts_from_its_creation_without_timestamps(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=-1)])
     assert segment.waited_ms(NOW_MS + 70, -1) == 70
@@ -321,7 +321,7 @@ def test_retention_counts_from_the_last_write_without_timestamps(tmp_path: Path)
     assert segment.retention_timestamp() == Path(segment.path).stat().st_mtime_ns // 1_000_000
 
 
-def test_a_header_that_says_0_of_records_without_timestamps_means_none(tmp_path: Path) -> None:
+def test_header_timestamp_0_of_records_without_timestamps_means_none(tmp_path: Path) -> None:
     """librdkafka writes such headers: retention would delete the records at once, as if they were of 1970."""
     without = batch(timestamp=-1)
     pack_into(">q", without, 35, 0)
@@ -333,20 +333,20 @@ def test_a_header_that_says_0_of_records_without_timestamps_means_none(tmp_path:
     assert segment.retention_timestamp() == Path(segment.path).stat().st_mtime_ns // 1_000_000
 
 
-def test_a_record_of_the_first_moment_of_1970_has_a_timestamp(tmp_path: Path) -> None:
+def test_record_with_timestamp_0_has_a_timestamp(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=0)])
     assert segment.max_timestamp[0] == 0
 
 
-def test_a_released_segment_answers_as_before(segment: Segment) -> None:
+def test_released_segment_returns_the_same_results(segment: Segment) -> None:
     sealed = reopened(segment)
     before = [sealed.position_of(offset) for offset in range(BASE, BASE + 61)]
     sealed.release()
     assert [sealed.position_of(offset) for offset in range(BASE, BASE + 61)] == before
 
 
-def test_bytes_that_are_no_batch_are_corrupt_not_skipped(segment: Segment) -> None:
+def test_bytes_that_are_no_batch_are_reported_as_corrupt(segment: Segment) -> None:
     sealed = reopened(segment)
     content = bytearray(Path(segment.path).read_bytes())
     content[SIZE + 8 : SIZE + 12] = b"\xff\xff\xff\xff"
@@ -356,7 +356,7 @@ def test_bytes_that_are_no_batch_are_corrupt_not_skipped(segment: Segment) -> No
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_read_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
+def test_read_continues_at_the_end_of_the_previous_one(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(20)))
     end, limit = segment.size_bytes, 2 * SIZE + 20
@@ -365,7 +365,7 @@ def test_a_read_goes_on_where_the_one_before_ended(tmp_path: Path) -> None:
         assert [header.base_offset for header in found] == [BASE + 3 * start, BASE + 3 * start + 3]
 
 
-def test_where_reads_ended_is_forgotten_when_other_batches_take_the_place(tmp_path: Path) -> None:
+def test_cached_read_position_is_cleared_when_batches_are_replaced(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(20)))
     segment.read(BASE, 4 * SIZE + 20, segment.size_bytes, min_one=False)
@@ -375,7 +375,7 @@ def test_where_reads_ended_is_forgotten_when_other_batches_take_the_place(tmp_pa
     assert first.base_offset == BASE + 12
 
 
-def test_a_reader_of_the_end_goes_on_there_however_much_was_appended_since(tmp_path: Path) -> None:
+def test_reader_at_the_end_continues_there_after_any_number_of_appends(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     offset = BASE
     for _ in range(20):
@@ -385,7 +385,7 @@ def test_a_reader_of_the_end_goes_on_there_however_much_was_appended_since(tmp_p
         assert [header.base_offset for header in found] == list(range(start, offset, 3))
 
 
-def test_offsets_that_are_not_there_are_looked_for_behind_where_a_read_ended(tmp_path: Path) -> None:
+def test_missing_offsets_are_searched_from_the_cached_read_position(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     end = append(segment, [batch(3)])
     segment.read(BASE, 10_000, segment.size_bytes, min_one=False)
@@ -410,7 +410,7 @@ def test_a_damaged_index_entry_ends_no_read_within_a_batch(
         assert len(found) * SIZE > limit // 2
 
 
-def test_a_damaged_batch_is_looked_for_once(tmp_path: Path) -> None:
+def test_damaged_batch_is_searched_once(tmp_path: Path) -> None:
     disk = FaultyDisk()
     segment = Segment.create(disk, str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(100)))
@@ -430,7 +430,7 @@ def test_a_damaged_batch_is_looked_for_once(tmp_path: Path) -> None:
     assert segment.position_of(BASE + 3 * 96) == 96 * SIZE
 
 
-def test_damage_is_forgotten_once_it_is_truncated(tmp_path: Path) -> None:
+def test_cached_damage_is_cleared_by_truncation(tmp_path: Path) -> None:
     segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     without_index = 1 << 20
     append(segment, (batch(3) for _ in range(20)), interval=without_index)

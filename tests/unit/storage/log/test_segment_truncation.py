@@ -43,7 +43,7 @@ def test_a_damaged_index_entry_changes_no_truncation(
 
 
 @pytest.mark.parametrize("position", [-(2**31), 7 * ONE + 20])
-def test_a_damaged_index_neither_leaves_a_hole_nor_fails_the_directory(tmp_path: Path, position: int) -> None:
+def test_damaged_index_neither_leaves_a_gap_nor_fails_the_directory(tmp_path: Path, position: int) -> None:
     log = open_log(tmp_path, CONFIG)
     fill(log, 50)
     log.close(NOW_MS)
@@ -61,7 +61,7 @@ def test_a_damaged_index_neither_leaves_a_hole_nor_fails_the_directory(tmp_path:
     assert len(content(open_log(tmp_path, CONFIG, clean=False))) == 30 * ONE
 
 
-def test_where_a_damaged_batch_leaves_no_place_to_cut_nothing_is_changed(tmp_path: Path) -> None:
+def test_truncation_that_finds_no_position_behind_damage_changes_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path, CONFIG)
     fill(log, 50)
     log.close(NOW_MS)

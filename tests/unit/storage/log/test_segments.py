@@ -63,7 +63,7 @@ def test_a_read_stays_in_one_segment_and_below_the_limit(
     assert read(segments, offset, limit) == found
 
 
-def test_a_read_in_a_hole_goes_on_in_the_next_segment(segments: Segments) -> None:
+def test_read_in_a_gap_continues_in_the_next_segment(segments: Segments) -> None:
     segments.roll(50, NOW_MS)
     append(segments, 50)
     assert read(segments, 20) == [50]
@@ -86,7 +86,7 @@ def test_a_segment_is_old_by_the_timestamps_of_records_not_by_the_clock(
     assert segments.must_roll(config, SIZE, 10, timestamp, now_ms=0) is rolls
 
 
-def test_jitter_lets_a_segment_be_old_earlier_and_alike_each_time(segments: Segments) -> None:
+def test_roll_jitter_is_deterministic_and_shortens_the_segment_age(segments: Segments) -> None:
     config = LogConfig(segment_ms=HOUR_MS, segment_jitter_ms=HOUR_MS)
     old = [segments.must_roll(config, SIZE, 10, NOW_MS + HOUR_MS * n // 100, 0) for n in range(101)]
     assert old == sorted(old)
@@ -114,7 +114,7 @@ def test_a_full_index_needs_a_new_segment(interval: int, tmp_path: Path) -> None
     assert segments.active.offset_index.size_bytes <= 60
 
 
-def test_what_was_found_of_a_segment_holds_for_one_configuration_and_one_segment(segments: Segments) -> None:
+def test_cached_roll_limits_hold_for_one_configuration_and_one_segment(segments: Segments) -> None:
     def rolls(config: LogConfig, timestamp: int = NOW_MS) -> bool:
         return segments.must_roll(config, SIZE, 21, timestamp, NOW_MS)
 
@@ -134,7 +134,7 @@ def test_an_empty_segment_never_rolls_for_its_size_or_age(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("after", [0, 3, 6])
-def test_of_segments_that_are_replaced_a_crash_leaves_the_last(after: int, tmp_path: Path) -> None:
+def test_crash_during_segment_replacement_leaves_the_last(after: int, tmp_path: Path) -> None:
     disk = FaultyDisk()
     segments = Segments(disk, str(tmp_path), [Segment.create(disk, str(tmp_path), 0, NOW_MS)])
     for offset in range(3):
@@ -157,7 +157,7 @@ def test_rolling_from_an_empty_segment_replaces_it(segments: Segments) -> None:
     assert "00000000000000000010.log" not in files(segments)
 
 
-def test_truncation_removes_later_segments_and_appends_to_what_is_left(segments: Segments) -> None:
+def test_truncation_removes_later_segments_and_appends_continue(segments: Segments) -> None:
     assert segments.truncate_to(5) == 5
     assert segments.base_offsets == [0, 3]
     append(segments, 5)
@@ -183,7 +183,7 @@ def test_the_first_segments_are_renamed_out_of_the_log(segments: Segments) -> No
 @pytest.mark.parametrize(
     ("start", "end", "bases"), [(0, 10, [0, 3, 6, 9]), (3, 9, [3, 6]), (4, 7, [3, 6]), (9, 10, [9]), (10, 10, [9])]
 )
-def test_what_is_to_be_synced_are_the_segments_in_between(
+def test_unsynced_segments_are_those_between_two_offsets(
     start: int, end: int, bases: list[int], segments: Segments
 ) -> None:
     names = [Path(file.path).name for file in segments.take_unsynced(start, end)]
@@ -202,7 +202,7 @@ def test_indexes_are_to_be_synced_once_they_are_complete(segments: Segments) -> 
     assert not segments.active.unsynced_indexes
 
 
-def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:
+def test_timestamp_search_covers_every_segment(tmp_path: Path) -> None:
     segments = Segments(OsDisk(), str(tmp_path), [Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)])
     for offset, timestamp in enumerate([50, 10, 20, 90, 30, 90, 40]):
         if offset in (2, 4):
@@ -219,7 +219,7 @@ def test_timestamps_are_looked_for_in_every_segment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [Segments.find_max_timestamp, lambda segments: segments.find_timestamp(NOW_MS, 0)])
-def test_a_search_through_many_segments_takes_turns_and_passes_over_what_goes_meanwhile(
+def test_search_through_many_segments_runs_in_steps_and_skips_deleted_ones(
     wanted: Callable[[Segments], Search[TimestampOffset | None]], tmp_path: Path
 ) -> None:
     disk, folder, count = OsDisk(), str(tmp_path), 140

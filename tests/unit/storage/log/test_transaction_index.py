@@ -88,7 +88,7 @@ def test_a_range_finds_the_transactions_that_reach_into_it(
 
 
 @pytest.mark.parametrize(("offset", "kept"), [(0, 0), (120, 0), (121, 1), (130, 1), (150, 2), (151, 3)])
-def test_truncation_drops_the_transactions_whose_marker_goes(offset: int, kept: int, path: Path) -> None:
+def test_truncation_removes_entries_of_removed_markers(offset: int, kept: int, path: Path) -> None:
     made = filled(path)
     made.truncate_to(offset)
     assert made.entries == index(path).entries == ENTRIES[:kept]
@@ -98,7 +98,7 @@ def test_truncation_drops_the_transactions_whose_marker_goes(offset: int, kept: 
     assert index(path).entries == ENTRIES
 
 
-def test_what_a_full_disk_does_not_take_is_known_and_written_later(path: Path) -> None:
+def test_entries_that_a_full_disk_rejects_are_kept_and_written_later(path: Path) -> None:
     disk = FaultyDisk()
     made = index(path, disk)
     made.append(ENTRIES[0])
@@ -110,7 +110,7 @@ def test_what_a_full_disk_does_not_take_is_known_and_written_later(path: Path) -
     assert path.read_bytes() == encode_entries(ENTRIES)
 
 
-def test_memory_is_given_back_only_for_what_is_on_disk(path: Path) -> None:
+def test_release_frees_only_entries_that_are_on_disk(path: Path) -> None:
     disk = FaultyDisk()
     made = index(path, disk)
     disk.full = True
@@ -124,7 +124,7 @@ def test_memory_is_given_back_only_for_what_is_on_disk(path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [None, b"", encode_entries(ENTRIES), encode_entries(ENTRIES[1:]), b"no index at all"])
-def test_an_index_that_is_made_anew_replaces_whatever_is_there(there: bytes | None, path: Path) -> None:
+def test_rebuilt_index_replaces_any_file(there: bytes | None, path: Path) -> None:
     if there is not None:
         path.write_bytes(there)
     made = index(path)
@@ -137,7 +137,7 @@ def test_an_index_that_is_made_anew_replaces_whatever_is_there(there: bytes | No
     assert made.unsynced  # even if it equals the file: the process that wrote it may have died before the sync
 
 
-def test_an_empty_index_that_is_found_right_is_to_be_synced_too(path: Path) -> None:
+def test_valid_empty_index_is_synced_too(path: Path) -> None:
     path.write_bytes(b"")  # by a process that truncated it and died before the sync
     made = index(path)
     made.rebuild()
@@ -145,7 +145,7 @@ def test_an_empty_index_that_is_found_right_is_to_be_synced_too(path: Path) -> N
     assert made.unsynced
 
 
-def test_an_index_made_anew_without_entries_leaves_none(path: Path) -> None:
+def test_rebuilt_index_without_entries_leaves_no_file(path: Path) -> None:
     path.write_bytes(encode_entries(ENTRIES))
     made = index(path)
     made.rebuild()
@@ -170,7 +170,7 @@ def damaged(number: int, **fields: int) -> bytes:
         (damaged(2, last_stable_offset=-1), "entry 2 is invalid"),
     ],
 )
-def test_what_cannot_be_an_index_is_named_and_stays_as_it_is(content: bytes, complaint: str, path: Path) -> None:
+def test_invalid_index_file_is_named_and_stays_unchanged(content: bytes, complaint: str, path: Path) -> None:
     with pytest.raises(TransactionIndexError, match=complaint):
         decode_entries(content, BASE)
     path.write_bytes(content)

@@ -40,7 +40,7 @@ def test_a_leader_appends_a_marker_behind_the_transaction(log: Log, committed: b
     assert active.transaction_index.entries == ([] if committed else [AbortedTxn(7, 0, 2, 3)])
 
 
-def test_a_marker_gets_the_time_of_its_append_where_the_topic_has_that(log: Log) -> None:
+def test_marker_gets_its_append_time_with_log_append_time(log: Log) -> None:
     log.config = LogConfig(timestamp_type="LogAppendTime")
     info = append_marker(log, build_marker(7, 1, ABORT, NOW_MS), 4, NOW_MS + 9)
     assert info.log_append_time_ms == NOW_MS + 9
@@ -66,6 +66,6 @@ def test_a_refused_marker_changes_nothing(
     assert (log.log_end_offset, log.producers.first_unstable_offset) == (2, 0)
 
 
-def test_only_markers_are_appended_as_such(log: Log) -> None:
+def test_append_of_a_marker_rejects_other_batches(log: Log) -> None:
     with pytest.raises(InvariantError, match="topic-0"):
         append_marker(log, batch(), 4, NOW_MS)

@@ -28,7 +28,7 @@ def test_the_cluster_is_shown(barnabas: Command, topic: str, shared_broker: Brok
     assert {"feature": "metadata.version", "finalized": 30, "supported": "30-30"} in cluster["features"]
 
 
-def test_what_is_not_as_it_should_be_is_named(call: Command, tmp_path: Path) -> None:
+def test_cluster_problems_are_listed(call: Command, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, {"min.insync.replicas": 2}) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "short:1", *place)
@@ -58,7 +58,7 @@ def test_partitions_in_a_row_with_one_problem_share_a_row() -> None:
     ]
 
 
-def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_known(
+def test_unreachable_broker_and_lost_controller_are_reported_below_the_known_state(
     call: Command, halved: Halved
 ) -> None:
     said = call("cluster", "-b", halved.alive)
@@ -77,12 +77,12 @@ def test_a_broker_that_is_away_and_a_lost_controller_are_named_below_what_is_kno
     )
 
 
-def test_features_are_shown_if_asked_for(barnabas: Command) -> None:
+def test_features_are_shown_on_request(barnabas: Command) -> None:
     assert "FEATURE" not in barnabas("cluster").out
     assert "metadata.version" in barnabas("cluster", "--verbose").out
 
 
-def test_it_is_shown_again_and_again(shared_broker: BrokerProcess) -> None:
+def test_watch_repeats_the_output(shared_broker: BrokerProcess) -> None:
     command = [*COMMAND, "cluster", "--watch", "0.01", "-b", shared_broker.bootstrap]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         firsts = (line for line in present(watching.stdout) if line.startswith("ID "))

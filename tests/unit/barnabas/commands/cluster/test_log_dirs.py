@@ -23,7 +23,7 @@ def test_bytes_are_counted_by_directory_topic_and_partition(
     assert {row["partition"]: row["bytes"] for row in rows if row["topic"] == topic} == {0: 0, 1: mine["bytes"]}
 
 
-def test_a_broker_that_is_away_is_named_below_those_that_answer(call: Command, halved: Halved) -> None:
+def test_unreachable_broker_is_reported_below_the_others(call: Command, halved: Halved) -> None:
     status, out, err = call("cluster", "log-dirs", "--json", "-b", halved.alive)
     assert [row["broker"] for row in json.loads(out)] == [2]
     assert (status, err) == (
@@ -32,6 +32,6 @@ def test_a_broker_that_is_away_is_named_below_those_that_answer(call: Command, h
     )
 
 
-def test_people_read_sizes_with_units(barnabas: Command, topic: str) -> None:
+def test_sizes_have_units_in_the_table(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, stdin=b"x" * 3000 + b"\n")
     assert re.search(rf" {topic} +[\d.]+ KiB ", barnabas("cluster", "log-dirs", "--by", "topic").out)

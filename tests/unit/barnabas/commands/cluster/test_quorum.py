@@ -16,7 +16,7 @@ def test_the_quorum_is_shown(barnabas: Command) -> None:
     assert barnabas("cluster", "quorum").lines[-1].split()[:2] == ["1", "leader"]
 
 
-def test_what_the_leader_has_not_heard_of_a_node_is_not_known() -> None:
+def test_values_that_the_leader_has_not_received_are_null() -> None:
     heard = {"replica_id": 1, "log_end_offset": 300, "last_caught_up_timestamp": 5}
     unheard = {"replica_id": 2, "log_end_offset": -1, "last_caught_up_timestamp": -1}
     partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 299}
@@ -43,7 +43,7 @@ def test_a_voter_that_has_not_fetched_for_5_s_is_silent() -> None:
     ]
 
 
-def test_a_lost_quorum_is_told_of(call: Command, halved: Halved) -> None:
+def test_lost_quorum_is_reported(call: Command, halved: Halved) -> None:
     assert call("cluster", "quorum", "-b", halved.alive) == (
         1,
         "",

@@ -5,14 +5,14 @@ import json
 from tests.unit.barnabas.conftest import Command
 
 
-def test_a_value_alone_or_values_with_their_names(barnabas: Command, topic: str) -> None:
+def test_one_value_is_printed_alone_and_several_with_their_names(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "retention.ms=1")
     assert barnabas("config", "get", f"topic/{topic}", "retention.ms") == (0, "1\n", "")
     said = barnabas("config", "get", f"topic/{topic}", "retention.ms", "cleanup.policy")
     assert said.lines == ["retention.ms=1", "cleanup.policy=delete"]
 
 
-def test_everything_that_is_known_of_it(barnabas: Command, topic: str) -> None:
+def test_all_details_of_a_setting_are_printed(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "segment.bytes=2097152")
     said = barnabas("config", "get", f"topic/{topic}", "segment.bytes", "--verbose").out
     assert "SOURCE     topic\nTYPE       int\n" in said
@@ -21,7 +21,7 @@ def test_everything_that_is_known_of_it(barnabas: Command, topic: str) -> None:
     assert found["documentation"]
 
 
-def test_a_setting_that_there_is_not_is_named(barnabas: Command, topic: str) -> None:
+def test_unknown_setting_is_named(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("config", "get", f"topic/{topic}", "retentoin.ms") == (
         1,

@@ -5,7 +5,7 @@ import json
 from tests.unit.barnabas.conftest import Command
 
 
-def test_what_is_set_or_everything(barnabas: Command, topic: str) -> None:
+def test_set_values_are_listed_or_with_all_every_value(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "retention.ms=1")
     said = [line.split() for line in barnabas("config", "list", f"topic/{topic}").lines]
     assert said == [["NAME", "VALUE", "SOURCE"], ["retention.ms", "1", "topic"]]
@@ -13,7 +13,7 @@ def test_what_is_set_or_everything(barnabas: Command, topic: str) -> None:
     assert {"cleanup.policy", "retention.ms"} <= {setting["name"] for setting in everything}
 
 
-def test_resources_that_have_settings_of_their_own(barnabas: Command, topic: str) -> None:
+def test_resources_with_settings_are_listed(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, f"{topic}-2", "-c", "retention.ms=1")
     barnabas("topic", "create", f"{topic}-plain")
     rows = {row["resource"]: row["settings"] for row in json.loads(barnabas("config", "list", "--json").out)}

@@ -12,7 +12,7 @@ def of(barnabas: Command, topic: str) -> str:
     return f"topic/{topic}"
 
 
-def test_a_dry_run_says_what_each_would_be(barnabas: Command, of: str) -> None:
+def test_dry_run_prints_the_new_values(barnabas: Command, of: str) -> None:
     assert barnabas("config", "reset", of, "--all", "--dry-run").lines == [
         "would reset cleanup.policy: compact -> delete (default)",
         "would reset retention.ms: 1 -> 604800000 (default)",
@@ -31,7 +31,7 @@ def test_settings_are_reset_one_by_one_or_all(barnabas: Command, of: str) -> Non
     assert barnabas("config", "reset", of, "retention.ms").out == "reset retention.ms: it was not set\n"
 
 
-def test_a_value_that_stays_as_it_was_is_not_printed(barnabas: Command, topic: str) -> None:
+def test_unchanged_value_is_not_printed(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "cleanup.policy=delete")
     assert barnabas("config", "reset", f"topic/{topic}", "--all") == (0, "reset cleanup.policy\n", "")
 
@@ -44,7 +44,7 @@ def test_a_value_that_stays_as_it_was_is_not_printed(barnabas: Command, topic: s
         ("flush.ms", "9223372036854775807"),  # log.flush.scheduler.interval.ms
     ],
 )
-def test_the_default_is_told_in_the_unit_of_the_setting(barnabas: Command, topic: str, name: str, default: str) -> None:
+def test_default_is_printed_in_the_unit_of_the_setting(barnabas: Command, topic: str, name: str, default: str) -> None:
     of = f"topic/{topic}"
     barnabas("topic", "create", topic, "-c", f"{name}=9")
     assert barnabas("config", "reset", of, name).out == f"reset {name}: 9 -> {default} (default)\n"
@@ -61,7 +61,7 @@ def test_the_default_of_brokers_may_be_a_setting_in_hours(barnabas: Command, of:
 
 
 @pytest.mark.usefixtures("settings_of_brokers")
-def test_one_broker_s_default_is_what_is_set_for_all(barnabas: Command, topic: str) -> None:
+def test_default_of_one_broker_is_the_cluster_wide_value(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "max.message.bytes=9")
     barnabas("config", "set", "brokers", "message.max.bytes=2000000")
     barnabas("config", "set", "broker/1", "message.max.bytes=3000000")
@@ -76,7 +76,7 @@ def test_one_broker_s_default_is_what_is_set_for_all(barnabas: Command, topic: s
     )
 
 
-def test_a_setting_that_there_is_not_is_named_and_nothing_is_reset(barnabas: Command, of: str) -> None:
+def test_unknown_setting_is_named_and_nothing_is_reset(barnabas: Command, of: str) -> None:
     status, out, err = barnabas("config", "reset", of, "retention.ms", "nonsense")
     assert (status, out) == (1, "")
     assert err == f"barnabas config reset: nonsense: {of} has no such setting\n"
@@ -84,6 +84,6 @@ def test_a_setting_that_there_is_not_is_named_and_nothing_is_reset(barnabas: Com
 
 
 @pytest.mark.parametrize("arguments", [[], ["retention.ms", "--all"]])
-def test_either_settings_are_named_or_all_are_meant(call: Command, arguments: list[str]) -> None:
+def test_reset_needs_either_settings_or_all(call: Command, arguments: list[str]) -> None:
     status, _, err = call("config", "reset", "topic/t", *arguments)
     assert (status, err) == (2, "barnabas config reset: name settings, or give --all\n")

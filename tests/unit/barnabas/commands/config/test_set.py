@@ -49,7 +49,7 @@ def test_a_dry_run_sets_nothing(barnabas: Command, topic: str) -> None:
 
 
 @pytest.mark.usefixtures("settings_of_brokers")
-def test_the_default_that_applies_is_told_where_nothing_is_set(barnabas: Command) -> None:
+def test_default_is_printed_as_the_old_value_of_an_unset_setting(barnabas: Command) -> None:
     said = barnabas("config", "set", "brokers", "log.retention.ms=3600000", "--dry-run")
     assert said == (0, "would alter brokers: log.retention.ms: 604800000 -> 3600000\n", "")
     said = barnabas("config", "set", "brokers", "log.cleanup.policy+=compact", "--dry-run")
@@ -59,7 +59,7 @@ def test_the_default_that_applies_is_told_where_nothing_is_set(barnabas: Command
     assert said.out == "would alter brokers: message.max.bytes: 1048588 -> 3000000\n"
 
 
-def test_a_value_that_does_not_change_is_not_told(barnabas: Command, topic: str) -> None:
+def test_unchanged_value_is_not_reported(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("config", "set", f"topic/{topic}", "cleanup.policy=delete", "retention.ms=1")
     assert said == (0, f"altered topic/{topic}: retention.ms: 604800000 -> 1\n", "")
@@ -76,7 +76,7 @@ def test_a_value_that_does_not_change_is_not_told(barnabas: Command, topic: str)
         ("+=x", 2, "write SETTING=VALUE"),
     ],
 )
-def test_what_cannot_be_set_is_refused(barnabas: Command, topic: str, change: str, status: int, complaint: str) -> None:
+def test_invalid_setting_is_refused(barnabas: Command, topic: str, change: str, status: int, complaint: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("config", "set", f"topic/{topic}", change)
     assert (said.status, said.out) == (status, "")
@@ -84,13 +84,13 @@ def test_what_cannot_be_set_is_refused(barnabas: Command, topic: str, change: st
 
 
 @pytest.mark.parametrize("of", ["t", "topics/t", "topic/", "brokers/1", "broker/one", "broker"])
-def test_what_names_no_resource_is_a_wrong_call(call: Command, of: str) -> None:
+def test_invalid_resource_name_is_a_wrong_call(call: Command, of: str) -> None:
     status, _, err = call("config", "set", of, "a=b")
     assert status == 2
     assert of in err
 
 
-def test_a_setting_that_is_mistyped_is_named_as_it_may_have_been_meant(barnabas: Command, topic: str) -> None:
+def test_mistyped_setting_gets_a_suggestion(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     for command in (
         ["config", "set", f"topic/{topic}", "retention.mss=1"],
@@ -101,7 +101,7 @@ def test_a_setting_that_is_mistyped_is_named_as_it_may_have_been_meant(barnabas:
         assert said.err.endswith("; did you mean retention.ms?\n")
 
 
-def test_a_setting_of_brokers_that_there_is_not_is_set_and_warned_of(barnabas: Command) -> None:
+def test_unknown_broker_setting_is_set_with_a_warning(barnabas: Command) -> None:
     warning = "broker/1 has no setting log.retntion.ms: it has no effect; did you mean log.retention.ms?"
     for _ in range(2):  # the second time it is in the description
         said = barnabas("config", "set", "broker/1", "log.retntion.ms=5")

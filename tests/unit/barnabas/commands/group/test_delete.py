@@ -15,7 +15,7 @@ def group(barnabas: Command, topic: str) -> str:
     return topic
 
 
-def test_a_deleted_group_is_gone(barnabas: Command, group: str) -> None:
+def test_deleted_group_is_not_listed(barnabas: Command, group: str) -> None:
     said = barnabas("group", "delete", group, "--dry-run")
     assert said == (0, f"would delete {group}: offsets of 1 partition\n", "")
     assert group in barnabas("group", "list").out
@@ -23,7 +23,7 @@ def test_a_deleted_group_is_gone(barnabas: Command, group: str) -> None:
     assert group not in barnabas("group", "list").out
 
 
-def test_offsets_of_a_topic_are_deleted_alone(barnabas: Command, group: str) -> None:
+def test_only_the_offsets_of_a_topic_are_deleted(barnabas: Command, group: str) -> None:
     said = barnabas("group", "delete", group, "--topic", "other")
     assert said == (1, "", f"barnabas group delete: {group}: nothing is committed for other\n")
     said = barnabas("group", "delete", group, "--topic", group)
@@ -31,7 +31,7 @@ def test_offsets_of_a_topic_are_deleted_alone(barnabas: Command, group: str) -> 
     assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
 
 
-def test_a_group_with_members_stays_and_one_that_is_not_there_is_named(
+def test_group_with_members_is_kept_and_missing_group_is_named(
     barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
 ) -> None:
     with consuming(group):

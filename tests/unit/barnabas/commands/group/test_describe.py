@@ -42,7 +42,7 @@ def test_the_lag_of_a_group_that_has_committed_nothing_is_not_known(
     assert (described["lag"], described["partitions"][0]["lag"]) == (None, None)
 
 
-def test_members_are_shown_with_what_they_are_assigned(
+def test_members_are_shown_with_their_assignments(
     barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
 ) -> None:
     with consuming(group):
@@ -55,7 +55,7 @@ def test_members_are_shown_with_what_they_are_assigned(
     assert members[-1].split()[-2:] == ["1", f"{group}-0"]
 
 
-def test_what_is_committed_for_a_deleted_topic_has_no_lag(barnabas: Command, group: str) -> None:
+def test_offsets_committed_for_a_deleted_topic_have_no_lag(barnabas: Command, group: str) -> None:
     barnabas("produce", f"{group}-kept", stdin=b"1\n")
     barnabas("consume", f"{group}-kept", "-g", f"{group}-2", "-e")
     (described,) = json.loads(barnabas("group", "describe", f"{group}-2", "--json").out)
@@ -69,7 +69,7 @@ def test_a_group_that_does_not_exist_is_named(barnabas: Command, group: str) -> 
     assert err == "barnabas group describe: missing: there is no such group\n"
 
 
-def test_describe_asks_for_a_group(call: Command) -> None:
+def test_describe_needs_a_group(call: Command) -> None:
     status, _, err = call("group", "describe")
     assert status == 2
     assert "the following arguments are required: GROUP" in err

@@ -20,19 +20,19 @@ def test_groups_are_listed_with_their_states(barnabas: Command, group: str) -> N
     assert [group, "Empty", "classic"] in rows
 
 
-def test_a_state_chooses(barnabas: Command, group: str) -> None:
+def test_groups_are_filtered_by_state(barnabas: Command, group: str) -> None:
     listed = json.loads(barnabas("group", "list", "--state", "empty", "--json").out)
     assert {"group": group, "state": "Empty", "type": "classic", "protocol_type": "consumer"} in listed
     assert group not in barnabas("group", "list", "-s", "Stable").out
 
 
-def test_a_state_that_there_is_not_is_refused(call: Command) -> None:
+def test_unknown_state_is_refused(call: Command) -> None:
     status, out, err = call("group", "list", "--state", "Idle")
     assert (status, out) == (2, "")
     assert "'Idle': write one of Stable, Empty, " in err
 
 
-def test_a_broker_that_is_away_is_named_for_it_may_coordinate_others(call: Command, halved: Halved) -> None:
+def test_unreachable_broker_is_reported_with_the_group_list(call: Command, halved: Halved) -> None:
     why = f"broker 1 cannot be reached at {halved.dead} (connection refused)"
     assert call("group", "list", "--json", "-b", halved.alive) == (
         1,

@@ -26,7 +26,7 @@ def committed(barnabas: Callable[..., Said], group: str) -> list[int]:
 @pytest.mark.parametrize(
     ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("@-1h", 0), ("@now", 5)]
 )
-def test_where_to(barnabas: Command, group: str, to: str, offset: int) -> None:
+def test_seek_accepts_every_kind_of_offset(barnabas: Command, group: str, to: str, offset: int) -> None:
     said = barnabas("group", "seek", group, "--to", to)
     assert said.status == 0
     assert [line.split() for line in said.lines] == [
@@ -37,7 +37,7 @@ def test_where_to(barnabas: Command, group: str, to: str, offset: int) -> None:
 
 
 @pytest.mark.parametrize("to", ["+9", "12"])
-def test_beyond_the_end_it_goes_by_force_only_and_then_to_the_end(barnabas: Command, group: str, to: str) -> None:
+def test_seek_beyond_the_end_needs_force_and_goes_to_the_end(barnabas: Command, group: str, to: str) -> None:
     said = barnabas("group", "seek", group, "--to", to, "--topics", f"{group}:0")
     why = f"{group}-0: 12 is beyond the end, 5; --force goes to the end"
     assert (said.status, said.err) == (1, f"barnabas group seek: {why}\n")
@@ -51,7 +51,7 @@ def test_a_dry_run_moves_nothing(barnabas: Command, group: str) -> None:
     assert committed(barnabas, group) == [3]
 
 
-def test_to_what_a_file_or_another_group_says(barnabas: Command, group: str, tmp_path: Path) -> None:
+def test_seek_takes_offsets_from_a_file_or_another_group(barnabas: Command, group: str, tmp_path: Path) -> None:
     path = tmp_path / "offsets"
     path.write_text(f"# where to\n{group} 0 4\n")
     for option in ("--to-file", "--to"):
@@ -70,7 +70,7 @@ def test_to_what_a_file_or_another_group_says(barnabas: Command, group: str, tmp
         assert committed(barnabas, group) == [4]
 
 
-def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas: Command, group: str) -> None:
+def test_seek_accepts_topics_without_committed_offsets(barnabas: Command, group: str) -> None:
     barnabas("topic", "create", f"{group}-2:3")
     assert barnabas("group", "seek", group, "--to", "end", "--topics", f"{group}-2:1").status == 0
     assert committed(barnabas, group) == [3, 0]
@@ -78,7 +78,7 @@ def test_topics_may_be_named_also_ones_that_it_has_not_read(barnabas: Command, g
     assert committed(barnabas, f"{group}-new") == [0]
 
 
-def test_nobody_may_be_in_it(
+def test_seek_refuses_an_active_group(
     barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
 ) -> None:
     with consuming(group):
@@ -100,7 +100,7 @@ def test_nobody_may_be_in_it(
         (["{group}"], 2, "one of the arguments --to --to-file --to-group is required"),
     ],
 )
-def test_what_cannot_be_is_said_and_nothing_moves(
+def test_invalid_seek_is_reported_and_moves_nothing(
     barnabas: Command, group: str, arguments: list[str], status: int, complaint: str
 ) -> None:
     said = barnabas("group", "seek", *(argument.format(group=group) for argument in arguments))
@@ -109,7 +109,7 @@ def test_what_cannot_be_is_said_and_nothing_moves(
     assert committed(barnabas, group) == [3]
 
 
-def test_what_is_neither_an_offset_nor_a_file_is_told_what_it_takes(barnabas: Command) -> None:
+def test_seek_to_invalid_text_lists_the_valid_forms(barnabas: Command) -> None:
     said = barnabas("group", "seek", "g", "--to", "foo")
     assert said.status == 2
     assert said.err.endswith("write start, end, a number N, +N, -N or @TIME, or the name of a file that exists\n")

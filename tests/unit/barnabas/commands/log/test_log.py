@@ -63,7 +63,7 @@ def without_write_permission(directory: Path) -> list[str]:
 @pytest.mark.parametrize("restrict", [read_only_mount, without_write_permission])
 @pytest.mark.parametrize("has_lock", [True, False])
 @pytest.mark.parametrize("command", READ_ONLY_COMMANDS, ids=" ".join)
-def test_files_that_cannot_be_written_are_read(
+def test_read_only_files_are_read(
     place: Path, restrict: Callable[[Path], list[str]], has_lock: bool, command: tuple[str, ...]
 ) -> None:
     if has_lock:
@@ -78,13 +78,13 @@ def test_files_that_cannot_be_written_are_read(
     assert done.stdout == "nothing is wrong\n" or command == ("dump",)
 
 
-def test_a_repair_of_files_that_cannot_be_written_says_so(place: Path) -> None:
+def test_repair_of_read_only_files_reports_the_error(place: Path) -> None:
     done = log("repair", "data", "--execute", cwd=place, within=read_only_mount(place / "data"))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "barnabas log repair: data/.lock: Read-only file system\n"
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(place: Path) -> None:
+def test_reader_that_closes_the_pipe_is_no_error(place: Path) -> None:
     command = [sys.executable, "-m", "barnabas", "log", "dump", *["data"] * 50]
     with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -95,7 +95,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(place: Path) -> None:
     assert running.returncode == 0
 
 
-def test_a_full_disk_is_told_in_one_line(place: Path) -> None:
+def test_full_disk_is_reported_in_one_line(place: Path) -> None:
     command = [sys.executable, "-m", "barnabas", "log", "dump", "data"]
     with open("/dev/full", "wb") as full:
         done = subprocess.run(command, cwd=place, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -103,12 +103,12 @@ def test_a_full_disk_is_told_in_one_line(place: Path) -> None:
     assert done.returncode == 2
 
 
-def test_a_partition_belongs_to_a_topic(call: Command) -> None:
+def test_partition_option_needs_a_topic(call: Command) -> None:
     said = call("log", "dump", "data", "-p", "1")
     assert (said.status, said.err) == (2, "barnabas log dump: --partition requires --topic\n")
 
 
-def test_a_repair_is_either_tried_or_done(call: Command) -> None:
+def test_repair_accepts_only_one_of_dry_run_and_execute(call: Command) -> None:
     assert call("log", "repair", "data", "--dry-run", "--execute").status == 2
 
 
@@ -119,7 +119,7 @@ def test_help_has_examples(call: Command, command: str) -> None:
     assert f"  barnabas log {command} barnabas-data" in said.out
 
 
-def test_the_shell_is_offered_options_and_left_its_files(call: Command) -> None:
+def test_completion_offers_options_and_leaves_files_to_the_shell(call: Command) -> None:
     assert call("complete", "log", "v").lines == [
         "verify\tcheck files against their formats and each other; list the findings"
     ]
@@ -137,6 +137,6 @@ def test_an_empty_path_is_not_the_working_directory(call: Command, command: str)
     )
 
 
-def test_the_help_of_repair_promises_no_files(call: Command) -> None:
+def test_help_of_repair_does_not_promise_files(call: Command) -> None:
     assert "a file, the directory" not in call("log", "repair", "--help").out
     assert "a file, the directory" in call("log", "verify", "--help").out

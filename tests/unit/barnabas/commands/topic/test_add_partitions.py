@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.unit.barnabas.conftest import Command
 
 
-def test_so_many_more(barnabas: Command, topic: str) -> None:
+def test_partition_count_is_increased_by_a_number(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}:2")
     assert barnabas("topic", "add-partitions", topic, "-n", "3", "--dry-run").out.startswith(f"would extend {topic}")
     assert barnabas("topic", "add-partitions", topic, "--num", "3") == (0, f"extended {topic}: 5 partitions now\n", "")

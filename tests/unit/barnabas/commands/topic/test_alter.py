@@ -23,7 +23,7 @@ def test_altered_configs_are_described_until_they_are_reset(barnabas: Command, t
     assert described(barnabas, topic)["configs"] == {}
 
 
-def test_the_reset_of_what_is_not_set_is_told_as_by_config_reset(barnabas: Command, topic: str) -> None:
+def test_reset_of_an_unset_value_prints_the_same_as_config_reset(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     said = barnabas("topic", "alter", topic, "--reset", "retention.ms")
     assert said == (0, f"altered {topic}: retention.ms: it was not set\n", "")
@@ -65,7 +65,7 @@ def test_a_dry_run_alters_nothing(barnabas: Command, topic: str) -> None:
         (["-p", "1", "-c", "retention.ms=1"], "Topic already has 1 partition(s)."),
     ],
 )
-def test_an_alteration_that_is_refused_is_not_called_one(
+def test_refused_alteration_is_not_reported_as_done(
     barnabas: Command, topic: str, options: list[str], complaint: str
 ) -> None:
     barnabas("topic", "create", topic)
@@ -92,7 +92,7 @@ def test_a_topic_that_does_not_exist_is_named_and_the_others_are_altered(
     assert len(err.splitlines()) == 1
 
 
-def test_there_must_be_something_to_alter(call: Command) -> None:
+def test_alter_needs_a_change(call: Command) -> None:
     status, _, err = call("topic", "alter", "t")
     assert status == 2
     assert "nothing to alter: give --partitions, --config or --reset" in err

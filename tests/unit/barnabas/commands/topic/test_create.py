@@ -26,7 +26,7 @@ def test_one_topic_that_exists_does_not_keep_others_from_being_created(barnabas:
     assert err == f"barnabas topic create: {topic}: Topic '{topic}' already exists.\n"
 
 
-def test_an_existing_topic_may_be_no_error(barnabas: Command, topic: str) -> None:
+def test_existing_topic_can_be_accepted(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "create", topic, "--if-not-exists") == (0, "", "")
     assert barnabas("topic", "create", f"{topic}:1", "--if-not-exists") == (0, "", "")
@@ -39,7 +39,7 @@ def test_a_dry_run_creates_nothing(barnabas: Command, topic: str) -> None:
     assert topic not in barnabas("topic", "list", "-q").lines
 
 
-def test_programs_are_told_how_many_partitions_there_are(barnabas: Command, topic: str) -> None:
+def test_json_output_has_the_partition_count(barnabas: Command, topic: str) -> None:
     said = barnabas("topic", "create", f"{topic}:2", "--json")
     assert json.loads(said.out) == [{"name": topic, "result": "created", "partitions": 2}]
 
@@ -52,7 +52,7 @@ def test_programs_are_told_how_many_partitions_there_are(barnabas: Command, topi
         ("--replication-factor=3", "only 1 broker(s) are registered"),
     ],
 )
-def test_what_the_broker_refuses_is_told_in_its_words(
+def test_refusal_is_reported_with_the_message_of_the_broker(
     barnabas: Command, topic: str, option: str, complaint: str
 ) -> None:
     status, out, err = barnabas("topic", "create", topic, option)
@@ -72,13 +72,13 @@ def test_what_the_broker_refuses_is_told_in_its_words(
         ([], "the following arguments are required"),
     ],
 )
-def test_a_wrong_call_is_told_before_any_broker_is_asked(call: Command, arguments: list[str], complaint: str) -> None:
+def test_wrong_call_is_reported_without_a_connection(call: Command, arguments: list[str], complaint: str) -> None:
     status, out, err = call("topic", "create", *arguments)
     assert (status, out) == (2, "")
     assert complaint in err
 
 
-def test_a_mistyped_setting_of_a_new_topic_is_named_as_it_may_have_been_meant(barnabas: Command, topic: str) -> None:
+def test_mistyped_setting_of_a_new_topic_gets_a_suggestion(barnabas: Command, topic: str) -> None:
     said = barnabas("topic", "create", topic, "-c", "retention.mss=1")
     assert said.status == 1
     assert said.err.endswith("; did you mean retention.ms?\n")
@@ -103,13 +103,13 @@ def test_partitions_given_twice_are_a_wrong_call(call: Command) -> None:
         (["health", "--interval", "1e300", "--watch"], "2,147,483 seconds"),
     ],
 )
-def test_a_number_that_no_request_has_room_for_is_refused(call: Command, arguments: list[str], most: str) -> None:
+def test_number_beyond_its_request_field_is_refused(call: Command, arguments: list[str], most: str) -> None:
     status, out, err = call(*arguments)
     assert (status, out) == (2, "")
     assert err.endswith(f": the most is {most}\n")
 
 
-def test_the_most_partitions_of_a_request_are_named(barnabas: Command, topic: str) -> None:
+def test_partition_limit_of_a_request_is_named(barnabas: Command, topic: str) -> None:
     said = barnabas("topic", "create", topic, "-p", "20000", "--dry-run")
     assert said.err.endswith("Excessively large number of partitions per request: the most is 10,000.\n")
     barnabas("topic", "create", topic)

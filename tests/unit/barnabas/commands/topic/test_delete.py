@@ -3,13 +3,13 @@ from __future__ import annotations
 from tests.unit.barnabas.conftest import Command
 
 
-def test_a_deleted_topic_is_gone(barnabas: Command, topic: str) -> None:
+def test_deleted_topic_is_not_listed(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "delete", topic) == (0, f"deleted {topic}\n", "")
     assert topic not in barnabas("topic", "list", "-q").lines
 
 
-def test_a_dry_run_says_what_would_go(barnabas: Command, topic: str) -> None:
+def test_dry_run_lists_the_topics_to_delete(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, stdin=b"a\nb\n")
     said = barnabas("topic", "delete", topic, "--dry-run")
     assert said == (0, f"would delete {topic}: 1 partition, 2 records\n", "")
@@ -26,13 +26,13 @@ def test_an_internal_topic_is_deleted_by_force_only(barnabas: Command, topic: st
     assert barnabas("topic", "delete", name, "--dry-run", "--force").out.startswith(f"would delete {name}: ")
 
 
-def test_a_pattern_deletes_what_matches(barnabas: Command, topic: str) -> None:
+def test_pattern_deletes_matching_topics(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}-a", f"{topic}-b", topic)
     assert barnabas("topic", "delete", f"^{topic}-").lines == [f"deleted {topic}-a", f"deleted {topic}-b"]
     assert topic in barnabas("topic", "list", "-q").lines
 
 
-def test_a_topic_that_does_not_exist_is_named_and_the_others_go(barnabas: Command, topic: str) -> None:
+def test_missing_topic_is_named_and_the_others_are_deleted(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "delete", "missing", topic) == (
         1,

@@ -23,7 +23,7 @@ def test_partitions_are_described_with_their_offsets(barnabas: Command, topic: s
     )
 
 
-def test_every_setting_is_shown_where_asked_for(barnabas: Command, topic: str) -> None:
+def test_every_setting_is_shown_on_request(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     (own,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
     (everything,) = json.loads(barnabas("topic", "describe", topic, "--json", "--all").out)

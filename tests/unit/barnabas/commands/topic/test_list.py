@@ -12,7 +12,7 @@ def test_topics_are_listed_with_partitions_and_replicas(barnabas: Command, topic
     assert [topic, "3", "1"] in rows
 
 
-def test_a_pattern_or_names_choose(barnabas: Command, topic: str) -> None:
+def test_topics_are_selected_by_pattern_or_names(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}-a", f"{topic}-b")
     assert barnabas("topic", "list", "-q", f"^{topic}-[ab]$").lines == [f"{topic}-a", f"{topic}-b"]
     assert barnabas("topic", "list", "-q", f"{topic}-b").lines == [f"{topic}-b"]
@@ -23,20 +23,20 @@ def test_a_pattern_or_names_choose(barnabas: Command, topic: str) -> None:
     )
 
 
-def test_internal_topics_are_listed_where_asked_for(barnabas: Command, topic: str) -> None:
+def test_internal_topics_are_listed_on_request(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, stdin=b"x\n")
     barnabas("consume", topic, "-g", topic, "-e")
     assert "__consumer_offsets" not in barnabas("topic", "list", "-q").lines
     assert "__consumer_offsets" in barnabas("topic", "list", "-q", "--internal").lines
 
 
-def test_programs_get_json(barnabas: Command, topic: str) -> None:
+def test_topic_list_is_printed_as_json(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     (row,) = json.loads(barnabas("topic", "list", topic, "--json").out)
     assert row == {"topic": topic, "partitions": 1, "replicas": 1, "internal": False}
 
 
-def test_a_pattern_that_is_none_is_a_wrong_call(barnabas: Command) -> None:
+def test_invalid_pattern_is_a_wrong_call(barnabas: Command) -> None:
     status, _, err = barnabas("topic", "list", "^(")
     assert status == 2
     assert "is not a regular expression" in err

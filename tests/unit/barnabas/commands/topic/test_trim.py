@@ -22,7 +22,7 @@ def starts(barnabas: Command, topic: str) -> list[int]:
     return [partition["start"] for partition in described["partitions"]]
 
 
-def test_records_before_an_offset_go(barnabas: Command, filled: str) -> None:
+def test_records_before_an_offset_are_deleted(barnabas: Command, filled: str) -> None:
     said = barnabas("topic", "trim", filled, "--to", "2", "-p", "0")
     header, row = [line.split() for line in said.lines]
     assert header == ["TOPIC", "PARTITION", "START", "NEW-START", "END", "DELETED"]
@@ -34,7 +34,7 @@ def test_records_before_an_offset_go(barnabas: Command, filled: str) -> None:
 @pytest.mark.parametrize(
     ("to", "left"), [("end", 5), ("-1", 4), ("@-1h", 0), ("@1", 0), ("@1960-01-01", 0), ("start", 0)]
 )
-def test_where_to_is_said_as_elsewhere(barnabas: Command, filled: str, to: str, left: int) -> None:
+def test_trim_accepts_every_kind_of_offset(barnabas: Command, filled: str, to: str, left: int) -> None:
     assert barnabas("topic", "trim", filled, "--to", to).status == 0
     assert starts(barnabas, filled) == [left, 0]
 
@@ -55,7 +55,7 @@ def test_a_dry_run_deletes_nothing(barnabas: Command, filled: str) -> None:
         (["{topic}", "--to", "stored"], 2, "write start, end, a number N, -N, +N or @TIME"),
     ],
 )
-def test_what_cannot_be_trimmed_is_left_as_it_is(
+def test_invalid_trim_deletes_nothing(
     barnabas: Command, filled: str, arguments: list[str], status: int, complaint: str
 ) -> None:
     said = barnabas("topic", "trim", *(argument.format(topic=filled) for argument in arguments))
@@ -64,14 +64,14 @@ def test_what_cannot_be_trimmed_is_left_as_it_is(
     assert starts(barnabas, filled) == [0, 0]
 
 
-def test_what_is_no_offset_is_told_what_it_takes(barnabas: Command) -> None:
+def test_trim_to_invalid_text_lists_the_valid_forms(barnabas: Command) -> None:
     said = barnabas("topic", "trim", "t", "--to", "foo")
     assert said.status == 2
     assert said.err.endswith("'foo': write start, end, a number N, -N, +N or @TIME\n")
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_a_trim_that_a_full_disk_keeps_from_being_saved_says_so(
+def test_trim_not_saved_on_a_full_disk_is_reported(
     barnabas: Command, filled: str, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     def refuse(_: object, offsets: dict[TopicPartition, int]) -> None:

@@ -59,7 +59,7 @@ def subscription(*topics: str, version: int = 0) -> bytes:
 class TestStates:
     @pytest.mark.parametrize("before", STATES)
     @pytest.mark.parametrize("after", STATES)
-    def test_only_the_tables_transitions_are_possible(self, before: str, after: str) -> None:
+    def test_only_listed_transitions_are_allowed(self, before: str, after: str) -> None:
         group = Group("g", 0)
         group.state = before
         if (before, after) in LEGAL:
@@ -69,7 +69,7 @@ class TestStates:
             with pytest.raises(InvariantError):
                 group.move_to(after, 1)
 
-    def test_a_generation_without_members_is_empty_and_has_no_protocol(self) -> None:
+    def test_generation_without_members_is_empty_and_has_no_protocol(self) -> None:
         group = group_of(member("a"))
         group.begin_generation(1)
         group.move_to(PREPARING, 2)
@@ -79,7 +79,7 @@ class TestStates:
 
 
 class TestJoins:
-    def test_whoever_waits_with_a_join_is_counted_until_answered_or_gone(self) -> None:
+    def test_member_with_a_pending_join_is_counted_until_answered_or_removed(self) -> None:
         group = group_of(member("a"), member("b"), member("c", instance_id="i"))
         assert (group.joined, group.all_joined) == (0, False)
         for one in group.members.values():
@@ -101,13 +101,13 @@ class TestJoins:
         group.remove("c")
         assert (group.joined, group.all_joined) == (1, False)
 
-    def test_counting_them_looks_at_no_member(self) -> None:
-        class Unseen(dict[str, Member]):
+    def test_joined_count_does_not_scan_the_members(self) -> None:
+        class UnscannedDict(dict[str, Member]):
             def values(self) -> Never:
                 raise AssertionError("every join would look at all members")
 
         group = group_of(member("a"))
-        group.members = Unseen(group.members)
+        group.members = UnscannedDict(group.members)
         group.members["a"].awaiting_join = object()
         assert (group.joined, group.all_joined) == (1, True)
 
@@ -116,7 +116,7 @@ class TestLeader:
     def test_the_first_member_leads(self) -> None:
         assert group_of(member("a"), member("b")).leader == "a"
 
-    def test_the_next_one_leads_when_the_leader_goes(self) -> None:
+    def test_next_member_leads_after_the_leader_leaves(self) -> None:
         group = group_of(member("a"), member("b"))
         group.remove("a")
         assert group.leader == "b"
@@ -127,12 +127,12 @@ class TestLeader:
         assert group.elect_joined_leader()
         assert group.leader == "c"
 
-    def test_nobody_is_elected_where_nobody_joined(self) -> None:
+    def test_group_without_joined_members_elects_no_leader(self) -> None:
         assert not group_of(member("a")).elect_joined_leader()
 
 
 class TestProtocols:
-    def test_the_one_with_most_votes_is_elected(self) -> None:
+    def test_protocol_with_most_votes_is_elected(self) -> None:
         group = group_of(
             member("a", {"range": b"", "sticky": b""}),
             member("b", {"sticky": b"", "range": b""}),
@@ -140,7 +140,7 @@ class TestProtocols:
         )
         assert group.elect_protocol() == "sticky"
 
-    def test_a_favourite_that_not_all_support_gets_no_vote(self) -> None:
+    def test_protocol_that_not_all_support_gets_no_vote(self) -> None:
         group = group_of(
             member("a", {"mine": b"", "range": b""}), member("b", {"range": b"", "mine2": b""}), member("c")
         )
@@ -150,13 +150,13 @@ class TestProtocols:
         with pytest.raises(InvariantError):
             group_of(member("a", {"x": b""}), member("b", {"y": b""})).elect_protocol()
 
-    def test_who_shares_none_with_everybody_is_not_accepted(self) -> None:
+    def test_member_without_a_common_protocol_is_not_accepted(self) -> None:
         group = group_of(member("a", {"range": b"", "sticky": b""}), member("b", {"sticky": b""}))
         assert group.accepts_protocols("consumer", {"sticky": b""})
         assert not group.accepts_protocols("consumer", {"range": b""})
         assert not group.accepts_protocols("connect", {"sticky": b""})
 
-    def test_those_of_removed_and_updated_members_do_not_count(self) -> None:
+    def test_protocols_of_removed_and_updated_members_do_not_count(self) -> None:
         group = group_of(member("a", {"range": b""}), member("b", {"sticky": b"", "range": b""}))
         group.remove("a")
         assert group.accepts_protocols("consumer", {"sticky": b""})
@@ -167,12 +167,12 @@ class TestProtocols:
         ("protocol_type", "protocols", "accepted"),
         [("anything", {"x": b""}, True), ("", {"x": b""}, False), ("consumer", {}, False)],
     )
-    def test_an_empty_group_accepts_any_that_are_there(
+    def test_empty_group_accepts_any_nonempty_protocols(
         self, protocol_type: str, protocols: dict[str, bytes], accepted: bool
     ) -> None:
         assert Group("g", 0).accepts_protocols(protocol_type, protocols) is accepted
 
-    def test_the_order_of_preference_is_part_of_what_a_member_supports(self) -> None:
+    def test_protocol_order_is_part_of_the_supported_protocols(self) -> None:
         one = member("a", {"range": b"", "sticky": b""})
         assert one.supports_exactly({"range": b"", "sticky": b""})
         assert not one.supports_exactly({"sticky": b"", "range": b""})
@@ -196,7 +196,7 @@ class TestMembers:
         new = group.replace_static(old, "A-2")
         assert (new.assignment, group.leader, list(group.members)) == (b"mine", "A-2", ["b", "A-2"])
 
-    def test_a_replacement_can_be_taken_back(self) -> None:
+    def test_static_replacement_can_be_undone(self) -> None:
         old = member("A-1", {"range": b"", "sticky": b""}, instance_id="A", assignment=b"mine")
         group = group_of(old, member("b"))
         new = group.replace_static(old, "A-2")
@@ -207,7 +207,7 @@ class TestMembers:
         assert group.leader == "A-1"
         assert group.supported == {"range": 2, "sticky": 1}
 
-    def test_a_member_that_waits_keeps_its_session_unless_it_does_not_know_its_id(self) -> None:
+    def test_member_with_a_pending_join_keeps_its_session_unless_it_is_new(self) -> None:
         one = member("a")
         assert not one.keeps_session
         one.awaiting_join = object()
@@ -215,7 +215,7 @@ class TestMembers:
         one.is_new = True  # type: ignore[unreachable]  # a call has changed it since
         assert not one.keeps_session
 
-    def test_a_pending_member_is_waited_for(self) -> None:
+    def test_pending_member_delays_the_rebalance(self) -> None:
         group = group_of(member("a"))
         group.members["a"].awaiting_join = object()
         assert group.all_joined
@@ -242,22 +242,22 @@ class TestSubscriptions:
             b"\x00\x00\x7f\xff\xff\xff",
         ],
     )
-    def test_what_is_none_is_not_read(self, metadata: bytes) -> None:
+    def test_malformed_subscription_is_not_decoded(self, metadata: bytes) -> None:
         assert read_subscription(metadata) is None
 
-    def test_a_consumer_group_subscribes_to_what_any_member_does(self) -> None:
+    def test_consumer_group_subscribes_to_the_topics_of_all_members(self) -> None:
         group = group_of(member("a", {"range": subscription("x")}), member("b", {"range": subscription("y")}))
         group.begin_generation(0)
         assert group.subscribed_topics == frozenset({"x", "y"})
         assert group.subscribes_to("y")
         assert not group.subscribes_to("z")
 
-    def test_unreadable_subscriptions_may_be_to_anything(self) -> None:
+    def test_undecodable_subscription_counts_as_subscribed_to_every_topic(self) -> None:
         group = group_of(member("a", {"range": subscription("x")}), member("b", {"range": b"?"}))
         group.begin_generation(0)
         assert group.subscribes_to("z")
 
-    def test_other_types_of_groups_subscribe_to_nothing(self) -> None:
+    def test_groups_of_other_protocol_types_subscribe_to_nothing(self) -> None:
         group = group_of(member("a", protocol_type="connect"))
         group.begin_generation(0)
         assert not group.subscribes_to("x")

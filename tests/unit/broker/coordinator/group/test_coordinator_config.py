@@ -35,7 +35,7 @@ def join(whole: WholeBroker, session_timeout_ms: int) -> ErrorCode:
     return ErrorCode(answer.error_code)
 
 
-def test_groups_follow_the_settings_of_the_broker_and_are_kept_in_its_log(whole: WholeBroker) -> None:
+def test_coordinator_uses_broker_configs_and_stores_groups_in_the_log(whole: WholeBroker) -> None:
     while whole.call(ApiKey.FIND_COORDINATOR, 0, key="g").error_code != ErrorCode.NONE:
         pass
     assert join(whole, 999) == ErrorCode.INVALID_SESSION_TIMEOUT

@@ -18,11 +18,11 @@ DAY_S = 86_400
 
 
 class TestElections:
-    def test_groups_of_partitions_that_are_led_elsewhere_are_not_coordinated(self, group_node: GroupNode) -> None:
+    def test_groups_of_partitions_led_by_other_brokers_are_not_coordinated(self, group_node: GroupNode) -> None:
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
         assert group_node.groups.heartbeat("g", "m", None, 1) == ErrorCode.NOT_COORDINATOR
 
-    def test_who_waits_to_join_is_told_when_the_partition_is_lost(self, group_node: GroupNode) -> None:
+    def test_pending_join_fails_with_not_coordinator_when_the_partition_is_lost(self, group_node: GroupNode) -> None:
         group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
         group_node.restart()
         group_node.host()
@@ -38,7 +38,7 @@ class TestElections:
         group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
 
-    def test_a_partition_that_comes_back_is_loaded_again(self, group_node: GroupNode) -> None:
+    def test_partition_is_loaded_again_after_re_election(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         index = group_node.groups.partition_of("g")
@@ -55,9 +55,7 @@ class TestElections:
         group_node.settle()
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
 
-    def test_groups_that_cannot_be_loaded_are_refused_with_what_clients_show_until_they_are(
-        self, group_node: GroupNode
-    ) -> None:
+    def test_groups_of_a_damaged_partition_return_an_error_until_loaded(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         index = group_node.groups.partition_of("g")
@@ -76,7 +74,7 @@ class TestElections:
         assert list(group_node.groups.shard_of("g").groups) == ["g"]
         assert group_node.groups.failures == {}
 
-    def test_no_group_is_listed_while_some_may_be_unknown(self, group_node: GroupNode) -> None:
+    def test_listing_fails_while_partitions_load(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.restart()
@@ -84,7 +82,7 @@ class TestElections:
         group_node.settle()
         assert [name for shard in group_node.groups.shards() for name in shard.groups] == ["g"]
 
-    def test_stopping_answers_everyone(self, group_node: GroupNode) -> None:
+    def test_stop_fails_pending_requests_with_not_coordinator(self, group_node: GroupNode) -> None:
         group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
         group_node.restart()
         group_node.host()
@@ -94,7 +92,7 @@ class TestElections:
 
 
 class TestTime:
-    def test_the_first_generation_waits_for_more_members(self, node: Node) -> None:
+    def test_first_generation_waits_for_the_initial_rebalance_delay(self, node: Node) -> None:
         group_node = GroupNode(node, GroupSettings(initial_rebalance_delay_ms=3_000)).host()
         outcome = group_node.join()
         node.pass_time(2.9)
@@ -102,7 +100,7 @@ class TestTime:
         node.pass_time(0.2)
         assert group_node.wait(outcome).generation == 1
 
-    def test_a_silent_member_is_removed_after_its_session(self, group_node: GroupNode) -> None:
+    def test_member_without_heartbeats_is_removed_after_its_session_timeout(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.node.pass_time(9.9)
@@ -111,7 +109,7 @@ class TestTime:
         assert group_node.state() == "Empty"
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_sessions_that_end_together_are_handled_in_several_turns_of_the_loop(self, group_node: GroupNode) -> None:
+    def test_sessions_that_expire_together_are_handled_in_several_loop_iterations(self, group_node: GroupNode) -> None:
         group_node.host()
         total = 350
         for number in range(total):
@@ -153,7 +151,7 @@ class TestTime:
         assert ("The session timer of group first failed" in caplog.text) == (error is ValueError)
         assert [type(context["exception"]) for context in to_the_loop] == [InvariantError] * (error is InvariantError)
 
-    def test_heartbeats_and_commits_keep_a_member(self, group_node: GroupNode) -> None:
+    def test_heartbeats_and_commits_renew_the_session(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         for _ in range(5):
@@ -163,7 +161,7 @@ class TestTime:
             group_node.wait(group_node.commit(5, member_id=member, generation=1))
         assert group_node.state() == "Stable"
 
-    def test_offsets_and_groups_go_a_week_after_the_last_member(self, group_node: GroupNode) -> None:
+    def test_offsets_and_groups_expire_a_retention_after_the_last_member_left(self, group_node: GroupNode) -> None:
         """Rule 18: one retention after the group became empty, never while the topic is subscribed."""
         group_node.host()
         to_t = b"\x00\x00\x00\x00\x00\x01\x00\x01t"
@@ -200,12 +198,12 @@ class TestRequests:
         assert group_node.groups.leave("", [Leaving("m", None, "")]).error == ErrorCode.INVALID_GROUP_ID  # type: ignore[union-attr]  # of a type that is known here
         assert group_node.call("delete_offsets", "", []) == ErrorCode.INVALID_GROUP_ID
 
-    def test_offsets_may_be_committed_under_the_empty_name(self, group_node: GroupNode) -> None:
+    def test_empty_group_id_accepts_commits(self, group_node: GroupNode) -> None:
         group_node.host()
         assert group_node.wait(group_node.commit(5, group="")) == [ErrorCode.NONE]
         assert group_node.offset(group="") == 5
 
-    def test_a_group_is_stored_in_the_partition_that_its_name_tells(self, group_node: GroupNode) -> None:
+    def test_group_is_stored_in_the_partition_of_its_hash(self, group_node: GroupNode) -> None:
         group_node.host()
         for group in ("g", "h", "i"):
             group_node.wait(group_node.commit(5, group=group))
@@ -213,7 +211,7 @@ class TestRequests:
 
 
 class TestDeletion:
-    def test_a_group_goes_with_all_its_offsets(self, group_node: GroupNode) -> None:
+    def test_deleted_group_loses_all_its_offsets(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.wait(group_node.commit(6, partition=1))
@@ -222,18 +220,20 @@ class TestDeletion:
         assert group_node.offset() is None
         assert group_node.records()[-3:] == ["offset g t-0 deleted", "offset g t-1 deleted", "group g deleted"]
 
-    def test_a_group_with_members_stays(self, group_node: GroupNode) -> None:
+    def test_group_with_members_is_kept(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.stable_member()
         assert group_node.call("delete_group", "g") == ErrorCode.NON_EMPTY_GROUP
 
-    def test_what_is_not_there_cannot_be_deleted(self, group_node: GroupNode) -> None:
+    def test_unknown_group_cannot_be_deleted(self, group_node: GroupNode) -> None:
         group_node.host()
         assert group_node.call("delete_group", "g") == ErrorCode.GROUP_ID_NOT_FOUND
         with pytest.raises(KafkaError, match="Group g not found"):
             group_node.groups.delete_offsets("g", [])
 
-    def test_offsets_of_a_deleted_topic_go_but_not_those_of_a_namesake(self, group_node: GroupNode) -> None:
+    def test_offsets_of_a_deleted_topic_are_deleted_but_not_those_of_a_recreated_one(
+        self, group_node: GroupNode
+    ) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5, "old"))
         group_node.wait(group_node.commit(6, "kept"))

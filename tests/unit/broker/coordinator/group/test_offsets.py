@@ -35,21 +35,21 @@ def expired(offsets: Offsets, of: Group, now_ms: int) -> tuple[list[Any], bool]:
 
 
 class TestCommits:
-    def test_the_last_one_counts(self) -> None:
+    def test_last_commit_wins(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(1))
         offsets.put(KEY, committed(2))
         assert offsets.get(*KEY) == committed(2)
         assert offsets.of_group("g") == {"flights": {0: committed(2)}}
 
-    def test_what_is_removed_leaves_nothing_behind(self) -> None:
+    def test_removal_leaves_no_state(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed())
         offsets.remove(KEY)
         assert offsets.get(*KEY) is None
         assert not offsets.of_group("g")
 
-    def test_removing_what_is_not_there_does_nothing(self) -> None:
+    def test_removal_of_a_missing_offset_does_nothing(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed())
         offsets.remove(("g", "flights", 1))
@@ -65,14 +65,12 @@ class TestCommits:
             (TOPIC_ID, bytes(16), True),
         ],
     )
-    def test_an_offset_is_of_its_own_topic_as_far_as_ids_are_known(
-        self, stored: bytes, asked: bytes, same: bool
-    ) -> None:
+    def test_offset_matches_a_topic_by_id_where_ids_are_known(self, stored: bytes, asked: bytes, same: bool) -> None:
         assert committed(topic_id=stored).is_of(asked) is same
 
 
 class TestTransactions:
-    def test_an_offset_is_unseen_until_its_transaction_commits(self) -> None:
+    def test_transactional_offset_is_invisible_until_commit(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(9, record_offset=1), producer_id=7)
         assert offsets.get(*KEY) is None
@@ -81,21 +79,21 @@ class TestTransactions:
         assert offsets.get(*KEY) == committed(9, record_offset=1)
         assert not offsets.is_pending(KEY)
 
-    def test_an_offset_of_an_aborted_transaction_never_appears(self) -> None:
+    def test_transactional_offset_is_dropped_on_abort(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(9), producer_id=7)
         offsets.end_transaction(7, committed=False)
         assert offsets.get(*KEY) is None
         assert not offsets.is_pending(KEY)
 
-    def test_a_commit_that_came_later_than_the_transactions_is_kept(self) -> None:
+    def test_commit_after_a_transactional_one_is_kept(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(9, record_offset=1), producer_id=7)
         offsets.put(KEY, committed(4, record_offset=2))
         offsets.end_transaction(7, committed=True)
         assert offsets.get(*KEY) == committed(4, record_offset=2)
 
-    def test_a_tombstone_forgets_pending_offsets_too(self) -> None:
+    def test_tombstone_removes_pending_transactional_offsets(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(9), producer_id=7)
         offsets.remove(KEY)
@@ -119,7 +117,7 @@ class TestExpiry:
         assert expired(offsets, empty, 6 * DAY_MS - 1) == ([], False)
         assert expired(offsets, empty, 6 * DAY_MS) == ([KEY], True)
 
-    def test_without_the_time_when_it_became_empty_the_commit_counts(self) -> None:
+    def test_expiry_counts_from_the_commit_if_the_empty_time_is_unknown(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(at_ms=DAY_MS))
         assert expired(offsets, group(since_ms=None), 2 * DAY_MS) == ([KEY], True)
@@ -133,7 +131,7 @@ class TestExpiry:
         assert expired(offsets, simple, 2 * DAY_MS) == ([KEY], False)
         assert expired(offsets, simple, 3 * DAY_MS) == ([KEY, ("g", "flights", 1)], True)
 
-    def test_a_stable_group_loses_only_offsets_of_topics_that_nobody_subscribes_to(self) -> None:
+    def test_stable_group_expires_only_offsets_of_unsubscribed_topics(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(at_ms=0))
         offsets.put(("g", "former", 0), committed(at_ms=0))
@@ -152,29 +150,29 @@ class TestExpiry:
         offsets.put(KEY, committed(at_ms=0))
         assert expired(offsets, group(STABLE, protocol_type, topics=None), 100 * DAY_MS) == ([], False)
 
-    def test_an_offset_with_an_expiry_of_its_own_goes_by_that(self) -> None:
+    def test_explicit_expire_timestamp_overrides_retention(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(at_ms=0, expire_timestamp_ms=90 * DAY_MS))
         assert expired(offsets, group(), 90 * DAY_MS - 1) == ([], False)
         assert expired(offsets, group(), 90 * DAY_MS) == ([KEY], True)
 
-    def test_an_offset_that_a_transaction_is_about_to_change_stays_and_so_does_its_group(self) -> None:
+    def test_offset_with_a_pending_transaction_does_not_expire_nor_does_its_group(self) -> None:
         offsets = Offsets()
         offsets.put(KEY, committed(at_ms=0))
         offsets.put(KEY, committed(at_ms=0), producer_id=7)
         assert expired(offsets, group(), 9 * DAY_MS) == ([], False)
 
-    def test_a_group_without_offsets_has_none_left(self) -> None:
+    def test_group_without_offsets_has_none_left_after_expiry(self) -> None:
         assert expired(Offsets(), group(), 1) == ([], True)
 
 
-def test_pending_offsets_are_found_by_their_key_among_any_number_of_transactions() -> None:
-    class Unseen(dict[int, dict[Key, Committed]]):
+def test_pending_offsets_are_looked_up_by_key_without_scanning_transactions() -> None:
+    class UnscannedDict(dict[int, dict[Key, Committed]]):
         def values(self) -> Never:
             raise AssertionError("every look-up would go through all transactions")
 
     offsets = Offsets()
-    offsets._pending = Unseen()
+    offsets._pending = UnscannedDict()
     for producer_id in (7, 8):
         offsets.put(KEY, committed(producer_id), producer_id)
     assert offsets.is_pending(KEY)

@@ -66,7 +66,7 @@ def test_a_commit_with_an_expiry_is_a_version_1_value() -> None:
     )  # fmt: skip
 
 
-def test_a_commit_is_read_back() -> None:
+def test_commit_record_round_trips() -> None:
     key, value = offset_record("g", "t", 5, COMMITTED)
     assert value is not None
     assert kind_of(key) == 1
@@ -74,7 +74,7 @@ def test_a_commit_is_read_back() -> None:
     assert read_offset(value, 99) == COMMITTED._replace(record_offset=99)
 
 
-def test_a_commit_of_an_older_version_is_read() -> None:
+def test_commit_record_of_an_older_version_is_decoded() -> None:
     stored = b"\x00\x00" + (42).to_bytes(8, "big") + b"\x00\x01m" + (77).to_bytes(8, "big")
     assert read_offset(stored, 1) == Committed(42, -1, "m", 77, record_offset=1)
 
@@ -91,7 +91,7 @@ def test_a_group_is_a_version_3_value_with_the_elected_protocols_metadata() -> N
     )  # fmt: skip
 
 
-def test_a_group_is_read_back_stable_with_the_stored_protocol_alone() -> None:
+def test_group_record_decodes_to_a_stable_group_with_only_the_stored_protocol() -> None:
     key, value = group_record(stable_group(), {"m-1": b"mine"})
     assert value is not None
     group = read_group(read_group_key(key), value, now_ms=5)
@@ -103,7 +103,7 @@ def test_a_group_is_read_back_stable_with_the_stored_protocol_alone() -> None:
     assert group.static_members == {"A": "m-1"}
 
 
-def test_a_new_group_is_read_back_empty_without_a_protocol_type() -> None:
+def test_record_of_a_new_group_decodes_to_an_empty_group_without_protocol_type() -> None:
     group = Group("g", 8)
     _, value = new_group_record(group)
     assert value is not None
@@ -111,7 +111,7 @@ def test_a_new_group_is_read_back_empty_without_a_protocol_type() -> None:
     assert (read.state, read.generation, read.protocol_type, read.state_timestamp_ms) == (EMPTY, 0, None, 8)
 
 
-def test_a_group_whose_stored_leader_is_not_stored_has_another_leader() -> None:
+def test_group_record_whose_leader_is_no_member_gets_another_leader() -> None:
     group = stable_group()
     group.leader = "gone"
     _, value = group_record(group, {})
@@ -119,7 +119,7 @@ def test_a_group_whose_stored_leader_is_not_stored_has_another_leader() -> None:
     assert read_group("g", value, 0).leader == "m-1"
 
 
-def test_a_group_of_an_older_version_takes_the_session_for_the_rebalance_timeout() -> None:
+def test_older_group_record_uses_the_session_timeout_as_rebalance_timeout() -> None:
     stored = (
         b"\x00\x00" b"\x00\x08consumer" b"\x00\x00\x00\x07" b"\x00\x05range" b"\x00\x03m-1"
         b"\x00\x00\x00\x01" b"\x00\x03m-1" b"\x00\x01c" b"\x00\x01h" b"\x00\x00\x27\x10"
@@ -130,6 +130,6 @@ def test_a_group_of_an_older_version_takes_the_session_for_the_rebalance_timeout
     assert group.state_timestamp_ms is None
 
 
-def test_tombstones_are_keys_alone() -> None:
+def test_tombstones_have_a_key_and_no_value() -> None:
     assert offset_tombstone("g", "t", 5) == (offset_record("g", "t", 5, COMMITTED)[0], None)
     assert group_tombstone("g") == (new_group_record(Group("g", 0))[0], None)

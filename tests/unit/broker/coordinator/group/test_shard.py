@@ -57,17 +57,17 @@ def written(shard: Shard, turn: GroupContext, who: Commit, offsets: list[Offset]
     return shard
 
 
-class TestWhoMayCommit:
+class TestCommitPermission:
     @pytest.mark.parametrize("who", [OUTSIDER, OUTSIDER._replace(member_id="whoever")])
-    def test_anybody_to_a_group_without_members(self, turn: GroupContext, who: Commit) -> None:
+    def test_any_client_commits_to_a_group_without_members(self, turn: GroupContext, who: Commit) -> None:
         assert shard_with(EMPTY).commit(turn, who, ONE)[1] == [ErrorCode.NONE]
 
-    def test_anybody_to_a_group_that_does_not_exist_which_makes_it_a_simple_one(self, turn: GroupContext) -> None:
+    def test_commit_to_unknown_group_creates_a_simple_group(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         assert (shard.groups["g"].state, shard.groups["g"].protocol_type) == (EMPTY, None)
 
     @pytest.mark.parametrize("state", [STABLE, PREPARING])
-    def test_members_of_the_current_generation(self, turn: GroupContext, state: str) -> None:
+    def test_members_of_the_current_generation_commit(self, turn: GroupContext, state: str) -> None:
         assert shard_with(state).commit(turn, MEMBER, ONE)[1] == [ErrorCode.NONE]
 
     @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ class TestWhoMayCommit:
             (EMPTY, MEMBER, ErrorCode.UNKNOWN_MEMBER_ID),
         ],
     )
-    def test_nobody_else(self, turn: GroupContext, state: str, who: Commit, error: ErrorCode) -> None:
+    def test_other_clients_cannot_commit(self, turn: GroupContext, state: str, who: Commit, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
             shard_with(state).commit(turn, who, ONE)
         assert raised.value.code == error
@@ -90,9 +90,7 @@ class TestWhoMayCommit:
     @pytest.mark.parametrize(
         ("reports", "error"), [(True, ErrorCode.GROUP_ID_NOT_FOUND), (False, ErrorCode.ILLEGAL_GENERATION)]
     )
-    def test_no_member_of_a_group_that_does_not_exist(
-        self, turn: GroupContext, reports: bool, error: ErrorCode
-    ) -> None:
+    def test_member_of_unknown_group_cannot_commit(self, turn: GroupContext, reports: bool, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
             Shard(0).commit(turn, MEMBER, ONE, reports_unknown_group=reports)
         assert raised.value.code == error
@@ -103,29 +101,29 @@ class TestWhoMayCommit:
         assert shard.groups["g"].members["m"].session.deadline == 10.0
 
 
-class TestWhatIsCommitted:
-    def test_everything_that_the_client_said_and_when(self, turn: GroupContext) -> None:
+class TestCommittedValue:
+    def test_commit_record_has_all_request_fields_and_the_commit_time(self, turn: GroupContext) -> None:
         [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE)
         assert value is not None
         assert read_offset(value, 7) == Committed(5, 3, "note", NOW_MS, -1, TOPIC_ID, 7)
 
-    def test_a_retention_that_the_client_asks_for_becomes_an_expiry(self, turn: GroupContext) -> None:
+    def test_requested_retention_sets_the_expire_timestamp(self, turn: GroupContext) -> None:
         [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == NOW_MS + 60_000
 
-    def test_a_retention_beyond_all_time_is_for_ever(self, turn: GroupContext) -> None:
+    def test_overflowing_retention_is_capped_at_the_largest_timestamp(self, turn: GroupContext) -> None:
         [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == 2**63 - 1
 
-    def test_too_much_metadata_fails_by_itself(self, turn: GroupContext) -> None:
+    def test_oversized_metadata_is_refused(self, turn: GroupContext) -> None:
         offsets = [*ONE, ONE[0]._replace(partition=1, metadata="123456789")]
         records, errors = Shard(0).commit(turn, OUTSIDER, offsets)
         assert errors == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
         assert len(records) == 1
 
-    def test_nothing_changes_before_the_records_are_written(self, turn: GroupContext) -> None:
+    def test_state_changes_only_when_records_are_replayed(self, turn: GroupContext) -> None:
         shard = Shard(0)
         shard.commit(turn, OUTSIDER, ONE)
         assert shard.groups == {}
@@ -134,7 +132,7 @@ class TestWhatIsCommitted:
 
 class TestFetch:
     @pytest.mark.parametrize(("topic_id", "found"), [(TOPIC_ID, True), (bytes(16), True), (b"u" * 16, False)])
-    def test_an_offset_of_another_topic_with_the_name_is_none(
+    def test_offset_of_a_deleted_topic_with_the_same_name_is_not_returned(
         self, turn: GroupContext, topic_id: bytes, found: bool
     ) -> None:
         """Rule 24: a recreated topic never gets the offsets of the deleted one."""
@@ -143,26 +141,26 @@ class TestFetch:
 
 
 class TestDeleteOffsets:
-    def test_only_those_that_are_there_need_a_tombstone(self, turn: GroupContext) -> None:
+    def test_only_existing_offsets_get_a_tombstone(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         records, errors = shard.delete_offsets("g", [("t", 0), ("t", 9)])
         assert records == [offset_tombstone("g", "t", 0)]
         assert errors == [ErrorCode.NONE, ErrorCode.NONE]
 
-    def test_one_that_a_transaction_commits_needs_one_too(self, turn: GroupContext) -> None:
+    def test_pending_transactional_offset_gets_a_tombstone(self, turn: GroupContext) -> None:
         shard = shard_with(EMPTY)
         key, value = offset_record("g", "t", 0, Committed(5, -1, "", 0))
         shard.replay(NOW_MS, 0, key, value, producer_id=7)
         assert shard.delete_offsets("g", [("t", 0)])[0] == [offset_tombstone("g", "t", 0)]
 
-    def test_those_of_subscribed_topics_stay(self) -> None:
+    def test_offsets_of_subscribed_topics_are_not_deleted(self) -> None:
         shard = shard_with(STABLE, topics=frozenset({"t"}))
         assert shard.delete_offsets("g", [("t", 0), ("u", 0)])[1] == [
             ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
             ErrorCode.NONE,
         ]
 
-    def test_those_of_members_that_are_no_consumers_stay(self) -> None:
+    def test_offsets_of_groups_of_other_protocol_types_are_not_deleted(self) -> None:
         with pytest.raises(KafkaError, match="NON_EMPTY_GROUP"):
             shard_with(STABLE, "connect").delete_offsets("g", [("t", 0)])
 
@@ -172,21 +170,21 @@ def expired(shard: Shard, turn: GroupContext) -> list[tuple[bytes, bytes | None]
 
 
 class TestExpiry:
-    def test_an_empty_group_without_offsets_goes(self, turn: GroupContext) -> None:
+    def test_empty_group_without_offsets_expires(self, turn: GroupContext) -> None:
         assert expired(shard_with(EMPTY), turn) == [group_tombstone("g")]
 
-    def test_a_group_that_a_member_is_about_to_join_stays(self, turn: GroupContext) -> None:
+    def test_group_with_a_pending_member_does_not_expire(self, turn: GroupContext) -> None:
         shard = shard_with(EMPTY)
         shard.groups["g"].expect("m2")
         assert expired(shard, turn) == []
 
     @pytest.mark.parametrize("state", [PREPARING, COMPLETING, STABLE])
-    def test_a_group_with_members_stays(self, turn: GroupContext, state: str) -> None:
+    def test_group_with_members_is_kept(self, turn: GroupContext, state: str) -> None:
         assert expired(shard_with(state), turn) == []
 
 
 class TestDeletedTopics:
-    def test_every_groups_offsets_of_the_topic_go(self, turn: GroupContext) -> None:
+    def test_offsets_of_the_topic_are_deleted_in_every_group(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
         assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [
@@ -194,12 +192,12 @@ class TestDeletedTopics:
             offset_tombstone("h", "t", 0),
         ]
 
-    def test_those_that_an_open_transaction_commits_go_too(self) -> None:
+    def test_pending_transactional_offsets_of_the_topic_are_deleted(self) -> None:
         shard = Shard(0)
         key, value = offset_record("g", "t", 3, Committed(5, -1, "", 0, topic_id=TOPIC_ID))
         shard.replay(0, 0, key, value, producer_id=7)
         assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [offset_tombstone("g", "t", 3)]
 
-    def test_those_of_a_topic_created_again_by_the_name_stay(self, turn: GroupContext) -> None:
+    def test_offsets_of_a_recreated_topic_are_not_deleted(self, turn: GroupContext) -> None:
         shard = written(Shard(0), turn, OUTSIDER)
         assert shard.forget_topic("t", b"u" * 16, shard.offsets.group_ids()) == []

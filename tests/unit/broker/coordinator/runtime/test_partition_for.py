@@ -20,7 +20,7 @@ from broker.coordinator.runtime.partition_for import java_hash, partition_for
         ("polygenelubricants", 0),
     ],
 )
-def test_it_is_the_absolute_value_of_javas_hash(text: str, expected: int) -> None:
+def test_partition_is_the_absolute_value_of_java_string_hash_modulo_partitions(text: str, expected: int) -> None:
     assert java_hash(text) == expected
 
 
@@ -28,5 +28,5 @@ def test_it_is_the_absolute_value_of_javas_hash(text: str, expected: int) -> Non
     ("group", "partition"),
     [("hello", 22), ("console-consumer-1", 24), ("test-group", 12), ("group-42", 20), ("\U0001f600", 49)],
 )
-def test_a_group_lies_in_the_partition_that_apache_kafka_puts_it_in(group: str, partition: int) -> None:
+def test_group_partition_equals_that_of_apache_kafka(group: str, partition: int) -> None:
     assert partition_for(group, 50) == partition

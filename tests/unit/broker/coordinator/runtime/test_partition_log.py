@@ -65,7 +65,7 @@ def replicated(node: Node) -> Node:
     return node
 
 
-def test_what_is_appended_is_read_back_with_its_offsets(alone: Node) -> None:
+def test_appended_records_are_read_back_with_their_offsets(alone: Node) -> None:
     written = journal(alone)
     assert (written.append(RECORDS), written.append([(b"k3", b"v3")]), written.end_offset) == (0, 2, 3)
     assert everything(written) == [
@@ -82,7 +82,7 @@ def test_the_log_is_read_in_pieces(alone: Node) -> None:
     assert keys == [b"k0", b"k1", b"k2", b"k3", b"k4"]
 
 
-def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node) -> None:
+def test_batches_are_decompressed_one_at_a_time(alone: Node) -> None:
     journal(alone).append(RECORDS)
     broken = bytearray(build_batch(RECORDS, base_offset=2, leader_epoch=0, timestamp_ms=alone.now_ms()))
     broken[-1] ^= 1  # the header count of the last record
@@ -95,7 +95,7 @@ def test_a_batch_is_unpacked_only_when_the_one_before_is_done(alone: Node) -> No
         list(read)
 
 
-def test_where_the_disk_would_have_to_be_waited_for_a_function_does_that(tmp_path: Path) -> None:
+def test_cold_read_is_yielded_as_a_function_to_run_elsewhere(tmp_path: Path) -> None:
     disk = FaultyDisk()
     node = Node(str(tmp_path), disk)
     node.start()
@@ -109,7 +109,7 @@ def test_where_the_disk_would_have_to_be_waited_for_a_function_does_that(tmp_pat
     node.stop()
 
 
-def test_a_batch_larger_than_a_piece_is_read_all_the_same(alone: Node) -> None:
+def test_batch_larger_than_a_piece_is_read(alone: Node) -> None:
     journal(alone).append([(b"k", bytes(1_000))])
     assert len(everything(journal(alone, load_bytes=10))) == 1
 
@@ -118,7 +118,7 @@ def test_an_empty_log_has_no_records(alone: Node) -> None:
     assert everything(journal(alone)) == []
 
 
-def test_records_are_packed_with_the_codec_that_is_configured(alone: Node) -> None:
+def test_records_are_compressed_with_the_configured_codec(alone: Node) -> None:
     journal(alone, Compression.LZ4).append(RECORDS)
     log = alone.partition(OFFSETS_TOPIC).log
     (part,) = log.read(0, 1 << 20, limit_offset=log.log_end_offset).slices
@@ -126,7 +126,7 @@ def test_records_are_packed_with_the_codec_that_is_configured(alone: Node) -> No
     assert [stored.key for stored in everything(journal(alone)) if isinstance(stored, Stored)] == [b"k1", b"k2"]
 
 
-def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(alone: Node) -> None:
+def test_transactional_records_have_the_producer_id_and_end_with_a_marker(alone: Node) -> None:
     of_producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
     log = alone.partition(OFFSETS_TOPIC).log
@@ -138,13 +138,13 @@ def test_records_of_a_transaction_name_their_producer_and_its_end_is_a_marker(al
     assert everything(journal(alone)) == [Stored(0, b"k", b"v", 7), Marker(7, True)]
 
 
-def test_alone_everything_is_committed_at_once(alone: Node) -> None:
+def test_append_on_a_single_replica_is_committed_at_once(alone: Node) -> None:
     written = journal(alone)
     written.append(RECORDS)
     assert written.outcome(written.end_offset) is ErrorCode.NONE
 
 
-def test_what_the_replicas_lack_is_not_known_yet(replicated: Node) -> None:
+def test_outcome_is_unknown_until_records_are_replicated(replicated: Node) -> None:
     written = journal(replicated)
     written.append(RECORDS)
     assert written.outcome(2) is None
@@ -154,13 +154,13 @@ def test_what_the_replicas_lack_is_not_known_yet(replicated: Node) -> None:
     assert written.outcome(2) is ErrorCode.NONE
 
 
-def test_replicas_that_never_come_are_waited_for_in_vain(replicated: Node) -> None:
+def test_wait_for_replication_times_out(replicated: Node) -> None:
     written = journal(replicated)
     written.append(RECORDS)
     assert replicated.wait(written.outcome_later(2)) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
-def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
+def test_append_below_min_isr_is_refused(replicated: Node) -> None:
     replicated.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID])
     written = journal(replicated)
     with pytest.raises(KafkaError) as error:
@@ -169,7 +169,7 @@ def test_nothing_is_written_without_enough_replicas(replicated: Node) -> None:
     assert written.end_offset == 0
 
 
-def test_a_closed_host_appends_nothing_when_its_partition_is_led_here_again(alone: Node) -> None:
+def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> None:
     written = journal(alone)
     turn = GroupContext(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
     host = ShardHost(f"{OFFSETS_TOPIC}-0", Shard(0), written, 0, alone.loop, lambda: turn)
@@ -185,7 +185,7 @@ def test_a_closed_host_appends_nothing_when_its_partition_is_led_here_again(alon
 
 
 @pytest.mark.parametrize("at", [7, 25, -1], ids=["offset", "timestamp", "value"])
-def test_a_damaged_batch_is_refused_and_not_read_over_and_over(alone: Node, at: int) -> None:
+def test_damaged_batch_raises_corrupt_message(alone: Node, at: int) -> None:
     for number in range(3):
         journal(alone).append([(b"k%d" % number, b"v"), (b"x", b"y")])
     log = alone.partition(OFFSETS_TOPIC).log

@@ -43,7 +43,7 @@ class TestCommitted:
         group_node.host()
         assert group_node.commit(5) == [ErrorCode.NONE]
 
-    def test_a_fetch_does_not_see_what_is_not_committed_yet(self, group_node: GroupNode) -> None:
+    def test_offset_fetch_does_not_return_uncommitted_offsets(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         group_node.commit(5)
         seen = group_node.groups.settled("g")
@@ -52,7 +52,7 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(seen).offsets.get("g", "t", 0).offset == 5
 
-    def test_a_new_group_is_made_known_to_its_member_once_it_is_replicated(self, group_node: GroupNode) -> None:
+    def test_join_response_waits_for_replication(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         outcome = group_node.join(needs_member_id=True)
         group_node.settle()
@@ -60,7 +60,7 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(outcome).error == ErrorCode.MEMBER_ID_REQUIRED
 
-    def test_assignments_are_told_once_they_are_replicated(self, group_node: GroupNode) -> None:
+    def test_sync_response_waits_for_replication(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
         group_node.replicate()
@@ -73,7 +73,7 @@ class TestCommitted:
         assert group_node.wait(syncing).assignment == b"all"
         assert group_node.state() == "Stable"
 
-    def test_a_group_of_one_is_logged_in_the_singular(
+    def test_log_line_of_a_single_member_group_is_singular(
         self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.DEBUG, "broker.coordinator.group")
@@ -83,7 +83,7 @@ class TestCommitted:
         assert "generation 1 begins with 1 member\n" in caplog.text
         assert "generation 1 is stable with 1 member\n" in caplog.text
 
-    def test_a_leave_that_empties_the_group_is_answered_once_that_is_replicated(self, group_node: GroupNode) -> None:
+    def test_leave_response_of_the_last_member_waits_for_replication(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
         group_node.replicate()
@@ -93,9 +93,7 @@ class TestCommitted:
         group_node.replicate()
         assert group_node.wait(leaving).members == (ErrorCode.NONE,)
 
-    def test_what_is_committed_can_be_read_while_too_few_replicas_are_in_sync_to_write(
-        self, group_node: GroupNode
-    ) -> None:
+    def test_committed_offsets_are_readable_while_the_isr_is_below_min_isr(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True, min_isr=2)
         outcome = group_node.commit(5)
         group_node.replicate()
@@ -103,13 +101,13 @@ class TestCommitted:
         group_node.fail_appends()
         assert group_node.offset() == 5
 
-    def test_a_time_out_is_told_and_the_record_may_yet_be_committed(self, group_node: GroupNode) -> None:
+    def test_timed_out_record_may_still_be_committed(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         assert group_node.wait(group_node.commit(5)) == NOT_AVAILABLE
         group_node.replicate()
         assert group_node.offset() == 5
 
-    def test_who_waits_when_the_leadership_is_lost_is_sent_elsewhere(self, group_node: GroupNode) -> None:
+    def test_waiting_requests_get_not_coordinator_when_leadership_is_lost(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         committing = group_node.commit(5)
         reading = group_node.groups.settled("g")
@@ -121,7 +119,9 @@ class TestCommitted:
         assert group_node.wait(reading) == ErrorCode.NOT_COORDINATOR
         assert group_node.wait(asking).error == ErrorCode.NOT_COORDINATOR
 
-    def test_a_closed_host_does_not_vouch_for_what_is_committed_afterwards(self, group_node: GroupNode) -> None:
+    def test_pending_commit_gets_not_coordinator_if_the_host_closes_before_replication(
+        self, group_node: GroupNode
+    ) -> None:
         group_node.host(replicated=True)
         outcome = group_node.commit(5)
         group_node.groups.stop()
@@ -129,9 +129,7 @@ class TestCommitted:
         assert group_node.node.partition("__consumer_offsets", group_node.groups.partition_of("g")).high_watermark == 1
         assert group_node.wait(outcome) == ErrorCode.NOT_COORDINATOR
 
-    def test_a_leave_that_is_on_its_way_when_the_leadership_is_lost_is_sent_elsewhere(
-        self, group_node: GroupNode
-    ) -> None:
+    def test_pending_leave_gets_not_coordinator_when_leadership_is_lost(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         joining = group_node.join()
         group_node.replicate()
@@ -242,7 +240,7 @@ class TestLoading:
         ],
         ids=["join", "sync", "leave", "commit", "read", "delete the group", "delete offsets"],
     )
-    def test_who_comes_too_early_is_told_to_come_again(
+    def test_requests_during_loading_get_coordinator_load_in_progress(
         self, group_node: GroupNode, ask: Callable[[GroupNode, str], Any]
     ) -> None:
         group_node.host()
@@ -254,7 +252,7 @@ class TestLoading:
         assert group_node.state() == "Stable"
         assert group_node.wait(group_node.commit(5, member_id=member, generation=1)) == [ErrorCode.NONE]
 
-    def test_groups_members_and_offsets_are_there_again(self, group_node: GroupNode) -> None:
+    def test_groups_members_and_offsets_are_loaded(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.wait(group_node.commit(7, member_id=member, generation=1))
@@ -267,7 +265,7 @@ class TestLoading:
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
         assert group_node.wait(group_node.sync(member, 1)).assignment == b"all"
 
-    def test_sessions_begin_when_the_group_is_loaded(self, group_node: GroupNode) -> None:
+    def test_sessions_start_when_the_group_is_loaded(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.restart()
@@ -278,7 +276,7 @@ class TestLoading:
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
         assert group_node.state() == "Empty"
 
-    def test_a_member_that_does_not_come_back_after_a_load_is_removed(self, group_node: GroupNode) -> None:
+    def test_member_without_heartbeats_after_a_load_is_removed(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.stable_member()
         group_node.restart()
@@ -286,7 +284,7 @@ class TestLoading:
         group_node.node.pass_time(10.1)
         assert group_node.state() == "Empty"
 
-    def test_a_long_log_is_loaded_in_many_turns_of_the_loop(self, group_node: GroupNode) -> None:
+    def test_long_log_is_loaded_in_many_loop_iterations(self, group_node: GroupNode) -> None:
         group_node.host()
         for offset in range(1_000):
             group_node.wait(group_node.commit(offset))
@@ -296,7 +294,7 @@ class TestLoading:
         group_node.node.pass_time(1)
         assert group_node.offset() == 999
 
-    def test_deleted_groups_and_offsets_do_not_come_back(self, group_node: GroupNode) -> None:
+    def test_deleted_groups_and_offsets_are_not_loaded(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.wait(group_node.commit(6, group="h", partition=1))
@@ -316,7 +314,9 @@ class TestLoading:
         assert group_node.groups.shard_of("g").fetch("g", topic, topic_id, 4_999) is not None
         return topic, topic_id
 
-    def test_offsets_of_more_partitions_than_fit_into_a_batch_are_forgotten(self, group_node: GroupNode) -> None:
+    def test_offsets_of_a_deleted_topic_with_more_partitions_than_fit_a_batch_are_deleted(
+        self, group_node: GroupNode
+    ) -> None:
         group_node.host()
         group_node.groups.topics_deleted([self.commit_many(group_node)])
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
@@ -342,7 +342,7 @@ class TestLoading:
         assert set(group_node.call("delete_offsets", "g", partitions)) == {ErrorCode.NONE}
         assert not group_node.groups.shard_of("g").offsets.of_group("g")
 
-    def test_offsets_of_many_groups_expire_in_several_turns_of_the_loop(self, group_node: GroupNode) -> None:
+    def test_offsets_of_many_groups_expire_in_several_loop_iterations(self, group_node: GroupNode) -> None:
         group_node.host()
         for number in range(1_000):
             group_node.wait(group_node.commit(5, group=f"g{number}"))
@@ -353,7 +353,7 @@ class TestLoading:
         group_node.wait(expiry)
         assert not any(shard.groups for shard in group_node.groups.shards())
 
-    def test_a_deleted_topics_offsets_of_many_groups_are_forgotten_in_several_turns_of_the_loop(
+    def test_deleted_topic_offsets_of_many_groups_are_deleted_in_several_loop_iterations(
         self, group_node: GroupNode
     ) -> None:
         group_node.host()
@@ -371,7 +371,7 @@ class TestLoading:
         forgotten = [before - after for before, after in itertools.pairwise(left)]
         assert max(forgotten) <= STEPS_A_TURN * 50
 
-    def test_what_is_forgotten_ends_with_the_leadership(self, group_node: GroupNode) -> None:
+    def test_deletion_of_topic_offsets_stops_with_the_coordinator(self, group_node: GroupNode) -> None:
         group_node.host()
         for number in range(1_000):
             group_node.wait(group_node.commit(5, group=f"g{number}"))
@@ -380,7 +380,7 @@ class TestLoading:
         group_node.node.pass_time(0)
         assert not asyncio.all_tasks(group_node.node.loop)
 
-    def test_a_thread_waits_for_the_disk_while_the_groups_load(self, tmp_path: Path) -> None:
+    def test_cold_reads_of_a_load_run_in_the_executor(self, tmp_path: Path) -> None:
         disk = FaultyDisk()
         node = Node(str(tmp_path), disk)
         node.start()
@@ -405,7 +405,7 @@ class TestLoading:
         group_node.groups.stop()
         node.stop()
 
-    def test_topics_deleted_meanwhile_are_forgotten_afterwards(self, group_node: GroupNode) -> None:
+    def test_offsets_of_topics_deleted_during_a_load_are_deleted_after_it(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.restart()
@@ -414,7 +414,7 @@ class TestLoading:
         assert group_node.offset() is None
         assert group_node.records()[-1] == "offset g t-0 deleted"
 
-    def test_groups_are_served_though_the_offsets_of_a_deleted_topic_cannot_be_forgotten(
+    def test_groups_are_served_after_deletion_of_topic_offsets_fails(
         self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
     ) -> None:
         group_node.host()
@@ -432,7 +432,7 @@ class TestLoading:
         assert group_node.offset() == 5
         assert caplog.text.count("Deleting the committed offsets of deleted topics failed") == 2
 
-    def test_a_record_that_is_none_is_passed_over(
+    def test_undecodable_record_is_skipped_on_load(
         self, group_node: GroupNode, caplog: pytest.LogCaptureFixture
     ) -> None:
         group_node.host()
@@ -451,7 +451,7 @@ class TestLoading:
         assert group_node.offset() == 6
         assert caplog.text.count("Skipped record") == 2
 
-    def test_offsets_of_an_open_transaction_stay_unseen(self, group_node: GroupNode) -> None:
+    def test_offsets_of_an_open_transaction_stay_invisible(self, group_node: GroupNode) -> None:
         group_node.host()
         index = group_node.groups.partition_of("g")
         record = offset_record("g", "t", 3, Committed(11, -1, "", 0))
@@ -491,5 +491,5 @@ class TestLoading:
         (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_errors_of_the_log_become_those_of_a_coordinator(error: ErrorCode, told: ErrorCode) -> None:
+def test_log_errors_map_to_coordinator_errors(error: ErrorCode, told: ErrorCode) -> None:
     assert coordinator_error(error) == told

@@ -8,7 +8,7 @@ def due(timers: Timers, now: float) -> list[str]:
     return events
 
 
-def test_events_fire_in_the_order_of_their_deadlines() -> None:
+def test_events_fire_in_deadline_order() -> None:
     timers = Timers()
     for name, deadline in [("b", 2.0), ("a", 1.0), ("c", 3.0)]:
         timers.schedule(Timer((name,)), deadline)
@@ -23,7 +23,7 @@ def test_nothing_fires_before_its_deadline() -> None:
     assert timers.next_at == 1.0
 
 
-def test_a_renewed_deadline_counts_and_the_former_does_not() -> None:
+def test_renewed_deadline_replaces_the_former() -> None:
     timers = Timers()
     timer = Timer(("a",))
     timers.schedule(timer, 1.0)
@@ -33,7 +33,7 @@ def test_a_renewed_deadline_counts_and_the_former_does_not() -> None:
     assert due(timers, 9.0) == []
 
 
-def test_a_deadline_can_be_brought_forward() -> None:
+def test_deadline_can_be_moved_earlier() -> None:
     timers = Timers()
     timer = Timer(("a",))
     timers.schedule(timer, 5.0)
@@ -63,7 +63,7 @@ def test_a_timer_that_fired_can_be_used_again_while_an_old_entry_is_queued() -> 
     assert due(timers, 99.0) == []
 
 
-def test_what_an_event_cancels_does_not_fire_after_it() -> None:
+def test_timer_cancelled_by_an_event_does_not_fire() -> None:
     timers = Timers()
     second = Timer(("second",))
     timers.schedule(Timer(("first",)), 1.0)
@@ -83,7 +83,7 @@ def test_renewing_ten_thousand_times_leaves_one_entry() -> None:
     assert len(timers) == 1
 
 
-def test_the_owner_is_told_only_of_an_earlier_deadline() -> None:
+def test_owner_is_notified_only_of_an_earlier_deadline() -> None:
     told: list[float] = []
     timers = Timers(told.append)
     first, second = Timer(("a",)), Timer(("b",))
@@ -94,7 +94,7 @@ def test_the_owner_is_told_only_of_an_earlier_deadline() -> None:
     assert told == [5.0, 3.0]
 
 
-def test_timers_that_were_cancelled_do_not_pile_up_and_can_be_used_again() -> None:
+def test_cancelled_timers_do_not_accumulate_and_are_reusable() -> None:
     timers = Timers()
     lasting = Timer(("lasting",))
     timers.schedule(lasting, 1_800.0)
@@ -109,7 +109,7 @@ def test_timers_that_were_cancelled_do_not_pile_up_and_can_be_used_again() -> No
     assert fired == [("cancelled", 9_999), ("cancelled", 0), ("lasting",), None]
 
 
-def test_one_call_looks_at_a_limited_number_of_renewed_timers() -> None:
+def test_one_call_checks_a_bounded_number_of_renewed_timers() -> None:
     timers = Timers()
     renewed = [Timer((str(number),)) for number in range(LOOKS_A_CALL + 1)]
     for timer in renewed:
