@@ -7,6 +7,7 @@ raises `Lost`: the request may or may not have taken effect.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from struct import Struct
 from typing import Any
@@ -115,6 +116,7 @@ class Client:
         self.name = name
         self.random = world.random(name)
         self.timeout_s = 3.0
+        self.max_pause_s = math.inf
         self._bootstrap = [(host, PORT) for host in bootstrap]
         self._links: dict[Address, Link] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
@@ -165,8 +167,9 @@ class Client:
             raise Lost("no answer in time") from None
 
     async def pause(self, usual_s: float = 0.05) -> None:
-        """Wait for about `usual_s`; longer in a cluster, where more events happen meanwhile."""
-        await asyncio.sleep(self.random.expovariate(1 / usual_s) * (_LONGER if self.world.clustered else 1))
+        """Wait for a while, about `usual_s`; longer in a cluster, where more happens meanwhile."""
+        pause_s = self.random.expovariate(1 / usual_s) * (_LONGER if self.world.clustered else 1)
+        await asyncio.sleep(min(pause_s, self.max_pause_s))
 
     # Leaders and coordinators
 

@@ -6,15 +6,21 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import proofs
 from tests.planting import Bug, replay
 from tests.seeds import first_seed
-from tests.simulation import cluster_bugs, find_bugs
+from tests.simulation import availability, cluster_bugs, find_bugs
 from tests.simulation.simulation import Simulation, run, unchecked
 from tests.simulation.violation import EVERYWHERE, REPORTED, Invariant
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster import Host, World
+    from tests.simulation.producers import Producer
 
 SEEDS = int(os.environ.get("BARNABAS_TEST_SEEDS", "20"))
 CLUSTERS = 3
@@ -79,3 +85,28 @@ def test_invariant_without_check_is_found() -> None:
     assert unchecked(simulation.world) == []
     del simulation.world.checked[Invariant.ONE_QUORUM_LEADER]
     assert unchecked(simulation.world) == ["ONE_QUORUM_LEADER"]
+
+
+class LongPauses(Random):
+    """Randomness of a client whose pauses are all longer than any limit."""
+
+    drawn = 0
+
+    def expovariate(self, lambd: float = 1.0) -> float:
+        self.drawn += 1
+        return 1e3
+
+
+def test_acks_all_goes_on_also_for_a_producer_that_drew_a_long_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a seed whose produce request times out before `replica.lag.time.max.ms` (4 s) has passed."""
+    random, choose = LongPauses(4), availability._choose
+
+    def chosen(world: World, producer: Producer) -> tuple[int, Host, Host] | None:
+        producer.client.random = random
+        return choose(world, producer)
+
+    monkeypatch.setattr(availability, "_choose", chosen)
+    outcome = run(4, 2000, CLUSTERS)
+    assert outcome.error is None
+    assert outcome.counts["followers that left the ISR"] == 1
+    assert random.drawn > 0, "no attempt of the producer failed"
