@@ -167,7 +167,7 @@ class Client:
             raise Lost("no answer in time") from None
 
     async def pause(self, usual_s: float = 0.05) -> None:
-        """Wait for a while, about `usual_s`; longer in a cluster, where more happens meanwhile."""
+        """Wait for about `usual_s`; longer in a cluster, where more events happen meanwhile."""
         pause_s = self.random.expovariate(1 / usual_s) * (_LONGER if self.world.clustered else 1)
         await asyncio.sleep(min(pause_s, self.max_pause_s))
 

@@ -79,7 +79,15 @@ class History:
         if not self.always:
             for commit in self.commits.values():
                 commit.floor = commit.deleted = -1
-            self.groups = {group: GroupHistory(self.world, group, begun_anew=True) for group in self.groups}
+            self.groups = {
+                group: GroupHistory(self.world, group, begun_anew=True, has_offset=False) for group in self.groups
+            }
+
+    def group_gone(self, group: str) -> None:
+        """Forget the generations of a group that its coordinator has deleted, unless it had to keep an offset."""
+        known = self.groups.get(group)
+        if known is not None and known.may_be_deleted:
+            self.groups[group] = GroupHistory(self.world, group, has_offset=False)
 
 
 class PartitionHistory:
@@ -242,15 +250,25 @@ class CommitHistory:
 class GroupHistory:
     """The generations of a group."""
 
-    def __init__(self, world: World, group: str, *, begun_anew: bool = False) -> None:
-        """With `begun_anew`, the group may return to any earlier generation."""
+    def __init__(self, world: World, group: str, *, begun_anew: bool = False, has_offset: bool = True) -> None:
+        """With `begun_anew`, the group may return to any earlier generation.
+
+        `has_offset`: no power cut may have taken the group's offset. A coordinator deletes an empty group without
+        offsets, and the next group of its name has a generation 1 again.
+        """
         self._check = world.check
         self._begun_anew = begun_anew
+        self._has_offset = has_offset
         self._group = group
         self._leaders: dict[int, str] = {}
         self._assigned: dict[int, list[dict[str, bytes]]] = {}
         self.generation = -1
         """The latest generation that a member is known to have begun."""
+
+    @property
+    def may_be_deleted(self) -> bool:
+        """Whether it may have no offset; False too if nothing is known that would have to be forgotten."""
+        return not self._has_offset and bool(self._leaders or self._assigned)
 
     def led(self, generation: int, leader: str) -> None:
         known = self._leaders.setdefault(generation, leader)
@@ -280,3 +298,4 @@ class GroupHistory:
             generation >= latest,
             f"{self._group} took a commit of generation {generation} in generation {latest}",
         )
+        self._has_offset = True

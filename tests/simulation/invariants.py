@@ -21,6 +21,7 @@ from tests.simulation.quorum_invariants import QuorumInvariants
 from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
+    from broker.broker import Broker
     from broker.replication.partition import Partition
     from tests.simulation.history import History
     from tests.simulation.loop import Loop
@@ -80,6 +81,7 @@ class Invariants:
             return
         self.checks += 1
         self._quorum.look(host, controller)
+        self._look_for_deleted_groups(broker)
         seen_of = self._seen_of[host.name]
         for partition in broker.replicas.partitions:
             seen = seen_of.get(partition)
@@ -96,6 +98,15 @@ class Invariants:
                 ):
                     continue
             seen_of[partition] = self._look(host, partition)
+
+    def _look_for_deleted_groups(self, broker: Broker) -> None:
+        """Let a group without offsets begin anew once its coordinator has deleted it."""
+        for group, known in list(self._history.groups.items()):
+            if known.may_be_deleted and broker.has_groups:
+                shards = broker.groups.loaded_shards()
+                index = broker.groups.partition_of(group)
+                if any(shard.partition == index and group not in shard.groups for shard in shards):
+                    self._history.group_gone(group)
 
     def _look(self, host: Host, partition: Partition) -> Seen:
         """Check a replica that has changed; return its new state."""
