@@ -16,7 +16,8 @@ new active controller, but no broker is fenced and no client retries. That is 6 
 
 A client detects a leader change by an error, a closed connection, or its request timeout. If the leader falls silent,
 or cannot commit and does not know that it was replaced, only the timeout is left. This is the same with any broker: it
-is the clients' setting (`request.timeout.ms`, 30 s by default in both).
+is the clients' setting (`request.timeout.ms`, 30 s by default in both). A leader that is cut off from the other brokers
+still answers Metadata with itself as the leader: a client that refreshes its metadata there waits for a second timeout.
 
 After an outage of all brokers librdkafka reconnects after up to `reconnect.backoff.max.ms`, 10 s by default.
 """
@@ -43,17 +44,19 @@ class Bounds(NamedTuple):
 
 
 _REPLACED = Bounds(FAILOVER_S, SHRINK_S)
-# The leader is silent, or continues without being able to commit.
+# The leader is silent.
 _SILENT = Bounds(FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S)
+# The leader continues without being able to commit, and returns stale metadata.
+_STALE = Bounds(FAILOVER_S + 2 * REQUEST_TIMEOUT_S, SHRINK_S)
 
 BOUNDS = {
     "kill": _REPLACED,
     "wipe": _REPLACED,
     "pause": _SILENT,
-    "isolate": _SILENT,
-    "mute": _SILENT,
-    "deaf": _SILENT,
-    "part": _SILENT,
+    "isolate": _STALE,
+    "mute": _STALE,
+    "deaf": _STALE,
+    "part": _STALE,
     # The broker stays in the ISR, and may become the leader of other partitions as their preferred replica.
     "cut off": Bounds(WITHOUT_BROKER_S + FAILOVER_S + REQUEST_TIMEOUT_S, WITHOUT_BROKER_S + FAILOVER_S),
     "reset": _REPLACED,

@@ -56,7 +56,7 @@ def test_every_kind_of_fault_has_bounds() -> None:
         # number 0: the link of broker 2 to broker 1 is cut
         ("kill", [SHRINK_S, FAILOVER_S, SHRINK_S]),
         ("pause", [SHRINK_S, FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S]),
-        ("part", [FAILOVER_S + REQUEST_TIMEOUT_S, FAILOVER_S + REQUEST_TIMEOUT_S, SHRINK_S]),
+        ("part", [FAILOVER_S + 2 * REQUEST_TIMEOUT_S, FAILOVER_S + 2 * REQUEST_TIMEOUT_S, SHRINK_S]),
         ("roll", [FAILOVER_S, FAILOVER_S, FAILOVER_S]),
     ],
 )

@@ -94,6 +94,7 @@ class Producer:
         while line not in log.read_text():
             assert self.append(size_bytes) == expected
             assert time.monotonic() < deadline
+            time.sleep(0.01)  # without a pause the disk is full again before the broker checks it
 
     def close(self) -> None:
         self._client.close()
