@@ -1,12 +1,13 @@
 """The dispatcher: from a request's frame to its handler, and from the response to bytes (Kafka: `KafkaApis`).
 
-An API is served if `broker/handlers/` has a module of its name, on the listeners and in the versions of `protocol.api`.
+An API is served if `broker.routes` has a row for it, on the listeners and in the versions of `protocol.api`.
 Handlers and messages are imported with the first request that needs them, to keep the start short.
 
 A handler returns a message, the parts of the frame, an awaitable of a message, or a `Deferred` where the extra turns of
 the loop that an awaitable costs matter. It is called while the frame is valid: views of the frame (`Records`) must
-not be used after it returns. A handler's module may also have `handle_frame`, which serves the most common form of a
-request from bytes to bytes. For any other form it returns None, without any effect, and `handle` is called.
+not be used after it returns. The module of a route with a fast path also has `handle_frame`, which serves the most
+common form of a request from bytes to bytes. For any other form it returns None, without any effect, and `handle` is
+called.
 
 Errors:
 
