@@ -104,7 +104,7 @@ class LogManager:
 
     def load(self) -> Iterator[Log]:
         """Open the logs of every directory, one per step; `Log.recovery` has what recovery changed."""
-        found = {directory: self._names_for_good(directory) for directory in self.online}
+        found = {directory: self._names(directory, durably=not directory.clean) for directory in self.online}
         older = superseded(self._disk, found)
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
@@ -487,18 +487,11 @@ class LogManager:
             if self._logs.get(key) is log and self._log_dirs[key].failure is None:
                 yield log
 
-    def _names_for_good(self, directory: LogDirectory) -> list[str]:
-        """Return the names in a directory, durably: a power cut cannot restore one that an earlier process removed."""
-        if not directory.clean:
-            try:
-                self._disk.sync_dir(directory.path)
-            except OSError as error:
-                self.problems.append(str(directory.give_up(error)))
-                return []
-        return self._names(directory)
-
-    def _names(self, directory: LogDirectory) -> list[str]:
+    def _names(self, directory: LogDirectory, *, durably: bool = False) -> list[str]:
+        """Return the names in a directory; `durably`: no power cut restores one that an earlier process removed."""
         try:
+            if durably:
+                self._disk.sync_dir(directory.path)
             return self._disk.list_dir(directory.path)
         except OSError as error:
             self.problems.append(str(directory.give_up(error)))
