@@ -30,8 +30,8 @@ class Segments:
     """A log's segments, oldest first."""
 
     __slots__ = (
-        "_aborting", "_bases", "_calm_bytes", "_calm_config", "_calm_ms", "_directory", "_disk", "_segments",
-        "active",
+        "_aborting", "_bases", "_calm_bytes", "_calm_config", "_calm_ms", "_directory", "_disk", "_sealed_bytes",
+        "_segments", "active",
     )  # fmt: skip
 
     _calm_bytes: int
@@ -58,7 +58,7 @@ class Segments:
     @property
     def size_bytes(self) -> int:
         """The size of all batches in bytes."""
-        return sum(segment.size_bytes for segment in self._segments)
+        return self._sealed_bytes + self.active.size_bytes
 
     def read(self, offset: int, max_bytes: int, limit_offset: int, min_one: bool) -> FileSlice | None:
         """Return complete batches of one segment from the one that holds `offset`, all ending below `limit_offset`.
@@ -248,6 +248,7 @@ class Segments:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
+        self._sealed_bytes = sum(segment.size_bytes for segment in segments) - self.active.size_bytes
         # Up to this size and this timestamp the active segment takes batches without further checks.
         self._calm_bytes = self._calm_ms = 0
         self._calm_config = None

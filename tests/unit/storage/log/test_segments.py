@@ -70,6 +70,20 @@ def test_read_in_a_gap_continues_in_the_next_segment(segments: Segments) -> None
     assert read(segments, 20, limit_offset=50) == []
 
 
+def test_the_size_follows_rolls_truncations_and_removals(segments: Segments) -> None:
+    assert segments.size_bytes == 10 * SIZE
+    segments.prepare_truncation(7, 4096)
+    segments.truncate_to(7)
+    assert segments.size_bytes == 7 * SIZE
+    segments.roll(7, NOW_MS)
+    append(segments, 7)
+    assert segments.size_bytes == 8 * SIZE
+    segments.remove_first(1)
+    assert segments.size_bytes == 5 * SIZE
+    segments.replace(segments.all[:2], Segment.create(OsDisk(), segments.active.directory, 4, NOW_MS))
+    assert segments.size_bytes == SIZE
+
+
 def test_a_segment_is_full_when_the_next_batch_would_not_fit(segments: Segments) -> None:
     def rolls(limit: int) -> bool:
         return segments.must_roll(LogConfig(segment_bytes=limit), SIZE, 10, NOW_MS, NOW_MS)
