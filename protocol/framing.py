@@ -4,7 +4,7 @@ All readers of a broker receive into one shared *scratch* buffer, so that an idl
 connection uses the first 64 KiB of it, and the whole buffer (1 MiB) only while its frames are large: one read must not
 bring more small requests than can be handled before other connections get their turn.
 
-A frame that has not arrived whole gets a buffer of its own (`protocol.frame_buffers`). That is never resized, since
+A frame that has not arrived whole gets a buffer of its own (`protocol.buffer_pool`). That is never resized, since
 views of it may be alive: it is replaced by larger ones as the bytes arrive, because a size alone is only a claim. Four
 bytes must not make the broker allocate 100 MB, nor thousands of connections 1 MB each. The first buffer has four times
 the bytes that have arrived, but at least `SMALL_READ_BYTES` or the size of the connection's largest frame so far, up to

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-from protocol.frame_buffers import FrameBuffers
+from protocol.buffer_pool import BufferPool
 
 UNLIMITED = sys.maxsize
 
@@ -34,7 +34,7 @@ class RequestMemory:
 
     def __init__(self, limit_bytes: int = UNLIMITED) -> None:
         self._limit_bytes = limit_bytes
-        self.buffers = FrameBuffers()
+        self.buffers = BufferPool(1 << 20, kept=4)
         """Where readers allocate it."""
         self.used_bytes = 0
         self.full = False

@@ -14,8 +14,8 @@ import re
 from contextlib import suppress
 from typing import Protocol
 
+from protocol.buffer_pool import BufferPool
 from storage.log.open_files import OpenFiles
-from storage.log.read_buffers import ReadBuffers
 
 Buffer = bytes | bytearray | memoryview
 
@@ -212,7 +212,7 @@ class OsFile:
 
     __slots__ = ("_buffers", "_fd", "path")
 
-    def __init__(self, path: str, flags: int, buffers: ReadBuffers) -> None:
+    def __init__(self, path: str, flags: int, buffers: BufferPool) -> None:
         self._fd = -1
         self._buffers = buffers
         self.path = path
@@ -307,7 +307,7 @@ class OsDisk:
 
     def __init__(self, *, read_only: bool = False) -> None:
         """With `read_only`, open files for reading only: enough for files of another user or on a read-only disk."""
-        self._buffers = ReadBuffers()
+        self._buffers = BufferPool(512 * 1024, kept=8)
         self._access = os.O_RDONLY if read_only else os.O_RDWR
         self.open_files = OpenFiles()
 
