@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
-from broker.coordinator.group.classic_group import DEAD, STABLE, Group, Member
+from broker.coordinator.group.classic_group import DEAD, STABLE, ClassicGroup, ClassicGroupMember
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -48,7 +48,7 @@ def _describe(broker: Node, group_id: str, operations: int, version: int) -> _De
     return _nothing(group_id, ErrorCode.NONE, DEAD, None, operations)
 
 
-def _described(group: Group, operations: int) -> _Described:
+def _described(group: ClassicGroup, operations: int) -> _Described:
     is_stable = group.state == STABLE
     protocol = group.protocol if is_stable and group.protocol is not None else ""
     return _Described(
@@ -63,7 +63,7 @@ def _described(group: Group, operations: int) -> _Described:
     )
 
 
-def _member(member: Member, metadata: bytes) -> _Described.Member:
+def _member(member: ClassicGroupMember, metadata: bytes) -> _Described.Member:
     return _Described.Member(
         member_id=member.member_id,
         group_instance_id=member.instance_id,

@@ -21,7 +21,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.coordinator.group.offsets import Committed
-from broker.coordinator.group.shard import Shard
+from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime.shard_host import Outcome
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -61,7 +61,7 @@ def _only_group(request: OffsetFetchRequest) -> _Asked:
     return _Asked(group_id=request.group_id, topics=topics)
 
 
-def _settled(broker: Node, group_id: str) -> Outcome[Shard] | ErrorCode:
+def _settled(broker: Node, group_id: str) -> Outcome[GroupCoordinatorShard] | ErrorCode:
     try:
         return broker.groups.settled(group_id)
     except KafkaError as error:
@@ -73,9 +73,9 @@ async def _respond_later(
     version: int,
     request: OffsetFetchRequest,
     asked: list[_Asked],
-    shards: list[Outcome[Shard] | ErrorCode],
+    shards: list[Outcome[GroupCoordinatorShard] | ErrorCode],
 ) -> OffsetFetchResponse:
-    known: list[Outcome[Shard] | ErrorCode] = []
+    known: list[Outcome[GroupCoordinatorShard] | ErrorCode] = []
     for shard in shards:
         try:
             known.append(await shard if isinstance(shard, asyncio.Future) else shard)
@@ -89,12 +89,12 @@ def _respond(
     version: int,
     request: OffsetFetchRequest,
     asked: list[_Asked],
-    shards: list[Outcome[Shard] | ErrorCode],
+    shards: list[Outcome[GroupCoordinatorShard] | ErrorCode],
 ) -> OffsetFetchResponse:
     by_id = version >= _TOPIC_IDS_FROM_VERSION
     answers = []
     for group, shard in zip(asked, shards, strict=True):
-        if isinstance(shard, Shard):
+        if isinstance(shard, GroupCoordinatorShard):
             lookup = _Lookup(broker.image, shard, group.group_id, by_id, request.require_stable)
             answers.append(lookup.answer(group.topics))
         else:
@@ -112,7 +112,9 @@ class _Lookup:
 
     __slots__ = ("by_id", "group_id", "image", "require_stable", "shard")
 
-    def __init__(self, image: MetadataImage, shard: Shard, group_id: str, by_id: bool, require_stable: bool) -> None:
+    def __init__(
+        self, image: MetadataImage, shard: GroupCoordinatorShard, group_id: str, by_id: bool, require_stable: bool
+    ) -> None:
         self.image = image
         self.shard = shard
         self.group_id = group_id

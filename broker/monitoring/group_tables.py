@@ -13,8 +13,8 @@ from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREP
 from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
-    from broker.coordinator.group.classic_group import Group
-    from broker.coordinator.group.shard import Shard
+    from broker.coordinator.group.classic_group import ClassicGroup
+    from broker.coordinator.group.shard import GroupCoordinatorShard
     from broker.node import Node
 
 
@@ -25,11 +25,11 @@ class _Offset(NamedTuple):
     lag: int | None
 
 
-def _shards(broker: Node) -> list[Shard]:
+def _shards(broker: Node) -> list[GroupCoordinatorShard]:
     return broker.groups.loaded_shards() if broker.has_groups else []
 
 
-def _groups(broker: Node) -> Iterator[tuple[str, Group]]:
+def _groups(broker: Node) -> Iterator[tuple[str, ClassicGroup]]:
     for shard in _shards(broker):
         for group in list(shard.groups.values()):
             yield labels(consumergroup=group.group_id), group

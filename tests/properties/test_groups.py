@@ -14,9 +14,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
+from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, ClassicGroup
 from broker.coordinator.group.context import GroupContext, GroupSettings, Join, Joined, Leaving, Sync, Synced
-from broker.coordinator.group.shard import Shard
+from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime.context import CoordinatorResponse
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode
@@ -133,7 +133,7 @@ class Cluster:
         self.random = Random(1)
         self.settings = GroupSettings(max_size=5)
         self.timers = Timers()
-        self.shard = Shard(0)
+        self.shard = GroupCoordinatorShard(0)
         self.log: list[Any] = []
         self.held: list[Any] = []
         self.holding = False
@@ -149,7 +149,9 @@ class Cluster:
     def turn(self) -> GroupContext:
         return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
 
-    def ask(self, client: Client, rule: Callable[[Shard, GroupContext, tuple[Client, int]], object]) -> None:
+    def ask(
+        self, client: Client, rule: Callable[[GroupCoordinatorShard, GroupContext, tuple[Client, int]], object]
+    ) -> None:
         self.asked += 1
         client.waits_for = self.asked
         turn = self.turn()
@@ -199,7 +201,7 @@ class Cluster:
         self.held = []
         turn = self.turn()
         self.shard.unloaded(turn)
-        self.timers, self.shard = Timers(), Shard(0)
+        self.timers, self.shard = Timers(), GroupCoordinatorShard(0)
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(int(self.now * 1000), offset, key, value)
         self.perform(turn)
@@ -228,7 +230,7 @@ class Cluster:
             check_counters(group)
 
 
-def check_counters(group: Group) -> None:
+def check_counters(group: ClassicGroup) -> None:
     """The counters of a group agree with each other and with its state."""
     members = group.members
     assert set(group.pending).isdisjoint(members)

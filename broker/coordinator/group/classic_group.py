@@ -49,8 +49,8 @@ CONSUMER = "consumer"
 """The protocol type of Kafka's consumers, whose subscriptions the coordinator parses."""
 
 
-class Member:
-    """One member of a group (Kafka: `ClassicGroupMember`). `protocols` is in the member's order of preference."""
+class ClassicGroupMember:
+    """One member of a group. `protocols` is in the member's order of preference."""
 
     __slots__ = (
         "_awaiting_join", "assignment", "awaiting_sync", "client_host", "client_id", "instance_id", "is_new", "joining",
@@ -110,7 +110,7 @@ class Member:
         return list(self.protocols.items()) == list(protocols.items())
 
 
-class Group:
+class ClassicGroup:
     """A classic group. Without a protocol type it is *simple*: it has offsets, committed without group membership."""
 
     __slots__ = (
@@ -128,7 +128,7 @@ class Group:
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.joining: set[str] = set()
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, Timer] = {}
@@ -184,7 +184,7 @@ class Group:
         timer = self.pending[member_id] = Timer(("session", self.group_id, member_id))
         return timer
 
-    def add(self, member: Member) -> None:
+    def add(self, member: ClassicGroupMember) -> None:
         """Add `member`; the first becomes the leader and sets the group's protocol type."""
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
@@ -215,7 +215,9 @@ class Group:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
 
-    def update(self, member: Member, protocols: dict[str, bytes], rebalance_ms: int, session_ms: int) -> None:
+    def update(
+        self, member: ClassicGroupMember, protocols: dict[str, bytes], rebalance_ms: int, session_ms: int
+    ) -> None:
         """Set a member's protocols and timeouts."""
         self._count_protocols(member, -1)
         member.protocols = protocols
@@ -223,11 +225,11 @@ class Group:
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
-    def replace_static(self, old: Member, member_id: str) -> Member:
+    def replace_static(self, old: ClassicGroupMember, member_id: str) -> ClassicGroupMember:
         """Replace `old`, the current member of an instance, by a member with the instance's new member id."""
         if old.instance_id is None:
             raise InvariantError(f"member {old.member_id} of group {self.group_id} is not static")
-        new = Member(
+        new = ClassicGroupMember(
             self.group_id,
             member_id,
             instance_id=old.instance_id,
@@ -248,7 +250,7 @@ class Group:
             self.leader = member_id
         return new
 
-    def restore_static(self, new: Member, old: Member) -> None:
+    def restore_static(self, new: ClassicGroupMember, old: ClassicGroupMember) -> None:
         """Undo `replace_static`."""
         if old.instance_id is None:
             raise InvariantError(f"member {old.member_id} of group {self.group_id} is not static")
@@ -261,12 +263,12 @@ class Group:
         if self.leader == new.member_id:
             self.leader = old.member_id
 
-    def _enter(self, member: Member) -> None:
+    def _enter(self, member: ClassicGroupMember) -> None:
         self.members[member.member_id] = member
         member.joining = self.joining
         member.awaiting_join = member.awaiting_join
 
-    def _exit(self, member: Member) -> None:
+    def _exit(self, member: ClassicGroupMember) -> None:
         del self.members[member.member_id]
         self.joining.discard(member.member_id)
         member.joining = set()
@@ -324,7 +326,7 @@ class Group:
             topics.update(subscribed)
         return frozenset(topics)
 
-    def _count_protocols(self, member: Member, change: int) -> None:
+    def _count_protocols(self, member: ClassicGroupMember, change: int) -> None:
         for name in member.protocols:
             count = self.supported.get(name, 0) + change
             if count:

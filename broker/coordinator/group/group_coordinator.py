@@ -39,7 +39,7 @@ from storage.disk import reason
 if TYPE_CHECKING:
     from random import Random
 
-    from broker.coordinator.group.shard import Commit, Offset, Shard
+    from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
     from storage.steps import Search
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -90,7 +90,7 @@ class GroupCoordinator:
             self._timer.cancel()
             self._timer = None
 
-    def loaded_shards(self) -> list[Shard]:
+    def loaded_shards(self) -> list[GroupCoordinatorShard]:
         """Return the shards that are loaded."""
         return [host.shard for host in self._hosts.values() if host.ready]
 
@@ -153,16 +153,16 @@ class GroupCoordinator:
         host = self._host_of(group_id)
         return host.write_in_pieces(host.shard.delete_group(group_id), ErrorCode.NONE)
 
-    def settled(self, group_id: str) -> Outcome[Shard]:
+    def settled(self, group_id: str) -> Outcome[GroupCoordinatorShard]:
         """Return the shard of a group for reading, once all its records are committed."""
         host = self._host_of(group_id)
         return host.after(host.shard)
 
-    def shard_of(self, group_id: str) -> Shard:
+    def shard_of(self, group_id: str) -> GroupCoordinatorShard:
         """Return the shard of a group, to inspect its members."""
         return self._host_of(group_id).shard
 
-    def shards(self) -> list[Shard]:
+    def shards(self) -> list[GroupCoordinatorShard]:
         """Return all shards hosted here; COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet."""
         if not all(host.ready for host in self._hosts.values()):
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
@@ -227,10 +227,12 @@ class GroupCoordinator:
 
     def _host(self, index: int, leader_epoch: int) -> None:
         # Imported here: a broker without groups starts faster.
-        from broker.coordinator.group.shard import Shard
+        from broker.coordinator.group.shard import GroupCoordinatorShard
 
         name = f"{OFFSETS_TOPIC}-{index}"
-        host = GroupHost(name, Shard(index), self._open_journal(index), leader_epoch, self._loop, self._turn)
+        host = GroupHost(
+            name, GroupCoordinatorShard(index), self._open_journal(index), leader_epoch, self._loop, self._turn
+        )
         self._hosts[index] = host
         if host.is_empty:
             host.serve()

@@ -14,7 +14,7 @@ from broker.coordinator.runtime.shard_host import RECORDS_A_TURN, ShardHost
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.coordinator.group.shard import Shard
+    from broker.coordinator.group.shard import GroupCoordinatorShard
     from broker.coordinator.runtime.context import Record
     from broker.coordinator.runtime.partition_log import Journal
     from storage.steps import Search
@@ -25,7 +25,7 @@ _RECORDS_A_STEP = 50
 _GROUPS_A_STEP = 500
 
 
-class GroupHost(ShardHost["Shard", GroupContext]):
+class GroupHost(ShardHost["GroupCoordinatorShard", GroupContext]):
     """A shard of groups with its journal, while this broker leads their partition."""
 
     __slots__ = ("_deleted_topics",)
@@ -33,7 +33,7 @@ class GroupHost(ShardHost["Shard", GroupContext]):
     def __init__(
         self,
         name: str,
-        shard: Shard,
+        shard: GroupCoordinatorShard,
         journal: Journal,
         leader_epoch: int,
         loop: asyncio.AbstractEventLoop,

@@ -13,7 +13,14 @@ is restored.
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
+from broker.coordinator.group.classic_group import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    ClassicGroup,
+    ClassicGroupMember,
+)
 from broker.coordinator.group.context import GroupContext, Join, Joined, because
 from broker.coordinator.group.rebalance import (
     complete_if_joined,
@@ -30,7 +37,7 @@ from protocol.errors import ErrorCode, InvariantError
 NEW_MEMBER_SESSION_MS = 300_000
 
 
-def join(turn: GroupContext, group: Group, request: Join, to: object) -> None:
+def join(turn: GroupContext, group: ClassicGroup, request: Join, to: object) -> None:
     """Answer `request` at `to`, now or when its rebalance ends."""
     member_id = request.member_id
     if not _has_room(turn, group, member_id):
@@ -51,7 +58,7 @@ def join(turn: GroupContext, group: Group, request: Join, to: object) -> None:
             _rejoin(turn, group, request, group.members[member_id], to)
 
 
-def _has_room(turn: GroupContext, group: Group, member_id: str) -> bool:
+def _has_room(turn: GroupContext, group: ClassicGroup, member_id: str) -> bool:
     if group.state == EMPTY:
         return True
     member = group.members.get(member_id)
@@ -61,7 +68,7 @@ def _has_room(turn: GroupContext, group: Group, member_id: str) -> bool:
     return member is not None or len(group.members) < turn.settings.max_size
 
 
-def _join_new(turn: GroupContext, group: Group, request: Join, to: object) -> None:
+def _join_new(turn: GroupContext, group: ClassicGroup, request: Join, to: object) -> None:
     instance_id = request.instance_id
     if instance_id is not None:
         new_id = turn.new_member_id(instance_id)
@@ -79,8 +86,8 @@ def _join_new(turn: GroupContext, group: Group, request: Join, to: object) -> No
     turn.answer(to, Joined(ErrorCode.MEMBER_ID_REQUIRED, new_id))
 
 
-def _add(turn: GroupContext, group: Group, request: Join, member_id: str, to: object) -> None:
-    member = Member(
+def _add(turn: GroupContext, group: ClassicGroup, request: Join, member_id: str, to: object) -> None:
+    member = ClassicGroupMember(
         group.group_id,
         member_id,
         instance_id=request.instance_id,
@@ -99,7 +106,7 @@ def _add(turn: GroupContext, group: Group, request: Join, member_id: str, to: ob
     prepare_or_complete(turn, group, because(f"member {member_id} joins", request.reason))
 
 
-def _rejoin(turn: GroupContext, group: Group, request: Join, member: Member, to: object) -> None:
+def _rejoin(turn: GroupContext, group: ClassicGroup, request: Join, member: ClassicGroupMember, to: object) -> None:
     is_leader = group.leader == member.member_id
     if group.state == COMPLETING and member.supports_exactly(request.protocols):
         # The first response was probably lost.
@@ -111,14 +118,16 @@ def _rejoin(turn: GroupContext, group: Group, request: Join, member: Member, to:
         prepare_or_complete(turn, group, because(f"member {member.member_id} rejoins", request.reason))
 
 
-def _update(turn: GroupContext, group: Group, request: Join, member: Member, to: object) -> None:
+def _update(turn: GroupContext, group: ClassicGroup, request: Join, member: ClassicGroupMember, to: object) -> None:
     # The client has abandoned an earlier join of this member; answer it anyway.
     refuse_join(turn, member, ErrorCode.REBALANCE_IN_PROGRESS, member.member_id)
     group.update(member, request.protocols, request.rebalance_timeout_ms, request.session_timeout_ms)
     member.awaiting_join = to
 
 
-def _replace(turn: GroupContext, group: Group, request: Join, old: Member, new_id: str, to: object) -> None:
+def _replace(
+    turn: GroupContext, group: ClassicGroup, request: Join, old: ClassicGroupMember, new_id: str, to: object
+) -> None:
     leader = group.leader
     refuse_join(turn, old, ErrorCode.FENCED_INSTANCE_ID, old.member_id)
     refuse_sync(turn, old, ErrorCode.FENCED_INSTANCE_ID)
@@ -138,7 +147,12 @@ def _replace(turn: GroupContext, group: Group, request: Join, old: Member, new_i
 
 
 def _store_replacement(
-    turn: GroupContext, group: Group, request: Join, old: Member, new: Member, former_leader: str | None
+    turn: GroupContext,
+    group: ClassicGroup,
+    request: Join,
+    old: ClassicGroupMember,
+    new: ClassicGroupMember,
+    former_leader: str | None,
 ) -> None:
     def then(turn: GroupContext, error: ErrorCode) -> None:
         to = new.awaiting_join
@@ -159,7 +173,9 @@ def _store_replacement(
     turn.append([group_record(group, assignments)], then)
 
 
-def _replacement_answer(group: Group, request: Join, new: Member, former_leader: str | None) -> Joined:
+def _replacement_answer(
+    group: ClassicGroup, request: Join, new: ClassicGroupMember, former_leader: str | None
+) -> Joined:
     answer = current_generation(group, new.member_id)
     if request.can_skip_assignment:
         return answer._replace(skip_assignment=group.leader == new.member_id)

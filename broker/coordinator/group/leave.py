@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
+from broker.coordinator.group.classic_group import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    ClassicGroup,
+    ClassicGroupMember,
+)
 from broker.coordinator.group.context import GroupContext, Leaving, Left, because
 from broker.coordinator.group.rebalance import complete, complete_if_joined, prepare, refuse_join, refuse_sync
 from protocol.errors import ErrorCode
 
 
-def heartbeat(group: Group, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     """Return NONE, REBALANCE_IN_PROGRESS if the member has to rejoin, or an error.
 
     After NONE and REBALANCE_IN_PROGRESS the caller renews the member's session.
@@ -23,7 +30,7 @@ def heartbeat(group: Group, member_id: str, instance_id: str | None, generation:
     return ErrorCode.NONE
 
 
-def leave(turn: GroupContext, group: Group, leaving: list[Leaving], to: object) -> None:
+def leave(turn: GroupContext, group: ClassicGroup, leaving: list[Leaving], to: object) -> None:
     """Remove members, with an error code for each; if that empties the group, answer once its record is committed."""
     errors = tuple(_remove(turn, group, one) for one in leaving)
 
@@ -40,7 +47,7 @@ def leave(turn: GroupContext, group: Group, leaving: list[Leaving], to: object) 
         then(turn, ErrorCode.NONE)
 
 
-def _remove(turn: GroupContext, group: Group, leaving: Leaving) -> ErrorCode:
+def _remove(turn: GroupContext, group: ClassicGroup, leaving: Leaving) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id and leaving.instance_id is not None:
         member_id = group.static_members.get(leaving.instance_id, "")
@@ -54,7 +61,7 @@ def _remove(turn: GroupContext, group: Group, leaving: Leaving) -> ErrorCode:
     return error
 
 
-def session_expired(turn: GroupContext, group: Group, member_id: str) -> None:
+def session_expired(turn: GroupContext, group: ClassicGroup, member_id: str) -> None:
     """Remove a member whose session expired, or a pending member that did not join in time."""
     if member_id in group.pending:
         turn.log.debug("group %s: pending member %s did not join", group.group_id, member_id)
@@ -72,7 +79,7 @@ def session_expired(turn: GroupContext, group: Group, member_id: str) -> None:
         complete(turn, group)
 
 
-def _drop(turn: GroupContext, group: Group, member: Member) -> None:
+def _drop(turn: GroupContext, group: ClassicGroup, member: ClassicGroupMember) -> None:
     # UNKNOWN_MEMBER_ID without a member id makes a waiting client join as a new member.
     refuse_join(turn, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
     refuse_sync(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)

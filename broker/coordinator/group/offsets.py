@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from broker.coordinator.group.classic_group import EMPTY, STABLE, Group
+from broker.coordinator.group.classic_group import EMPTY, STABLE, ClassicGroup
 from protocol.primitives import ZERO_UUID
 
 
@@ -126,7 +126,7 @@ class Offsets:
         """Return the keys of a group's pending offsets."""
         return set(self._producers.get(group_id, ()))
 
-    def expired(self, group: Group, now_ms: int, retention_ms: int) -> tuple[list[Key], bool]:
+    def expired(self, group: ClassicGroup, now_ms: int, retention_ms: int) -> tuple[list[Key], bool]:
         """Return the keys of the expired offsets of `group`, and whether no offset remains after them."""
         topics = self.of_group(group.group_id)
         pending = self.pending_of_group(group.group_id)
@@ -146,7 +146,7 @@ class Offsets:
         return keys, len(keys) == count and not pending
 
 
-def _may_expire(group: Group) -> bool:
+def _may_expire(group: ClassicGroup) -> bool:
     if group.state == EMPTY or group.protocol_type is None:
         return True
     return group.state == STABLE and group.subscribed_topics is not None

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
+from broker.coordinator.group.classic_group import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    ClassicGroup,
+    ClassicGroupMember,
+)
 from broker.coordinator.group.context import GroupContext, Joined, JoinedMember, Synced
 from broker.coordinator.group.records import group_record
 from protocol.errors import ErrorCode
@@ -23,7 +30,7 @@ _LOOK_AGAIN_MS = 1_000
 """Minimum further wait of a rebalance that no member has joined: the rebalance timeout may be 0."""
 
 
-def prepare(turn: GroupContext, group: Group, reason: str, then: Then | None = None) -> bool:
+def prepare(turn: GroupContext, group: ClassicGroup, reason: str, then: Then | None = None) -> bool:
     """Start a rebalance, and end it at once if no join is outstanding.
 
     If the group has become empty, return True, and call `then` once that is stored.
@@ -48,21 +55,21 @@ def prepare(turn: GroupContext, group: Group, reason: str, then: Then | None = N
     return False
 
 
-def prepare_or_complete(turn: GroupContext, group: Group, reason: str, then: Then | None = None) -> bool:
+def prepare_or_complete(turn: GroupContext, group: ClassicGroup, reason: str, then: Then | None = None) -> bool:
     """Start a rebalance, or end the current one if possible; return as `prepare` does."""
     if group.state == PREPARING:
         return complete_if_joined(turn, group, then)
     return prepare(turn, group, reason, then)
 
 
-def complete_if_joined(turn: GroupContext, group: Group, then: Then | None = None) -> bool:
+def complete_if_joined(turn: GroupContext, group: ClassicGroup, then: Then | None = None) -> bool:
     """End the rebalance if all have joined, unless it is the first, which waits for more members."""
     if group.state == PREPARING and group.previous_state != EMPTY and group.all_joined:
         return complete(turn, group, then)
     return False
 
 
-def joins_due(turn: GroupContext, group: Group) -> None:
+def joins_due(turn: GroupContext, group: ClassicGroup) -> None:
     """End the rebalance after its timeout; extend it if it is the group's first and members are still joining."""
     if group.state != PREPARING:
         return
@@ -74,7 +81,7 @@ def joins_due(turn: GroupContext, group: Group) -> None:
     complete(turn, group)
 
 
-def complete(turn: GroupContext, group: Group, then: Then | None = None) -> bool:
+def complete(turn: GroupContext, group: ClassicGroup, then: Then | None = None) -> bool:
     """End the rebalance: remove dynamic members that did not join, and start the next generation or empty the group.
 
     Return as `prepare` does. If no member has joined, wait again.
@@ -106,7 +113,7 @@ def complete(turn: GroupContext, group: Group, then: Then | None = None) -> bool
     return False
 
 
-def syncs_due(turn: GroupContext, group: Group) -> None:
+def syncs_due(turn: GroupContext, group: ClassicGroup) -> None:
     """Remove the members that have not synced in time, and rebalance."""
     if group.state not in (COMPLETING, STABLE) or not group.pending_sync:
         return
@@ -116,14 +123,14 @@ def syncs_due(turn: GroupContext, group: Group) -> None:
     prepare(turn, group, f"no SyncGroup from {', '.join(late)}")
 
 
-def answer_join(turn: GroupContext, group: Group, member: Member) -> None:
+def answer_join(turn: GroupContext, group: ClassicGroup, member: ClassicGroupMember) -> None:
     """Answer a waiting join with the current generation."""
     to, member.awaiting_join = member.awaiting_join, None
     if to is not None:
         turn.answer(to, current_generation(group, member.member_id))
 
 
-def current_generation(group: Group, member_id: str) -> Joined:
+def current_generation(group: ClassicGroup, member_id: str) -> Joined:
     """Return the JoinGroup response for a member; only the leader's lists all members."""
     is_leader = group.leader == member_id
     return Joined(
@@ -136,27 +143,27 @@ def current_generation(group: Group, member_id: str) -> Joined:
     )
 
 
-def joined_members(group: Group) -> tuple[JoinedMember, ...]:
+def joined_members(group: ClassicGroup) -> tuple[JoinedMember, ...]:
     """Return the members with their metadata for the elected protocol."""
     protocol = group.protocol or ""
     return tuple(JoinedMember(m.member_id, m.instance_id, m.protocols[protocol]) for m in group.members.values())
 
 
-def refuse_join(turn: GroupContext, member: Member, error: ErrorCode, member_id: str) -> None:
+def refuse_join(turn: GroupContext, member: ClassicGroupMember, error: ErrorCode, member_id: str) -> None:
     """Answer a waiting join, if there is one, with `error`."""
     to, member.awaiting_join = member.awaiting_join, None
     if to is not None:
         turn.answer(to, Joined(error, member_id))
 
 
-def refuse_sync(turn: GroupContext, member: Member, error: ErrorCode) -> None:
+def refuse_sync(turn: GroupContext, member: ClassicGroupMember, error: ErrorCode) -> None:
     """Answer a waiting sync, if there is one, with `error`."""
     to, member.awaiting_sync = member.awaiting_sync, None
     if to is not None:
         turn.answer(to, Synced(error))
 
 
-def answer_syncs(turn: GroupContext, group: Group, error: ErrorCode) -> None:
+def answer_syncs(turn: GroupContext, group: ClassicGroup, error: ErrorCode) -> None:
     """Answer every waiting sync, with its assignment or with `error`, and restart the sessions."""
     for member in group.members.values():
         to, member.awaiting_sync = member.awaiting_sync, None
@@ -169,7 +176,7 @@ def answer_syncs(turn: GroupContext, group: Group, error: ErrorCode) -> None:
         renew_session(turn, member)
 
 
-def renew_session(turn: GroupContext, member: Member) -> None:
+def renew_session(turn: GroupContext, member: ClassicGroupMember) -> None:
     """Restart a member's session timeout."""
     turn.schedule(member.session, member.session_timeout_ms)
 

@@ -7,7 +7,7 @@ if it has its own expiry. Either key without a value is a tombstone. (Kafka: `Gr
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import STABLE, Group, Member
+from broker.coordinator.group.classic_group import STABLE, ClassicGroup, ClassicGroupMember
 from broker.coordinator.group.offsets import Committed, Key
 from broker.coordinator.runtime.context import Record
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
@@ -22,7 +22,7 @@ _OFFSET_VERSION = 4
 _EXPIRING_OFFSET_VERSION = 1
 
 
-def group_record(group: Group, assignments: dict[str, bytes]) -> Record:
+def group_record(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:
     """Return the record of a group, with the assignment of each member."""
     protocol = group.protocol
     members = [
@@ -49,7 +49,7 @@ def group_record(group: Group, assignments: dict[str, bytes]) -> Record:
     return _group_key(group.group_id), _versioned(value, _GROUP_VERSION)
 
 
-def new_group_record(group: Group) -> Record:
+def new_group_record(group: ClassicGroup) -> Record:
     """Return the record of a group without a completed generation."""
     value = GroupMetadataValue(
         protocol_type="",
@@ -67,10 +67,10 @@ def group_tombstone(group_id: str) -> Record:
     return _group_key(group_id), None
 
 
-def read_group(group_id: str, stored: bytes, now_ms: int) -> Group:
+def read_group(group_id: str, stored: bytes, now_ms: int) -> ClassicGroup:
     """Return the group in a record's value: empty, or stable with its members and their assignments."""
     value = GroupMetadataValue.decode(stored[2:], _version(stored))
-    group = Group(group_id, now_ms)
+    group = ClassicGroup(group_id, now_ms)
     group.generation = value.generation
     group.protocol = value.protocol
     group.leader = value.leader
@@ -78,7 +78,7 @@ def read_group(group_id: str, stored: bytes, now_ms: int) -> Group:
     for member in value.members:
         rebalance_ms = member.session_timeout if member.rebalance_timeout == -1 else member.rebalance_timeout
         group.add(
-            Member(
+            ClassicGroupMember(
                 group_id,
                 member.member_id,
                 instance_id=member.group_instance_id,

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from broker.coordinator.group import join, leave, records, sync
-from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, Group
+from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, ClassicGroup
 from broker.coordinator.group.context import GroupContext, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.offsets import Committed, Key, Offsets
 from broker.coordinator.group.rebalance import joins_due, prepare, refuse_join, refuse_sync, renew_session, syncs_due
@@ -49,14 +49,14 @@ class Offset(NamedTuple):
     metadata: str
 
 
-class Shard:
+class GroupCoordinatorShard:
     """The groups of one partition, while this broker leads it."""
 
     __slots__ = ("groups", "offsets", "partition")
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
 
     # The group protocol.
@@ -74,7 +74,7 @@ class Shard:
             self._join_first(turn, request, to)
 
     def _join_first(self, turn: GroupContext, request: Join, to: object) -> None:
-        group = self.groups[request.group_id] = Group(request.group_id, turn.now_ms)
+        group = self.groups[request.group_id] = ClassicGroup(request.group_id, turn.now_ms)
         record = records.new_group_record(group)
         first = len(turn.effects)
         join.join(turn, group, request, to)
@@ -93,7 +93,7 @@ class Shard:
                 _close(turn, group, error)
                 if self.offsets.of_group(group.group_id):
                     # Offsets were committed meanwhile: keep a simple group, or they would never expire.
-                    self.groups[group.group_id] = Group(group.group_id, turn.now_ms)
+                    self.groups[group.group_id] = ClassicGroup(group.group_id, turn.now_ms)
 
         turn.append([record], then)
 
@@ -201,7 +201,7 @@ class Shard:
             keys.update((group_id, topic, partition) for partition in partitions)
         return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
 
-    def expire(self, turn: GroupContext, group: Group) -> list[Record]:
+    def expire(self, turn: GroupContext, group: ClassicGroup) -> list[Record]:
         """Return tombstones for a group's expired offsets, and for the group if it is empty and none is left."""
         keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
         written = [records.offset_tombstone(*key) for key in keys]
@@ -218,7 +218,7 @@ class Shard:
         committed = self.offsets.get(group_id, topic, partition)
         return committed if committed is not None and committed.is_of(topic_id) else None
 
-    def _existing(self, group_id: str) -> Group:
+    def _existing(self, group_id: str) -> ClassicGroup:
         group = self.groups.get(group_id)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -244,7 +244,7 @@ class Shard:
             return
         committed = records.read_offset(value, record_offset)
         if key[0] not in self.groups:
-            self.groups[key[0]] = Group(key[0], now_ms)
+            self.groups[key[0]] = ClassicGroup(key[0], now_ms)
         self.offsets.put(key, committed, producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
@@ -270,7 +270,7 @@ class Shard:
             _close(turn, group, ErrorCode.NOT_COORDINATOR)
 
 
-def _check_committer(group: Group, who: Commit) -> None:
+def _check_committer(group: ClassicGroup, who: Commit) -> None:
     if who.generation < 0 and group.state == EMPTY:
         return
     if who.generation >= 0 or who.member_id or who.instance_id is not None:
@@ -285,7 +285,7 @@ def _check_committer(group: Group, who: Commit) -> None:
         raise KafkaError(error)
 
 
-def _close(turn: GroupContext, group: Group, error: ErrorCode) -> None:
+def _close(turn: GroupContext, group: ClassicGroup, error: ErrorCode) -> None:
     for member in group.members.values():
         refuse_join(turn, member, error, member.member_id)
         refuse_sync(turn, member, error)
@@ -293,7 +293,7 @@ def _close(turn: GroupContext, group: Group, error: ErrorCode) -> None:
     group.move_to(DEAD, turn.now_ms)
 
 
-def _cancel_timers(group: Group) -> None:
+def _cancel_timers(group: ClassicGroup) -> None:
     group.joins.cancel()
     group.syncs.cancel()
     for timer in group.pending.values():

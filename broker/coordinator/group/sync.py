@@ -6,7 +6,7 @@ every waiting sync gets the error, and the group rebalances.
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import COMPLETING, PREPARING, STABLE, Group
+from broker.coordinator.group.classic_group import COMPLETING, PREPARING, STABLE, ClassicGroup
 from broker.coordinator.group.context import GroupContext, Sync, Synced
 from broker.coordinator.group.rebalance import answer_syncs, prepare, refuse_sync
 from broker.coordinator.group.records import group_record
@@ -14,7 +14,7 @@ from protocol.errors import ErrorCode
 from protocol.plural import count_of
 
 
-def sync(turn: GroupContext, group: Group, request: Sync, to: object) -> None:
+def sync(turn: GroupContext, group: ClassicGroup, request: Sync, to: object) -> None:
     """Answer `request` at `to`, now or when the assignment is stored."""
     error = _check(group, request)
     if error != ErrorCode.NONE:
@@ -34,7 +34,7 @@ def sync(turn: GroupContext, group: Group, request: Sync, to: object) -> None:
         _store_assignment(turn, group, request.assignments)
 
 
-def _check(group: Group, request: Sync) -> ErrorCode:
+def _check(group: ClassicGroup, request: Sync) -> ErrorCode:
     error = group.check_member(request.member_id, request.instance_id)
     if error != ErrorCode.NONE:
         return error
@@ -51,7 +51,7 @@ def _differ(asked: str | None, current: str | None) -> bool:
     return asked is not None and current is not None and asked != current
 
 
-def _store_assignment(turn: GroupContext, group: Group, assigned: dict[str, bytes]) -> None:
+def _store_assignment(turn: GroupContext, group: ClassicGroup, assigned: dict[str, bytes]) -> None:
     generation = group.generation
     assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
 

@@ -31,7 +31,7 @@ from typing import Any
 from broker.coordinator.group.classic_group import read_subscription
 from broker.coordinator.group.context import GroupContext, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
-from broker.coordinator.group.shard import Commit, Offset, Shard
+from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
 from broker.coordinator.runtime.context import Append, CoordinatorResponse
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
@@ -56,7 +56,7 @@ class Machine:
         self.now = 0.0
         self.random = random.Random(1)
         self.timers = Timers()
-        self.shard = Shard(0)
+        self.shard = GroupCoordinatorShard(0)
         self.log: list[Any] = []
         self.holding = False
         self.held: list[Any] = []
@@ -228,7 +228,7 @@ class Machine:
 
     def do_reload(self, step: Step) -> None:
         self.timers = Timers()
-        self.shard = Shard(0)
+        self.shard = GroupCoordinatorShard(0)
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(int(self.now * 1000), offset, key, value)
         turn = self.turn()

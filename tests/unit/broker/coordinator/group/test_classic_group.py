@@ -10,8 +10,8 @@ from broker.coordinator.group.classic_group import (
     EMPTY,
     PREPARING,
     STABLE,
-    Group,
-    Member,
+    ClassicGroup,
+    ClassicGroupMember,
     read_subscription,
 )
 from protocol.errors import ErrorCode, InvariantError
@@ -27,7 +27,7 @@ LEGAL = {
 } | {(state, DEAD) for state in STATES}
 
 
-def member(member_id: str, protocols: dict[str, bytes] | None = None, **changes: bytes | str) -> Member:
+def member(member_id: str, protocols: dict[str, bytes] | None = None, **changes: bytes | str) -> ClassicGroupMember:
     values: dict[str, Any] = {
         "instance_id": None,
         "client_id": "client",
@@ -37,11 +37,11 @@ def member(member_id: str, protocols: dict[str, bytes] | None = None, **changes:
         "protocol_type": "consumer",
         "protocols": protocols or {"range": b""},
     }
-    return Member("g", member_id, **(values | changes))
+    return ClassicGroupMember("g", member_id, **(values | changes))
 
 
-def group_of(*members: Member) -> Group:
-    group = Group("g", 0)
+def group_of(*members: ClassicGroupMember) -> ClassicGroup:
+    group = ClassicGroup("g", 0)
     for one in members:
         group.add(one)
     group.move_to(PREPARING, 0)
@@ -60,7 +60,7 @@ class TestStates:
     @pytest.mark.parametrize("before", STATES)
     @pytest.mark.parametrize("after", STATES)
     def test_only_listed_transitions_are_allowed(self, before: str, after: str) -> None:
-        group = Group("g", 0)
+        group = ClassicGroup("g", 0)
         group.state = before
         if (before, after) in LEGAL:
             group.move_to(after, 1)
@@ -102,7 +102,7 @@ class TestJoins:
         assert (group.joined, group.all_joined) == (1, False)
 
     def test_joined_count_does_not_scan_the_members(self) -> None:
-        class UnscannedDict(dict[str, Member]):
+        class UnscannedDict(dict[str, ClassicGroupMember]):
             def values(self) -> Never:
                 raise AssertionError("every join would look at all members")
 
@@ -170,7 +170,7 @@ class TestProtocols:
     def test_empty_group_accepts_any_nonempty_protocols(
         self, protocol_type: str, protocols: dict[str, bytes], accepted: bool
     ) -> None:
-        assert Group("g", 0).accepts_protocols(protocol_type, protocols) is accepted
+        assert ClassicGroup("g", 0).accepts_protocols(protocol_type, protocols) is accepted
 
     def test_protocol_order_is_part_of_the_supported_protocols(self) -> None:
         one = member("a", {"range": b"", "sticky": b""})

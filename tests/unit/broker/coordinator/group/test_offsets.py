@@ -4,7 +4,7 @@ from typing import Any, Never
 
 import pytest
 
-from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group
+from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, ClassicGroup
 from broker.coordinator.group.offsets import Committed, Key, Offsets
 
 DAY_MS = 86_400_000
@@ -21,8 +21,8 @@ def group(
     protocol_type: str | None = "consumer",
     since_ms: int | None = 0,
     topics: frozenset[str] | None = frozenset(),
-) -> Group:
-    made = Group("g", 0)
+) -> ClassicGroup:
+    made = ClassicGroup("g", 0)
     made.state = state
     made.protocol_type = protocol_type
     made.state_timestamp_ms = since_ms
@@ -30,7 +30,7 @@ def group(
     return made
 
 
-def expired(offsets: Offsets, of: Group, now_ms: int) -> tuple[list[Any], bool]:
+def expired(offsets: Offsets, of: ClassicGroup, now_ms: int) -> tuple[list[Any], bool]:
     return offsets.expired(of, now_ms, DAY_MS)
 
 

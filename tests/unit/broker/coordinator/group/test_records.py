@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.classic_group import EMPTY, STABLE, Group, Member
+from broker.coordinator.group.classic_group import EMPTY, STABLE, ClassicGroup, ClassicGroupMember
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import (
     group_record,
@@ -21,10 +21,10 @@ TOPIC_ID = bytes(range(16))
 COMMITTED = Committed(42, 3, "note", 1_700_000_000_000, topic_id=TOPIC_ID)
 
 
-def stable_group() -> Group:
-    group = Group("g", 0)
+def stable_group() -> ClassicGroup:
+    group = ClassicGroup("g", 0)
     group.add(
-        Member(
+        ClassicGroupMember(
             "g",
             "m-1",
             instance_id="A",
@@ -104,7 +104,7 @@ def test_group_record_decodes_to_a_stable_group_with_only_the_stored_protocol() 
 
 
 def test_record_of_a_new_group_decodes_to_an_empty_group_without_protocol_type() -> None:
-    group = Group("g", 8)
+    group = ClassicGroup("g", 8)
     _, value = new_group_record(group)
     assert value is not None
     read = read_group("g", value, now_ms=9)
@@ -132,4 +132,4 @@ def test_older_group_record_uses_the_session_timeout_as_rebalance_timeout() -> N
 
 def test_tombstones_have_a_key_and_no_value() -> None:
     assert offset_tombstone("g", "t", 5) == (offset_record("g", "t", 5, COMMITTED)[0], None)
-    assert group_tombstone("g") == (new_group_record(Group("g", 0))[0], None)
+    assert group_tombstone("g") == (new_group_record(ClassicGroup("g", 0))[0], None)

@@ -6,11 +6,18 @@ from random import Random
 
 import pytest
 
-from broker.coordinator.group.classic_group import COMPLETING, EMPTY, PREPARING, STABLE, Group, Member
+from broker.coordinator.group.classic_group import (
+    COMPLETING,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    ClassicGroup,
+    ClassicGroupMember,
+)
 from broker.coordinator.group.context import GroupContext, GroupSettings
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone, read_offset
-from broker.coordinator.group.shard import Commit, Offset, Shard
+from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 
@@ -33,12 +40,14 @@ def turn() -> GroupContext:
     return GroupContext(0.0, NOW_MS, GroupSettings(offset_metadata_max_bytes=8), Timers(), Random(1), Silence())
 
 
-def shard_with(state: str, protocol_type: str = "consumer", topics: frozenset[str] | None = None) -> Shard:
-    shard = Shard(0)
-    group = shard.groups["g"] = Group("g", 0)
+def shard_with(
+    state: str, protocol_type: str = "consumer", topics: frozenset[str] | None = None
+) -> GroupCoordinatorShard:
+    shard = GroupCoordinatorShard(0)
+    group = shard.groups["g"] = ClassicGroup("g", 0)
     group.generation = 4
     group.add(
-        Member(
+        ClassicGroupMember(
             "g", "m", instance_id=None, client_id="c", client_host="/h", rebalance_timeout_ms=60_000,
             session_timeout_ms=10_000, protocol_type=protocol_type, protocols={"range": b""},
         )
@@ -50,7 +59,9 @@ def shard_with(state: str, protocol_type: str = "consumer", topics: frozenset[st
     return shard
 
 
-def written(shard: Shard, turn: GroupContext, who: Commit, offsets: list[Offset] = ONE, **options: bool) -> Shard:
+def written(
+    shard: GroupCoordinatorShard, turn: GroupContext, who: Commit, offsets: list[Offset] = ONE, **options: bool
+) -> GroupCoordinatorShard:
     records, _ = shard.commit(turn, who, offsets, **options)
     for at, (key, value) in enumerate(records):
         shard.replay(NOW_MS, at, key, value)
@@ -63,7 +74,7 @@ class TestCommitPermission:
         assert shard_with(EMPTY).commit(turn, who, ONE)[1] == [ErrorCode.NONE]
 
     def test_commit_to_unknown_group_creates_a_simple_group(self, turn: GroupContext) -> None:
-        shard = written(Shard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
         assert (shard.groups["g"].state, shard.groups["g"].protocol_type) == (EMPTY, None)
 
     @pytest.mark.parametrize("state", [STABLE, PREPARING])
@@ -92,7 +103,7 @@ class TestCommitPermission:
     )
     def test_member_of_unknown_group_cannot_commit(self, turn: GroupContext, reports: bool, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
-            Shard(0).commit(turn, MEMBER, ONE, reports_unknown_group=reports)
+            GroupCoordinatorShard(0).commit(turn, MEMBER, ONE, reports_unknown_group=reports)
         assert raised.value.code == error
 
     def test_a_members_commit_renews_its_session(self, turn: GroupContext) -> None:
@@ -103,28 +114,28 @@ class TestCommitPermission:
 
 class TestCommittedValue:
     def test_commit_record_has_all_request_fields_and_the_commit_time(self, turn: GroupContext) -> None:
-        [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE)
+        [(_, value)], _ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE)
         assert value is not None
         assert read_offset(value, 7) == Committed(5, 3, "note", NOW_MS, -1, TOPIC_ID, 7)
 
     def test_requested_retention_sets_the_expire_timestamp(self, turn: GroupContext) -> None:
-        [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
+        [(_, value)], _ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == NOW_MS + 60_000
 
     def test_overflowing_retention_is_capped_at_the_largest_timestamp(self, turn: GroupContext) -> None:
-        [(_, value)], _ = Shard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
+        [(_, value)], _ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == 2**63 - 1
 
     def test_oversized_metadata_is_refused(self, turn: GroupContext) -> None:
         offsets = [*ONE, ONE[0]._replace(partition=1, metadata="123456789")]
-        records, errors = Shard(0).commit(turn, OUTSIDER, offsets)
+        records, errors = GroupCoordinatorShard(0).commit(turn, OUTSIDER, offsets)
         assert errors == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
         assert len(records) == 1
 
     def test_state_changes_only_when_records_are_replayed(self, turn: GroupContext) -> None:
-        shard = Shard(0)
+        shard = GroupCoordinatorShard(0)
         shard.commit(turn, OUTSIDER, ONE)
         assert shard.groups == {}
         assert shard.offsets.get("g", "t", 0) is None
@@ -136,13 +147,13 @@ class TestFetch:
         self, turn: GroupContext, topic_id: bytes, found: bool
     ) -> None:
         """Rule 24: a recreated topic never gets the offsets of the deleted one."""
-        shard = written(Shard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
         assert (shard.fetch("g", "t", topic_id, 0) is not None) is found
 
 
 class TestDeleteOffsets:
     def test_only_existing_offsets_get_a_tombstone(self, turn: GroupContext) -> None:
-        shard = written(Shard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
         records, errors = shard.delete_offsets("g", [("t", 0), ("t", 9)])
         assert records == [offset_tombstone("g", "t", 0)]
         assert errors == [ErrorCode.NONE, ErrorCode.NONE]
@@ -165,7 +176,7 @@ class TestDeleteOffsets:
             shard_with(STABLE, "connect").delete_offsets("g", [("t", 0)])
 
 
-def expired(shard: Shard, turn: GroupContext) -> list[tuple[bytes, bytes | None]]:
+def expired(shard: GroupCoordinatorShard, turn: GroupContext) -> list[tuple[bytes, bytes | None]]:
     return shard.expire(turn, shard.groups["g"])
 
 
@@ -185,7 +196,7 @@ class TestExpiry:
 
 class TestDeletedTopics:
     def test_offsets_of_the_topic_are_deleted_in_every_group(self, turn: GroupContext) -> None:
-        shard = written(Shard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
         assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [
             offset_tombstone("g", "t", 0),
@@ -193,11 +204,11 @@ class TestDeletedTopics:
         ]
 
     def test_pending_transactional_offsets_of_the_topic_are_deleted(self) -> None:
-        shard = Shard(0)
+        shard = GroupCoordinatorShard(0)
         key, value = offset_record("g", "t", 3, Committed(5, -1, "", 0, topic_id=TOPIC_ID))
         shard.replay(0, 0, key, value, producer_id=7)
         assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [offset_tombstone("g", "t", 3)]
 
     def test_offsets_of_a_recreated_topic_are_not_deleted(self, turn: GroupContext) -> None:
-        shard = written(Shard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
         assert shard.forget_topic("t", b"u" * 16, shard.offsets.group_ids()) == []

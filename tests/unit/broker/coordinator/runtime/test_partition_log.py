@@ -8,7 +8,7 @@ import pytest
 
 from broker.coordinator.group.context import GroupContext
 from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
-from broker.coordinator.group.shard import Shard
+from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime.partition_log import Marker, PartitionJournal, Reading, Stored
 from broker.coordinator.runtime.shard_host import ShardHost
 from broker.coordinator.runtime.timers import Timers
@@ -172,7 +172,7 @@ def test_append_below_min_isr_is_refused(replicated: Node) -> None:
 def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> None:
     written = journal(alone)
     turn = GroupContext(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
-    host = ShardHost(f"{OFFSETS_TOPIC}-0", Shard(0), written, 0, alone.loop, lambda: turn)
+    host = ShardHost(f"{OFFSETS_TOPIC}-0", GroupCoordinatorShard(0), written, 0, alone.loop, lambda: turn)
     host.serve()
     host.close()
     alone.elect(OFFSETS_TOPIC, FOLLOWER_ID)

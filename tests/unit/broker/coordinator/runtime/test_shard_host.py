@@ -13,7 +13,7 @@ import pytest
 
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import offset_record
-from broker.coordinator.group.shard import Commit, Offset, Shard
+from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
 from broker.coordinator.runtime import context
 from broker.coordinator.runtime.shard_host import coordinator_error
 from broker.runtime.cooperative import STEPS_A_TURN
@@ -422,11 +422,11 @@ class TestLoading:
         group_node.restart()
         group_node.groups.topics_deleted([("t", b"t" * 16)])
 
-        def fail(_: Shard, topic: str, topic_id: bytes, groups: object) -> list[context.Record]:
+        def fail(_: GroupCoordinatorShard, topic: str, topic_id: bytes, groups: object) -> list[context.Record]:
             raise ValueError(f"a bug in {topic} {topic_id!r} {groups}")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Shard, "forget_topic", fail)
+            patch.setattr(GroupCoordinatorShard, "forget_topic", fail)
             group_node.settle()
             group_node.groups.topics_deleted([("t", b"t" * 16)])
         assert group_node.offset() == 5
