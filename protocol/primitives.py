@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
-from typing import NewType, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from protocol.errors import DecodeError
-
-Offset = NewType("Offset", int)
-LeaderEpoch = NewType("LeaderEpoch", int)
-BrokerId = NewType("BrokerId", int)
-TopicId = NewType("TopicId", bytes)
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
