@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from protocol.compression import Compression
 from protocol.record_batch import build_batch
-from storage.cleaner.cleaner import CleanerPass
-from storage.cleaner.log_to_clean import find_filth
+from storage.cleaner.cleanable_range import cleanable_range
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.disk import OsDisk
 from storage.log.loader import open_log
 from storage.log.log import Log, LogConfig
@@ -96,13 +96,13 @@ def _open(folder: Path) -> tuple[Log, LogDirectory]:
 
 
 def _compact(log: Log, directory: LogDirectory, slice_bytes: int) -> Pass:
-    filth = find_filth(log, _now_ms())
-    rest = log.size_bytes - filth.dirty_bytes
+    to_clean = cleanable_range(log, _now_ms())
+    rest = log.size_bytes - to_clean.dirty_bytes
     compaction = CleanerPass(
         OsDisk(),
         directory,
         log,
-        filth,
+        to_clean,
         now_ms=_now_ms,
         memory_bytes=128 * _MB,
         load_factor=0.9,
@@ -120,7 +120,7 @@ def _compact(log: Log, directory: LogDirectory, slice_bytes: int) -> Pass:
             call()
             begun = time.thread_time()
     seconds, cpu_s = time.perf_counter() - seconds, time.process_time() - cpu_s
-    return Pass(filth.dirty_bytes / _MB, (log.size_bytes - rest) / _MB, cpu_s, seconds, steps, longest_s * 1000)
+    return Pass(to_clean.dirty_bytes / _MB, (log.size_bytes - rest) / _MB, cpu_s, seconds, steps, longest_s * 1000)
 
 
 def _now_ms() -> int:

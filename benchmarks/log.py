@@ -24,7 +24,7 @@ from protocol.record_batch import build_batch, check_batch, read_header
 from storage.disk import OsDisk
 from storage.log.loader import open_log
 from storage.log.log import Log, LogConfig
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 from storage.log_directory import LogDirectory
 from storage.steps import finish
 
@@ -154,7 +154,7 @@ def _fill_sparsely(directory: str, segments: int) -> int:
     disk, offset = OsDisk(), 0
     disk.make_dirs(directory)
     for _ in range(segments):
-        segment = Segment.create(disk, directory, offset, NOW_MS)
+        segment = LogSegment.create(disk, directory, offset, NOW_MS)
         while segment.size_bytes < 1000 * 1000 * 1000:
             values = [b""] * (_SPARSE_RECORDS - 1) + [bytes(_SPARSE_BATCH_BYTES)]
             records = [Record(0, NOW_MS + offset + number, None, value, ()) for number, value in enumerate(values)]

@@ -35,7 +35,7 @@ from protocol.records.metadata import (
     TopicRecord,
 )
 from protocol.schema import Message
-from storage.steps import Search, finish
+from storage.steps import Steps, finish
 
 RECORDS_A_STEP = 50
 """Records decoded, or applied, in about a millisecond."""
@@ -86,7 +86,7 @@ def decode_snapshot(data: Buffer) -> Snapshot:
     return finish(decode_snapshot_in_steps(data))
 
 
-def decode_snapshot_in_steps(data: Buffer) -> Search[Snapshot]:
+def decode_snapshot_in_steps(data: Buffer) -> Steps[Snapshot]:
     """Decode a checkpoint file in steps and return its contents; DecodeError if it is incomplete."""
     kraft_version, voters = 0, None
     first: Message | None = None

@@ -113,7 +113,7 @@ class EncoderWriter:
             return
         item = source.fresh("item")
         with source.block(f"for {item} in {values}:"):
-            if field.struct and getattr(field.struct, "KEEPS_BYTES", False):
+            if field.struct and getattr(field.struct, "CACHES_BYTES", False):
                 self._kept_struct(field.struct, item, path)
             elif field.struct:
                 self._struct(field.struct, item, path)

@@ -17,7 +17,7 @@ TOPIC_IDS_FROM_VERSION = 13
 _HEAD = Struct(">iixi2xi")  # size, correlation id, no tagged fields, throttle time, no error, session id
 # Index, no error, high watermark, last stable offset, log start offset, aborted transactions, preferred replica.
 _FOUND = Struct(">i2xqqqBi")
-_NOBODY = -1
+_NO_REPLICA = -1
 _SIZE = Struct(">i")
 _NO_TAGS = 0
 
@@ -25,7 +25,7 @@ Found = tuple[int, int, int, int, Sequence[RecordsPart], int]
 """Partition, high watermark, last stable offset, log start offset, slices of its batches, their size in bytes."""
 
 
-def topic_named(name: str) -> bytes:
+def encode_topic_name(name: str) -> bytes:
     """Return a topic's name as version 12 encodes it; later versions have topic ids."""
     encoded = name.encode()
     named = bytearray()
@@ -33,12 +33,12 @@ def topic_named(name: str) -> bytes:
     return bytes(named + encoded)
 
 
-def plain_answer(
-    correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Found]], tells_aborted: bool
+def encode_plain_response(
+    correlation_id: int, session_id: int, topics: Mapping[bytes, Sequence[Found]], read_committed: bool
 ) -> list[Part]:
     """Return the response frame as parts; `topics` is keyed by the topic as on the wire.
 
-    `tells_aborted`: send an empty list of aborted transactions (read_committed) instead of null.
+    With `read_committed` the list of aborted transactions is empty, else null.
     """
     out = head = bytearray(_HEAD.pack(0, correlation_id, 0, session_id))
     parts: list[Part] = [head]
@@ -48,7 +48,7 @@ def plain_answer(
         out += topic
         put_uvarint(out, len(found) + 1)
         for index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes in found:
-            out += _FOUND.pack(index, high_watermark, last_stable_offset, log_start_offset, tells_aborted, _NOBODY)
+            out += _FOUND.pack(index, high_watermark, last_stable_offset, log_start_offset, read_committed, _NO_REPLICA)
             put_uvarint(out, size_bytes + 1)
             if slices:
                 size += len(out) + size_bytes

@@ -103,18 +103,9 @@ class Field:
     """A resolved declaration."""
 
     __slots__ = (
-        "default",
-        "ignorable",
-        "is_list",
-        "name",
-        "nullable",
-        "required",
-        "scalar",
-        "struct",
-        "tag",
-        "tagged",
+        "default", "ignorable", "is_list", "name", "nullable", "required", "scalar", "struct", "tag", "tagged",
         "versions",
-    )
+    )  # fmt: skip
 
     def __init__(self, owner: type, name: str, annotation: str, declared: Wire) -> None:
         self.name = name

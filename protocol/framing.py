@@ -40,21 +40,9 @@ class FrameReader:
     """Cuts the bytes of one connection into frames."""
 
     __slots__ = (
-        "_at",
-        "_body",
-        "_completed",
-        "_end",
-        "_filled",
-        "_first_bytes",
-        "_head",
-        "_max_bytes",
-        "_memory",
-        "_rest_bytes",
-        "_room_bytes",
-        "_scratch",
-        "_size",
-        "starved",
-    )
+        "_at", "_body", "_completed", "_end", "_filled", "_first_bytes", "_head", "_max_bytes", "_memory",
+        "_rest_bytes", "_room_bytes", "_scratch", "_size", "starved",
+    )  # fmt: skip
 
     def __init__(self, scratch: memoryview, max_bytes: int, memory: RequestMemory) -> None:
         """`scratch` and `memory` are shared by all readers; a frame of more than `max_bytes` is refused."""

@@ -1,7 +1,7 @@
 """The most common form of Produce requests and responses, decoded and encoded without message objects.
 
 It covers versions 9 to 13, without transactional id and tagged fields, with one topic and one batch for each of up to
-126 partitions, and no errors. For any other request `read_plain_produce` returns None, and the generated decoder of
+126 partitions, and no errors. For any other request `decode_plain_produce` returns None, and the generated decoder of
 `protocol.messages.produce` is used. The topic (id, or name with its length) is kept as bytes, which the response
 repeats.
 """
@@ -39,7 +39,7 @@ Appended = tuple[int, int, int, int]
 """Partition, base offset, log append time in ms or -1, log start offset."""
 
 
-def read_plain_produce(
+def decode_plain_produce(
     frame: memoryview, at: int, version: int
 ) -> tuple[int, bytes, list[tuple[int, memoryview]]] | None:
     """Return (acks, topic as on the wire, [(partition, batch)]) of the request whose body begins at `at`.
@@ -88,7 +88,7 @@ def plain_timeout_ms(frame: memoryview, at: int) -> int:
     return timeout_ms
 
 
-def plain_answer(correlation_id: int, topic: bytes, appended: Iterable[Appended]) -> bytes:
+def encode_plain_response(correlation_id: int, topic: bytes, appended: Iterable[Appended]) -> bytes:
     """Return the response frame with the offsets at which the batches of such a request were appended."""
     rows: list[int] = []
     for where in appended:

@@ -46,12 +46,12 @@ __all__ = [
     "ZERO_UUID",
     "Bool",
     "Bytes",
+    "CachedStruct",
     "Float64",
     "Int8",
     "Int16",
     "Int32",
     "Int64",
-    "Kept",
     "Message",
     "Records",
     "RecordsPart",
@@ -94,14 +94,14 @@ class Struct:
         return f"{type(self).__name__}({values})"
 
 
-class Kept(Struct):
+class CachedStruct(Struct):
     """A struct that caches its bytes for each version in which it was encoded as an item of a list.
 
     For parts of many responses, such as the topics of Metadata. Its fields must not change after the first encoding.
     """
 
     __slots__ = ("encoded", "error_codes")
-    KEEPS_BYTES: ClassVar[bool] = True
+    CACHES_BYTES: ClassVar[bool] = True
     encoded: dict[int, bytes]
     error_codes: tuple[int, ...]
     """The error codes in it, cached when they are first counted."""

@@ -105,7 +105,7 @@ class CheckpointFiles:
         for directory in directories:
             if not self._write_all(directory, names, sync=sync):
                 still_stale.update(
-                    key for key in self.stale if any(directory.may_say_more(name, key, None) for name in CHECKPOINTS)
+                    key for key in self.stale if any(directory.may_exceed(name, key, None) for name in CHECKPOINTS)
                 )
         if set(names) >= set(CHECKPOINTS):
             self.stale &= still_stale
@@ -140,7 +140,7 @@ class CheckpointFiles:
         log.recovery_point = min(log.recovery_point, offset)
         key = (log.topic, log.partition)
         for name in (RECOVERY_POINTS, LOG_STARTS, CLEANED_TO):
-            if directory.may_say_more(name, key, _offset(name, log)):
+            if directory.may_exceed(name, key, _offset(name, log)):
                 self._write(directory, name, self._offsets(directory, name), sync=True)
 
     def log_start_moved(self, log: Log, directory: LogDirectory) -> None:

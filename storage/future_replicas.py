@@ -3,7 +3,7 @@
     copying     `<topic>-<partition>.<id>-future` in the target is filled like a follower's log: complete batches, with
                 their offsets and epochs. The log stays in its directory, and is written and read there.
     synced      what is durable of the log is durable of the copy, and so is the copy's name.
-    taken over  in one step, once the copy has everything: it gets the log's name, and the log continues in its files.
+    promoted    in one step, once the copy has everything: it gets the log's name, and the log continues in its files.
     retired     the new name is durable; the old files are renamed to `-delete`, durably too before the move completes:
                 after the log is deleted, a power cut could otherwise restore them as a log.
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from storage.deletion_queue import DeletionQueue
     from storage.log_directory import LogDirectory
-    from storage.steps import Search
+    from storage.steps import Steps
 
 # Less than 1 ms of work, or 3 ms where batches are tiny.
 _STEP_BYTES = 64 * 1024
@@ -51,7 +51,7 @@ _ANY_EPOCH = 2**31 - 1
 class FutureReplica:
     """A log, and the copy of it that is made in `target`."""
 
-    __slots__ = ("_truncations", "copied_bytes", "copy", "log", "source", "taken_over", "target")
+    __slots__ = ("_truncations", "copied_bytes", "copy", "log", "promoted", "source", "target")
 
     def __init__(self, log: Log, copy: Log, source: LogDirectory, target: LogDirectory) -> None:
         self._truncations = log.truncations
@@ -59,10 +59,10 @@ class FutureReplica:
         self.copy = copy
         self.source = source
         self.target = target
-        self.taken_over = False
+        self.promoted = False
         self.copied_bytes = 0
 
-    def copy_all(self, now_ms: Callable[[], int]) -> Search[None]:
+    def copy_all(self, now_ms: Callable[[], int]) -> Steps[None]:
         """Copy the log until the copy has all of its batches and is as durable.
 
         No other work runs between the last check and the return.
@@ -79,7 +79,7 @@ class FutureReplica:
                 return
         copy.flush(now_ms())
 
-    def _catch_up(self, now_ms: Callable[[], int]) -> Search[None]:
+    def _catch_up(self, now_ms: Callable[[], int]) -> Steps[None]:
         log, copy = self.log, self.copy
         size_bytes, copied = log.size_bytes, 0
         while True:
@@ -129,7 +129,7 @@ class Logs(Protocol):
 
     directories: list[LogDirectory]
     problems: list[str]
-    trash: DeletionQueue
+    deletion_queue: DeletionQueue
 
     def directory_of(self, log: Log) -> LogDirectory:
         """Return the data directory of a log."""
@@ -205,11 +205,11 @@ class FutureReplicas:
         return move
 
     def cancel(self, log: Log) -> None:
-        """End a move: delete the copy or, once that has taken over, the old files."""
+        """End a move: delete the copy or, once that is promoted, the old files."""
         move = self._moves.pop(log, None)
         if move is None:
             return
-        if move.taken_over:
+        if move.promoted:
             try:
                 with move.target.storage_errors():
                     self._disk.sync_dir(move.target.path)
@@ -221,13 +221,13 @@ class FutureReplicas:
         else:
             self._discard(move.target, (log.topic, log.partition), move.copy.directory, 0)
 
-    def steps(self, move: FutureReplica) -> Search[None]:
+    def steps(self, move: FutureReplica) -> Steps[None]:
         """Perform a move; not to be resumed after `cancel`. Raise KafkaError if it fails: the caller cancels it."""
         with move.target.storage_errors():
             text = b"%d\n" % (moves_of(self._disk, move.log.directory) + 1)
             yield partial(self._disk.replace_file, f"{move.copy.directory}/{MOVES_FILE}", text)
         yield from move.copy_all(self._now_ms)
-        self._take_over(move)
+        self._promote(move)
         with move.target.storage_errors():
             yield partial(self._disk.sync_dir, move.target.path)
         self._retire(move)
@@ -236,22 +236,22 @@ class FutureReplicas:
         del self._moves[move.log]
 
     def close(self) -> None:
-        """Complete the moves whose copies have taken over; the others start over after the next start."""
+        """Complete the moves whose copies are promoted; the others start over after the next start."""
         for move in self:
-            if move.taken_over:
+            if move.promoted:
                 self.cancel(move.log)
         self._moves.clear()
 
-    def _take_over(self, move: FutureReplica) -> None:
+    def _promote(self, move: FutureReplica) -> None:
         log, copy, target = move.log, move.copy, move.target
         with target.storage_errors():
             LogFiles(self._disk, copy.directory).save_epochs(log.leader_epochs)
         self._logs.checkpoint_one(log, target, copy)
         with target.storage_errors():
             self._disk.rename(copy.directory, f"{target.path}/{log}")
-        log.take_over(copy, target)
+        log.promote(copy, target)
         self._logs.set_log_dir(log, target)
-        move.taken_over = True
+        move.promoted = True
 
     def _retire(self, move: FutureReplica) -> None:
         log = move.log
@@ -263,6 +263,6 @@ class FutureReplicas:
         """Rename files for deletion; if that fails, the next start does it."""
         try:
             if directory.failure is None and self._disk.exists(path):
-                self._logs.trash.discard(directory, key, path, delay_ms)
+                self._logs.deletion_queue.discard(directory, key, path, delay_ms)
         except KafkaError as error:
             self._logs.problems.append(str(error))

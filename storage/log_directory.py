@@ -235,7 +235,7 @@ class LogDirectory:
         """Return what this process last wrote to a checkpoint file; None if it has not written it."""
         return self._written.get(name)
 
-    def may_say_more(self, name: str, key: TopicPartition, offset: int | None) -> bool:
+    def may_exceed(self, name: str, key: TopicPartition, offset: int | None) -> bool:
         """Return whether a checkpoint file, or a version that a power cut may restore, has a log above `offset`.
 
         With None, whether it has the log at all.

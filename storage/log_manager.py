@@ -32,7 +32,7 @@ from storage.log.flush import Flush
 from storage.log.loader import open_log
 from storage.log.log import Log
 from storage.log.names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
-from storage.log.retention import told
+from storage.log.retention import describe_deleted
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory, new_directory_id
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class LogManager:
         self.problems: list[str] = []
         self.deletions: list[str] = []
         self._checkpoints = CheckpointFiles(self._logs_in, self.problems)
-        self.trash = DeletionQueue(disk, now_ms=now_ms, random=random)
+        self.deletion_queue = DeletionQueue(disk, now_ms=now_ms, random=random)
         self.moves = FutureReplicas(self, disk, now_ms=now_ms, random=random)
 
     @property
@@ -118,7 +118,7 @@ class LogManager:
                     refuse_file(path, self._checkpoints.stale)
                     continue
                 if name.endswith(DELETE_SUFFIX):
-                    self.trash.found(directory, path)
+                    self.deletion_queue.found(directory, path)
                     continue
                 future = parse_future_name(name)
                 if future is not None:
@@ -176,7 +176,7 @@ class LogManager:
 
     def _discard(self, directory: LogDirectory, key: TopicPartition, path: str) -> None:
         try:
-            self.trash.discard(directory, key, path)
+            self.deletion_queue.discard(directory, key, path)
         except KafkaError as error:
             self.problems.append(str(error))
 
@@ -265,7 +265,7 @@ class LogManager:
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"checkpoint files still list a deleted log of {topic}-{partition}, and cannot be written",
                 )
-        self.trash.make_way(directory, key)
+        self.deletion_queue.make_way(directory, key)
         log = self._open(directory, key, config, topic_id=topic_id)
         if log is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} cannot be created")
@@ -287,7 +287,7 @@ class LogManager:
         home = self._log_dirs.pop(key)
         self._count[home] -= 1
         self._checkpoints.left(key, home)
-        return self.trash.take_away(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
+        return self.deletion_queue.take_away(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
 
     def set_log_dir(self, log: Log, directory: LogDirectory) -> None:
         """Record that a log is in `directory` now; `checkpoint_one` has written its checkpoint entries there."""
@@ -343,7 +343,7 @@ class LogManager:
             for log in self._checkpoints.unsaved_in(directory) if directory.full else ():
                 with suppress(KafkaError):  # the caller saves the starts again, and raises if that fails
                     if gone := log.delete_old_segments(self._now_ms(), full=True):
-                        self.deletions.append(f"{log}: {told(gone)}")
+                        self.deletions.append(f"{log}: {describe_deleted(gone)}")
                     freed = freed or bool(log.pending_deletes)
                     log.delete_files(_END_OF_TIME_MS)
         return freed
@@ -372,7 +372,7 @@ class LogManager:
                 continue
             try:
                 if gone := log.delete_old_segments(now_ms, full=full):
-                    self.deletions.append(f"{log}: {told(gone)}")
+                    self.deletions.append(f"{log}: {describe_deleted(gone)}")
                 if not only_full:
                     log.release()
             except KafkaError as error:
@@ -401,7 +401,7 @@ class LogManager:
                     yield None
             elif number % _LOGS_A_STEP == 0:
                 yield None
-        yield from self.trash.empty(now_ms)
+        yield from self.deletion_queue.empty(now_ms)
 
     def make_room(self) -> None:
         """In full directories, delete the logs deleted before the last shutdown; called before anything is written.
@@ -411,7 +411,7 @@ class LogManager:
         for directory in [directory for directory in self.online if not directory.has_room()]:
             for name in self._names(directory):
                 path = f"{directory.path}/{name}"
-                if name.endswith(DELETE_SUFFIX) and (failed := self.trash.remove(directory, path)):
+                if name.endswith(DELETE_SUFFIX) and (failed := self.deletion_queue.remove(directory, path)):
                     self.problems.append(str(failed))
             directory.full = not directory.has_room()
 

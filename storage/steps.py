@@ -13,10 +13,10 @@ from protocol.errors import ErrorCode, KafkaError
 T = TypeVar("T")
 
 Step: TypeAlias = Callable[[], Any] | None
-Search: TypeAlias = Generator[Step, Any, T]
+Steps: TypeAlias = Generator[Step, Any, T]
 
 
-def finish(search: Search[T]) -> T:
+def finish(search: Steps[T]) -> T:
     """Return the result of `search`; run all of its steps."""
     try:
         step = next(search)
@@ -32,7 +32,7 @@ def finish(search: Search[T]) -> T:
         return found
 
 
-def while_same(search: Search[T], state: Callable[[], object]) -> Search[T]:
+def while_unchanged(search: Steps[T], state: Callable[[], object]) -> Steps[T]:
     """Run `search` while `state` returns its first value; then raise NOT_LEADER_OR_FOLLOWER."""
     before = state()
 

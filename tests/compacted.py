@@ -5,8 +5,8 @@ from struct import pack
 
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key, iter_batches, iter_records, read_header
-from storage.cleaner.cleaner import CleanerPass
-from storage.cleaner.log_to_clean import find_filth
+from storage.cleaner.cleanable_range import cleanable_range
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.disk import Disk, OsDisk
 from storage.log.log import Log, LogConfig
 from tests.logs import NOW_MS, content
@@ -58,7 +58,7 @@ def begin(
         disk or OsDisk(),
         log._directory,
         log,
-        find_filth(log, now_ms),
+        cleanable_range(log, now_ms),
         now_ms=lambda: now_ms,
         memory_bytes=memory_bytes,
         load_factor=0.9,

@@ -206,10 +206,10 @@ MUTANTS = (
     ),
     Mutant(
         "min.compaction.lag.ms counts from a segment's first record",
-        "storage/cleaner/log_to_clean.py",
+        "storage/cleaner/cleanable_range.py",
         "segment.max_timestamp[0] > now_ms - lag_ms",
         "segment.first_timestamp > now_ms - lag_ms",
-        f"{_STORAGE}/cleaner/test_log_to_clean.py",
+        f"{_STORAGE}/cleaner/test_cleanable_range.py",
         "test_rule_19_young_record_makes_its_whole_segment_uncleanable",
         5,
     ),

@@ -50,7 +50,7 @@ def handle(broker: Node, _context: RequestContext, request: DescribeLogDirsReque
         lag = max(log.high_watermark - log.log_end_offset, 0)
         found[broker.logs.directory_of(log)].append(_Log(log, lag, is_future=False))
     for move in broker.logs.moves:
-        if not move.taken_over:
+        if not move.promoted:
             lag = move.log.log_end_offset - move.copy.log_end_offset
             found[move.target].append(_Log(move.copy, lag, is_future=True))
     node = broker.image.brokers.get(broker.node_id)

@@ -17,7 +17,7 @@ from protocol.messages.describe_producers import DescribeProducersRequest, Descr
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
     from broker.node import Node
-    from storage.log.producer_state import ProducerEntry
+    from storage.log.producer_state import ProducerStateEntry
 
 _Partition = DescribeProducersResponse.Topic.Partition
 _NO_SEQUENCE = -1
@@ -48,7 +48,7 @@ def _describe(broker: Node, topic: str, index: int) -> _Partition:
     return _Partition(partition_index=index, active_producers=[_producer(*producer) for producer in producers.items()])
 
 
-def _producer(producer_id: int, entry: ProducerEntry) -> _Partition.Producer:
+def _producer(producer_id: int, entry: ProducerStateEntry) -> _Partition.Producer:
     return _Partition.Producer(
         producer_id=producer_id,
         producer_epoch=entry.epoch,

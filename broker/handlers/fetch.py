@@ -37,7 +37,7 @@ from broker.replication.replica_state import NO_EPOCH, NO_OFFSET
 from broker.runtime.deferred import Deferred
 from protocol import fetch_fast_path
 from protocol.errors import ErrorCode, KafkaError
-from protocol.fetch_fast_path import plain_answer, topic_named
+from protocol.fetch_fast_path import encode_plain_response, encode_topic_name
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import Part, RecordsPart
 
@@ -312,14 +312,14 @@ class _Fetch:
         by_id = self._session.uses_topic_ids
         topics: dict[bytes, list[fetch_fast_path.Found]] = {}
         for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in said:
-            topic = wanted.topic_id if by_id else topic_named(wanted.topic or "")
+            topic = wanted.topic_id if by_id else encode_topic_name(wanted.topic or "")
             found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes)
             if topic in topics:
                 topics[topic].append(found)
             else:
                 topics[topic] = [found]
         committed = self._isolation is Isolation.READ_COMMITTED
-        return plain_answer(self._context.correlation_id, self._session.session_id, topics, committed)
+        return encode_plain_response(self._context.correlation_id, self._session.session_id, topics, committed)
 
     def _message(self, said: list[_Said]) -> FetchResponse:
         session = self._session

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from broker.network.connection import RequestContext
     from broker.node import Node
-    from storage.steps import Search
+    from storage.steps import Steps
 
 _CONSUMER = -1
 _DEBUGGER = -2
@@ -67,7 +67,7 @@ def handle(
     return in_turns(_look_up(broker, context.api_version, request), broker.loop)
 
 
-def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Search[ListOffsetsResponse]:
+def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     loop, timeout_ms = broker.loop, request.timeout_ms
     deadline = loop.time() + timeout_ms / 1000 if timeout_ms > 0 else None
     asked: dict[str, dict[int, _Wanted]] = {}
@@ -103,7 +103,7 @@ def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Search[
     return ListOffsetsResponse(topics=topics)
 
 
-def _find(broker: Node, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted) -> Search[_Found]:
+def _find(broker: Node, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted) -> Steps[_Found]:
     if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     isolation = Isolation.LOG_END
@@ -120,7 +120,7 @@ def _find(broker: Node, version: int, request: ListOffsetsRequest, topic: str, w
     return answer
 
 
-def _until(search: Search[_Found], loop: AbstractEventLoop, deadline: float) -> Search[_Found]:
+def _until(search: Steps[_Found], loop: AbstractEventLoop, deadline: float) -> Steps[_Found]:
     """Run `search` until `deadline`, then raise REQUEST_TIMED_OUT; a search of one step always completes."""
     try:
         step = next(search)

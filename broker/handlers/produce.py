@@ -37,7 +37,7 @@ from protocol.compression import Compression
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.primitives import ZERO_UUID
-from protocol.produce_fast_path import Appended, plain_answer, plain_timeout_ms, read_plain_produce
+from protocol.produce_fast_path import Appended, decode_plain_produce, encode_plain_response, plain_timeout_ms
 from protocol.record_batch import check_batch
 from protocol.schema import maker
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from broker.network.connection import Connection, RequestContext
     from broker.node import Node
     from protocol.headers import RequestHeader
-    from storage.log.log import AppendInfo
+    from storage.log.log import LogAppendInfo
 
 _NO_FAILURES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _ADMIN_CLIENT_ID = "__admin_client"
@@ -85,7 +85,7 @@ def handle_frame(
     Return None, with nothing appended, for every other request and for one with an error: `handle` makes its response.
     """
     version = header.api_version
-    plain = read_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
+    plain = decode_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
     if plain is None:
         return None
     acks, topic, batches = plain
@@ -107,7 +107,7 @@ def handle_frame(
         if found.is_transactional:
             return None
         checked.append((partition, batch, found if batch is records else None))
-    outcomes: list[AppendInfo | KafkaError] = []
+    outcomes: list[LogAppendInfo | KafkaError] = []
     appended: list[Appended] = []
     uncommitted: dict[int, tuple[Partition, int]] = {}
     for partition, batch, known in checked:
@@ -132,7 +132,7 @@ def handle_frame(
     if uncommitted:
         outcome = replicas.acknowledged([*uncommitted.values()], plain_timeout_ms(frame, body_at))
         return outcome.then(partial(_answer_later, broker, header, connection, topic, appended, uncommitted))
-    return plain_answer(header.correlation_id, topic, appended)
+    return encode_plain_response(header.correlation_id, topic, appended)
 
 
 def _answer_later(
@@ -148,7 +148,7 @@ def _answer_later(
     if isinstance(outcomes, Exception):
         raise outcomes
     if not any(outcomes):
-        return plain_answer(header.correlation_id, topic, appended)
+        return encode_plain_response(header.correlation_id, topic, appended)
     by_id = header.api_version >= _TOPIC_IDS_FROM_VERSION
     answered = _Topic(
         name="" if by_id else str(topic[1:], "utf-8", "replace"),
@@ -232,7 +232,7 @@ class _Produce:
                 answer.error_code = outcome
         return answer
 
-    def response(self, request: ProduceRequest, outcomes: list[AppendInfo | KafkaError]) -> ProduceResponse:
+    def response(self, request: ProduceRequest, outcomes: list[LogAppendInfo | KafkaError]) -> ProduceResponse:
         """Return the response to a request for one topic, with an outcome for each partition."""
         [topic] = request.topic_data
         name = self._name(topic)
@@ -321,7 +321,7 @@ def _failure(broker: Node, error: Exception) -> KafkaError:
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _appended(index: int, info: AppendInfo) -> _Appended:
+def _appended(index: int, info: LogAppendInfo) -> _Appended:
     return _make_appended(
         index=index,
         error_code=ErrorCode.NONE,

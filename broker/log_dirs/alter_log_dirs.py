@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from storage.log.log import Log
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
-    from storage.steps import Search, Step
+    from storage.steps import Step, Steps
 
 _RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _LONGEST_WAIT_S = 1.0
@@ -89,12 +89,12 @@ class ReplicaAlterLogDirs:
             moves.cancel(log)
             _log.exception("Moving %s failed", log)
         else:
-            if move.taken_over:
+            if move.promoted:
                 _log.info("Moved %s to %s, %s", log, move.target.path, count_of(move.copied_bytes, "byte"))
-        if move.taken_over:
+        if move.promoted:
             self._assignments.tell({(log.topic_id, log.partition): move.target.directory_id})
 
-    async def _drive(self, move: FutureReplica, steps: Search[None]) -> None:
+    async def _drive(self, move: FutureReplica, steps: Steps[None]) -> None:
         """Run one step a turn of the loop, until they are done or the move is cancelled."""
         copied_bytes = 0
         advance: Callable[[], Step] = partial(next, steps)

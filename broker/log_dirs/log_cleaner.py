@@ -18,8 +18,8 @@ from protocol.errors import KafkaError
 from protocol.plural import count_of
 
 if TYPE_CHECKING:
-    from storage.cleaner.cleaner import CleanerPass
     from storage.cleaner.cleaner_manager import CleanerManager
+    from storage.cleaner.cleaner_pass import CleanerPass
     from storage.cleaner.throttle import Throttle
     from storage.disk import Disk
     from storage.log_manager import LogManager

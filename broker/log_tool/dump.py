@@ -12,7 +12,7 @@ from storage.disk import Disk
 from storage.inspection import kinds
 from storage.inspection.decoders import decoder_of
 from storage.inspection.kinds import Kind
-from storage.inspection.rows import Row, Wanted, rows
+from storage.inspection.rows import DumpFilter, Row, rows
 
 
 def dump(disk: Disk, request: Request) -> int:
@@ -25,7 +25,7 @@ def dump(disk: Disk, request: Request) -> int:
         if target_kind != "file" and _is_beside(disk, path, start, end):
             continue
         decoder = decoder_of(kinds.topic_of(directory)) if request.decoder == "auto" else request.decoder
-        found = rows(disk, path, Wanted(decoder, request.records, start, end))
+        found = rows(disk, path, DumpFilter(decoder, request.records, start, end))
         if request.json:
             damaged = _print_json(path, found)
         else:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.metadata.controller_event_queue import ControllerEventQueue
     from broker.metadata.metadata_log import MetadataLog
     from controller.raft.log import Entry
-    from storage.steps import Search
+    from storage.steps import Steps
 
 # A subscriber with much to do returns an iterator of steps, which run in slices between turns of the loop.
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
@@ -203,7 +203,7 @@ class MetadataLoader:
                 applied.set_result(None)
 
 
-def _image_of(records: Sequence[Message], empty: MetadataImage, snapshot: SnapshotId) -> Search[MetadataImage]:
+def _image_of(records: Sequence[Message], empty: MetadataImage, snapshot: SnapshotId) -> Steps[MetadataImage]:
     """Return the image of `snapshot`: its `records` replayed onto `empty`."""
     builder = ImageBuilder(empty)
     for number, record in enumerate(records, 1):
@@ -213,7 +213,7 @@ def _image_of(records: Sequence[Message], empty: MetadataImage, snapshot: Snapsh
     return builder.build(offset=snapshot.end_offset - 1, epoch=snapshot.epoch)
 
 
-def _changes(before: MetadataImage, after: MetadataImage) -> Search[tuple[Message, ...]]:
+def _changes(before: MetadataImage, after: MetadataImage) -> Steps[tuple[Message, ...]]:
     """Return the records that lead from one image to the other."""
     records: list[Message] = []
     for record in difference(before, after):

@@ -49,7 +49,7 @@ from storage.log.loader import open_log
 from storage.log.log import Log
 from storage.log.segment import LOG_SUFFIX
 from storage.log_directory import LogDirectory
-from storage.steps import Search
+from storage.steps import Steps
 
 if TYPE_CHECKING:
     from controller.raft.messages import ReceivedBatches
@@ -316,7 +316,7 @@ class MetadataLog:
         """
         self._snapshots.write_part(snapshot, position, data)
 
-    def reset_to_snapshot(self, snapshot: SnapshotId) -> Search[Snapshot]:
+    def reset_to_snapshot(self, snapshot: SnapshotId) -> Steps[Snapshot]:
         """Replace the whole log by a completely received snapshot, durably; return the snapshot's contents.
 
         In steps, since decoding takes long. InvariantError if the file is incomplete or the high watermark is above the

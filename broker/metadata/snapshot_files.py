@@ -16,7 +16,7 @@ from controller.raft.log import SnapshotId
 from controller.snapshot import Snapshot, decode_snapshot_in_steps, parse_snapshot_name
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from storage.disk import Buffer, Disk, reason
-from storage.steps import Search, finish
+from storage.steps import Steps, finish
 
 _PART = ".part"
 
@@ -107,7 +107,7 @@ class SnapshotFiles:
             file.close()
         self._received_bytes = position + len(data)
 
-    def read_received(self, snapshot: SnapshotId) -> Search[Snapshot]:
+    def read_received(self, snapshot: SnapshotId) -> Steps[Snapshot]:
         """Return the contents of the received snapshot, in steps.
 
         InvariantError if it is incomplete, or if another one was received.
@@ -156,7 +156,7 @@ def read_checkpoint(disk: Disk, path: str) -> Snapshot:
     return finish(_read_checkpoint(disk, path))
 
 
-def _read_checkpoint(disk: Disk, path: str) -> Search[Snapshot]:
+def _read_checkpoint(disk: Disk, path: str) -> Steps[Snapshot]:
     try:
         data = yield partial(disk.read_file, path)
         return (yield from decode_snapshot_in_steps(data))

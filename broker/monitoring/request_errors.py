@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from protocol.fields import fields_of
-from protocol.schema import Kept
+from protocol.schema import CachedStruct
 
 if TYPE_CHECKING:
     from protocol.primitives import Part
@@ -86,10 +86,10 @@ def _make_collector(struct: type) -> _Collect | None:
     if not (has_code or single or lists):
         return None
     collect = partial(_collect, has_code, single, lists)
-    return partial(_collect_once, collect) if issubclass(struct, Kept) else collect
+    return partial(_collect_once, collect) if issubclass(struct, CachedStruct) else collect
 
 
-def _collect_once(collect: _Collect, value: Kept, found: list[int]) -> None:
+def _collect_once(collect: _Collect, value: CachedStruct, found: list[int]) -> None:
     """Collect a struct that is sent in many responses once: a Metadata topic may have thousands of partitions."""
     try:
         codes = value.error_codes

@@ -105,10 +105,10 @@ class GroupCommit:
         for partition, flush in begun:
             with suppress(KafkaError):  # the directory failed, which is logged already
                 flush.finish()
-            if flush.settled:
+            if flush.completed:
                 self._settled(partition, flush)
             else:  # an earlier flush of the log is still in flight
-                flush.on_settled = partial(self._loop.call_soon, self._settled_later, partition, flush)
+                flush.on_completed = partial(self._loop.call_soon, self._settled_later, partition, flush)
         self._go_on()
 
     def _settled_later(self, partition: Partition, flush: Flush) -> None:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from broker.monitoring.topic_stats import BrokerTopicMetrics
     from controller.image import PartitionImage
     from protocol.record_batch import BatchHeader
-    from storage.log.log import AppendInfo, FileSlice, Log
+    from storage.log.log import FileSlice, Log, LogAppendInfo
     from storage.log.transaction_index import AbortedTxn
-    from storage.steps import Search
+    from storage.steps import Steps
 
 NO_TIMESTAMP = -1
 
@@ -230,7 +230,7 @@ class Partition:
 
     # Writing.
 
-    def append(self, records: memoryview, acks: int, now_ms: int, header: BatchHeader | None = None) -> AppendInfo:
+    def append(self, records: memoryview, acks: int, now_ms: int, header: BatchHeader | None = None) -> LogAppendInfo:
         """Append one checked batch as the leader (Kafka: `Partition.appendRecordsToLeader`).
 
         Raise NOT_ENOUGH_REPLICAS, with nothing written, if `acks` is -1 and the ISR is too small; also KafkaErrors of
@@ -368,7 +368,7 @@ class Partition:
         isolation: Isolation,
         current_leader_epoch: int = NO_EPOCH,
         leader_only: bool = True,
-    ) -> Search[OffsetFound]:
+    ) -> Steps[OffsetFound]:
         """Return the first record not before `timestamp` (ms), or the offset for a negative timestamp (ListOffsets).
 
         `OffsetFound()` if there is none. KafkaError: OFFSET_NOT_AVAILABLE, and those of `check` and the log.

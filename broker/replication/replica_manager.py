@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from broker.replication.fetch_sessions import FetchSessions
     from controller.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-    from storage.log.log import AppendInfo, LogConfig
+    from storage.log.log import LogAppendInfo, LogConfig
     from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker.replicas")
@@ -155,7 +155,7 @@ class ReplicaManager:
 
     def append(
         self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
-    ) -> AppendInfo:
+    ) -> LogAppendInfo:
         """Append a checked batch to a partition led here; KafkaError if that fails.
 
         `header` is the batch's, if already parsed (Kafka: `ReplicaManager.appendRecords`).

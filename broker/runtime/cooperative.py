@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from storage.steps import Search, Step
+    from storage.steps import Step, Steps
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ SLICE_S = 0.002
 """The longest time in seconds that `in_slices` holds the loop in one turn."""
 
 
-def in_turns(work: Search[T], loop: asyncio.AbstractEventLoop) -> T | Awaitable[T]:
+def in_turns(work: Steps[T], loop: asyncio.AbstractEventLoop) -> T | Awaitable[T]:
     """Run the first turn of `work`. Return its result, or an awaitable of the result if `work` has not ended."""
     try:
         step = _turn(work, None)
@@ -34,7 +34,7 @@ def in_turns(work: Search[T], loop: asyncio.AbstractEventLoop) -> T | Awaitable[
     return _go_on(work, step, loop)
 
 
-async def _go_on(work: Search[T], step: Step, loop: asyncio.AbstractEventLoop) -> T:
+async def _go_on(work: Steps[T], step: Step, loop: asyncio.AbstractEventLoop) -> T:
     try:
         while True:
             if step is None:
@@ -52,7 +52,7 @@ async def _go_on(work: Search[T], step: Step, loop: asyncio.AbstractEventLoop) -
         return result
 
 
-async def in_slices(work: Search[T], loop: asyncio.AbstractEventLoop, executor: Executor | None = None) -> T:
+async def in_slices(work: Steps[T], loop: asyncio.AbstractEventLoop, executor: Executor | None = None) -> T:
     """Run `work` to its end, for at most about `SLICE_S` in each turn of the loop. Return its result.
 
     Functions that `work` yields are called in `executor`; None means the loop's default executor.
@@ -78,7 +78,7 @@ async def in_slices(work: Search[T], loop: asyncio.AbstractEventLoop, executor: 
         return result
 
 
-def _turn(work: Search[T], answer: object) -> Step:
+def _turn(work: Steps[T], answer: object) -> Step:
     """Advance `work` by at most `STEPS_A_TURN` steps, up to the first function. StopIteration when `work` ends."""
     step = work.send(answer)
     for _ in range(STEPS_A_TURN - 1):

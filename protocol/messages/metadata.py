@@ -10,7 +10,7 @@ the request's end. Kafka ignores bytes after any request; here they are allowed 
 
 from __future__ import annotations
 
-from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Kept, Message, String, Uuid, message, struct, wire
+from protocol.schema import ZERO_UUID, Bool, CachedStruct, Int16, Int32, Message, String, Uuid, message, struct, wire
 
 
 @message(key=3, versions=(0, 13), flexible=9, trailing_bytes=True)
@@ -48,7 +48,7 @@ class MetadataResponse(Message):
         rack: String | None = wire("1+", default=None, ignorable=True)
 
     @struct
-    class Topic(Kept):
+    class Topic(CachedStruct):
         error_code: Int16 = wire(default=0)
         name: String | None = wire(nullable="12+")
         topic_id: Uuid = wire("10+", default=ZERO_UUID, ignorable=True)

@@ -22,9 +22,9 @@ from protocol.primitives import Buffer
 from protocol.record import decode_record, put_record
 from protocol.record_batch import DELETE_HORIZON_BIT, NO_TIMESTAMP, BatchHeader, end_txn_marker, repack, unpack
 from protocol.record_index import Span, record_spans
-from storage.cleaner.offset_map import GOES, TOMBSTONE, OffsetMap
+from storage.cleaner.offset_map import REPLACED, TOMBSTONE, OffsetMap
 from storage.cleaner.transactions import Transactions
-from storage.steps import Search
+from storage.steps import Steps
 
 _QUICK_BYTES = 16 * 1024  # compressed batches up to this size are unpacked and packed on the loop
 RECORDS_A_STEP = 128
@@ -62,7 +62,7 @@ class BatchCleaner:
         self._now_ms = now_ms
         self._horizon_ms = now_ms + delete_retention_ms
 
-    def clean(self, batch: Buffer, header: BatchHeader) -> Search[Buffer | None]:
+    def clean(self, batch: Buffer, header: BatchHeader) -> Steps[Buffer | None]:
         """Return what remains of `batch`: the same object if nothing changes, None if it is removed.
 
         Batches must be passed in log order.
@@ -73,7 +73,7 @@ class BatchCleaner:
             return self._emptied(header)
         return (yield from self._clean_records(batch, header))
 
-    def _clean_control(self, batch: Buffer, header: BatchHeader) -> Search[Buffer | None]:
+    def _clean_control(self, batch: Buffer, header: BatchHeader) -> Steps[Buffer | None]:
         horizon_ms = header.delete_horizon_ms
         spent = self._transactions.is_spent(header, end_txn_marker(batch))
         if header.record_count == 0 or (spent and horizon_ms is not None and horizon_ms <= self._now_ms):
@@ -84,17 +84,17 @@ class BatchCleaner:
             return (yield from self._rebuilt(header, data, kept, dated=True))
         return batch
 
-    def _clean_records(self, batch: Buffer, header: BatchHeader) -> Search[Buffer | None]:
-        what_stays = self._offsets.what_stays(header.base_offset, header.last_offset)
-        if what_stays is not None and header.record_count == len(what_stays) and TOMBSTONE not in what_stays:
-            gone = what_stays.count(GOES)
-            if gone == len(what_stays):
+    def _clean_records(self, batch: Buffer, header: BatchHeader) -> Steps[Buffer | None]:
+        fates = self._offsets.fates(header.base_offset, header.last_offset)
+        if fates is not None and header.record_count == len(fates) and TOMBSTONE not in fates:
+            gone = fates.count(REPLACED)
+            if gone == len(fates):
                 return self._emptied(header)
             if gone == 0:
                 return batch
             if header.record_count <= _RECORDS_AT_ONCE:
                 data = yield from unpacked(batch, header)
-                some = list(record_spans(data, header.record_count, what_stays))
+                some = list(record_spans(data, header.record_count, fates))
                 return (yield from self._rebuilt(header, data, some, dated=False))
         data = yield from unpacked(batch, header)
         horizon_ms, base_offset, known_to = header.delete_horizon_ms, header.base_offset, self._offsets.latest_offset
@@ -133,7 +133,7 @@ class BatchCleaner:
         # A batch kept only as the end of its segment has no timestamp: the time index must not refer to an empty batch.
         return repack(bare, b"", Compression.NONE, None, header.max_timestamp if needed else NO_TIMESTAMP)
 
-    def _rebuilt(self, header: BatchHeader, data: bytes, kept: list[Span], *, dated: bool) -> Search[Buffer]:
+    def _rebuilt(self, header: BatchHeader, data: bytes, kept: list[Span], *, dated: bool) -> Steps[Buffer]:
         """Return the batch with only the records `kept`; if `dated`, with a delete horizon."""
         records = bytearray()
         newest = -1
@@ -154,7 +154,7 @@ class BatchCleaner:
         return (yield pack) if _takes_long(header) else pack()
 
 
-def unpacked(batch: Buffer, header: BatchHeader) -> Search[bytes]:
+def unpacked(batch: Buffer, header: BatchHeader) -> Steps[bytes]:
     """Return the uncompressed records of `batch`; large compressed ones are unpacked in a thread."""
     return (yield partial(unpack, batch, header)) if _takes_long(header) else unpack(batch, header)
 

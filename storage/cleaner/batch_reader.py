@@ -11,8 +11,8 @@ from struct import Struct
 
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, crc_matches, iter_batches
-from storage.log.segment import LENGTH_COVERS_FROM, Segment
-from storage.steps import Search
+from storage.log.segment import LENGTH_COVERS_FROM, LogSegment
+from storage.steps import Steps
 
 _LENGTH = Struct(">8xi")
 
@@ -22,7 +22,7 @@ class BatchReader:
 
     __slots__ = ("_chunk_bytes", "_end", "_file", "_path", "_position", "bytes_read")
 
-    def __init__(self, segment: Segment, position: int, chunk_bytes: int) -> None:
+    def __init__(self, segment: LogSegment, position: int, chunk_bytes: int) -> None:
         self._chunk_bytes = max(chunk_bytes, 1024)
         self._file = segment.file
         self._path = segment.path
@@ -30,7 +30,7 @@ class BatchReader:
         self._end = segment.size_bytes
         self.bytes_read = 0
 
-    def chunk(self) -> Search[bytes | None]:
+    def chunk(self) -> Steps[bytes | None]:
         """Return the next bytes, which begin with a whole batch; None at the end; KafkaError for a damaged length."""
         left = self._end - self._position
         if left <= 0:
@@ -56,7 +56,7 @@ class BatchReader:
         self._position += end
         self.bytes_read += end
 
-    def _read(self, size: int) -> Search[bytes]:
+    def _read(self, size: int) -> Steps[bytes]:
         data = self._file.pread_nowait(size, self._position)
         if data is None:
             data = yield partial(self._file.pread, size, self._position)

@@ -1,9 +1,9 @@
-"""Selects the next log to clean (Kafka: `LogCleanerManager.grabFilthiestCompactedLog`).
+"""Selects, among all logs, the next one to clean (Kafka: `LogCleanerManager.grabFilthiestCompactedLog`).
 
-The log with the highest cleanable ratio among those that are due comes first. The first dirty offset of each log is
-written to `cleaner-offset-checkpoint` of its directory, without a sync: a stale checkpoint costs a repeated pass. A log
-whose pass fails because of its content (a damaged batch) is uncleanable until the next start, as in Kafka; other logs
-are still cleaned. An I/O error takes the directory offline with all its logs.
+The log with the highest cleanable ratio among those that are due comes first (`cleanable_range.py` computes it). The
+first dirty offset of each log is written to `cleaner-offset-checkpoint` of its directory, without a sync: a stale
+checkpoint costs a repeated pass. A log whose pass fails because of its content (a damaged batch) is uncleanable until
+the next start, as in Kafka; other logs are still cleaned. An I/O error takes the directory offline with all its logs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.cleaner.cleaner import CleanerPass
-from storage.cleaner.log_to_clean import LogToClean, find_filth
+from storage.cleaner.cleanable_range import LogToClean, cleanable_range
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.disk import Disk
 from storage.log.log import Log
 from storage.log_directory import CLEANED_TO
@@ -45,29 +45,31 @@ class CleanerManager:
         """Search for the dirtiest log that is due, 16 logs a step; at the end yield its pass, if there is one."""
         worst: tuple[float, Log, LogToClean] | None = None
         max_ratio = 0.0
-        self.uncleanable = {log: why for log, why in self.uncleanable.items() if self._is_here(log)}
+        self.uncleanable = {log: why for log, why in self.uncleanable.items() if self._is_online(log)}
         for number, log in enumerate(self._logs, 1):
             if number % _LOGS_A_STEP == 0:
                 yield None
-            if "compact" not in log.config.cleanup_policy or log in self.uncleanable or not self._is_free(log):
+            if "compact" not in log.config.cleanup_policy or log in self.uncleanable or not self._is_cleanable(log):
                 continue
             try:
                 with self._logs.directory_of(log).storage_errors():
-                    filth = find_filth(log, self._now_ms())
+                    to_clean = cleanable_range(log, self._now_ms())
             except KafkaError as error:
                 self.failed(log, error)
                 continue
-            max_ratio = max(max_ratio, filth.ratio)
-            if filth.is_due(log.config.min_cleanable_dirty_ratio) and (worst is None or filth.ratio > worst[0]):
-                worst = (filth.ratio, log, filth)
+            max_ratio = max(max_ratio, to_clean.cleanable_ratio)
+            if to_clean.is_due(log.config.min_cleanable_dirty_ratio) and (
+                worst is None or to_clean.cleanable_ratio > worst[0]
+            ):
+                worst = (to_clean.cleanable_ratio, log, to_clean)
         self.max_dirty_percent = int(100 * max_ratio)
-        if worst is not None and self._is_free(worst[1]):
-            _, log, filth = worst
+        if worst is not None and self._is_cleanable(worst[1]):
+            _, log, to_clean = worst
             yield CleanerPass(
                 self._disk,
                 self._logs.directory_of(log),
                 log,
-                filth,
+                to_clean,
                 now_ms=self._now_ms,
                 memory_bytes=config.memory_bytes,
                 load_factor=config.load_factor,
@@ -81,13 +83,13 @@ class CleanerManager:
 
     def failed(self, log: Log, error: KafkaError) -> None:
         """Mark `log` uncleanable, except after KAFKA_STORAGE_ERROR (failed or full directory, no descriptors)."""
-        if self._is_here(log) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+        if self._is_online(log) and error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
             self.uncleanable[log] = str(error)
             self._logs.problems.append(f"{log} is uncleanable until the next start: {error}")
 
-    def _is_here(self, log: Log) -> bool:
+    def _is_online(self, log: Log) -> bool:
         return self._logs.get(log.topic, log.partition) is log and self._logs.directory_of(log).failure is None
 
-    def _is_free(self, log: Log) -> bool:
+    def _is_cleanable(self, log: Log) -> bool:
         """Return whether a log can be cleaned: online, and not being moved to another directory."""
-        return self._is_here(log) and not self._logs.moves.is_moving(log)
+        return self._is_online(log) and not self._logs.moves.is_moving(log)

@@ -28,14 +28,14 @@ _PRIME_GAP = 40  # between primes up to `_PAGE_SLOTS`
 _DIGEST = Struct("=QQ")
 _NONE = -1
 
-# What happens to the record of a mapped offset.
-GOES, STAYS, TOMBSTONE = 0, 1, 2
+# The fate of the record at a mapped offset: removed, kept, or kept until the delete horizon.
+REPLACED, LATEST, TOMBSTONE = 0, 1, 2
 
 
 class OffsetMap:
     """Keys and their last offsets; `latest_offset` is the last offset of the log that was mapped."""
 
-    __slots__ = ("_first_offset", "_keys", "_pages", "_slots", "_what_stays", "key_count", "latest_offset", "most_keys")
+    __slots__ = ("_fates", "_first_offset", "_keys", "_pages", "_slots", "key_count", "latest_offset", "most_keys")
 
     def __init__(self, memory_bytes: int, most_keys: int, load_factor: float = 0.9, first_offset: int = 0) -> None:
         """Size the map for `most_keys` keys at offsets from `first_offset` on, within `memory_bytes`.
@@ -45,8 +45,8 @@ class OffsetMap:
         load_factor = min(load_factor, _MAX_LOAD_FACTOR)
         self._first_offset = first_offset
         # The byte per offset is used if it takes at most a quarter of the memory.
-        self._what_stays = bytearray(most_keys) if most_keys <= memory_bytes // 4 else None
-        if self._what_stays is not None:
+        self._fates = bytearray(most_keys) if most_keys <= memory_bytes // 4 else None
+        if self._fates is not None:
             memory_bytes -= most_keys
         affordable, needed = memory_bytes // ENTRY_BYTES, int(most_keys / load_factor) + _PRIME_GAP
         pages = max(min(affordable // _PAGE_SLOTS, -(-needed // _PAGE_SLOTS)), 1)
@@ -63,9 +63,9 @@ class OffsetMap:
         Return whether a page was allocated, which takes as long as a hundred other calls.
         """
         first, second = _DIGEST.unpack(blake2b(key, digest_size=16).digest())
-        slots, what_stays = self._slots, self._what_stays
-        if what_stays is not None:
-            what_stays[offset - self._first_offset] = STAYS if has_value else TOMBSTONE
+        slots, fates = self._slots, self._fates
+        if fates is not None:
+            fates[offset - self._first_offset] = LATEST if has_value else TOMBSTONE
         number = first % len(self._pages)
         page = self._pages[number]
         is_new = page is None
@@ -75,8 +75,8 @@ class OffsetMap:
         at = slot * 3
         while page[at + 2]:
             if page[at] == first and page[at + 1] == second:
-                if what_stays is not None:
-                    what_stays[page[at + 2] - 1 - self._first_offset] = GOES
+                if fates is not None:
+                    fates[page[at + 2] - 1 - self._first_offset] = REPLACED
                 page[at + 2] = offset + 1
                 return False
             slot = (slot + 1 + second % (slots - 1)) % slots
@@ -88,12 +88,12 @@ class OffsetMap:
             self.most_keys = self.key_count  # leave one slot free: probing ends at a free slot
         return is_new
 
-    def what_stays(self, base_offset: int, last_offset: int) -> bytearray | None:
-        """Return GOES, STAYS or TOMBSTONE for each of these offsets; None unless all of them are known."""
-        what_stays = self._what_stays
-        if what_stays is None or base_offset < self._first_offset or last_offset > self.latest_offset:
+    def fates(self, base_offset: int, last_offset: int) -> bytearray | None:
+        """Return REPLACED, LATEST or TOMBSTONE for each of these offsets; None unless all of them are known."""
+        fates = self._fates
+        if fates is None or base_offset < self._first_offset or last_offset > self.latest_offset:
             return None
-        return what_stays[base_offset - self._first_offset : last_offset + 1 - self._first_offset]
+        return fates[base_offset - self._first_offset : last_offset + 1 - self._first_offset]
 
     def get(self, key: Buffer) -> int:
         """Return the last offset of `key`; -1 if it is not in the map."""

@@ -8,12 +8,12 @@ offset, the limit of an index entry.
 from collections.abc import Iterator, Sequence
 
 from storage.log.config import LogConfig
-from storage.log.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 
 
-def group_segments(segments: Sequence[Segment], end_offset: int, config: LogConfig) -> Iterator[list[Segment]]:
+def group_segments(segments: Sequence[LogSegment], end_offset: int, config: LogConfig) -> Iterator[list[LogSegment]]:
     """Yield the groups of `segments`; `end_offset` is the offset after the last one."""
-    group: list[Segment] = []
+    group: list[LogSegment] = []
     for number, segment in enumerate(segments):
         following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
         if group and not _fits(group, segment, following - 1, config):
@@ -24,7 +24,7 @@ def group_segments(segments: Sequence[Segment], end_offset: int, config: LogConf
         yield group
 
 
-def _fits(group: list[Segment], segment: Segment, last_offset: int, config: LogConfig) -> bool:
+def _fits(group: list[LogSegment], segment: LogSegment, last_offset: int, config: LogConfig) -> bool:
     together = [*group, segment]
     return (
         sum(one.size_bytes for one in together) <= config.segment_bytes

@@ -21,11 +21,11 @@ from functools import partial
 from protocol.record_batch import BatchHeader
 from storage.disk import Disk, File
 from storage.log.log import Log
-from storage.log.segment import CLEANED_SUFFIX, SWAP_SUFFIX, Segment
+from storage.log.segment import CLEANED_SUFFIX, SWAP_SUFFIX, LogSegment
 from storage.log.segments import take_unsynced
 from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import LogDirectory
-from storage.steps import Search
+from storage.steps import Steps
 
 
 class SegmentSwap:
@@ -33,7 +33,7 @@ class SegmentSwap:
 
     __slots__ = ("_disk", "_home", "_log", "_made", "_old", "_replaced", "_replacing", "interrupted")
 
-    def __init__(self, disk: Disk, home: LogDirectory, log: Log, old: Sequence[Segment], now_ms: int) -> None:
+    def __init__(self, disk: Disk, home: LogDirectory, log: Log, old: Sequence[LogSegment], now_ms: int) -> None:
         """Create the empty new segment; OSError if that fails."""
         self._disk = disk
         self._home = home
@@ -42,7 +42,7 @@ class SegmentSwap:
         self._replacing = False
         self._replaced = False
         self.interrupted = False
-        self._made = Segment.create(disk, log.directory, old[0].base_offset, now_ms, CLEANED_SUFFIX)
+        self._made = LogSegment.create(disk, log.directory, old[0].base_offset, now_ms, CLEANED_SUFFIX)
 
     def append(self, records: bytearray, headers: Sequence[BatchHeader], ended: Iterable[AbortedTxn]) -> None:
         """Append whole batches, and to the index the aborted transactions `ended` by them; OSError."""
@@ -50,7 +50,7 @@ class SegmentSwap:
         for transaction in ended:
             self._made.transaction_index.append(transaction)
 
-    def complete(self, now_ms: Callable[[], int]) -> Search[bool]:
+    def complete(self, now_ms: Callable[[], int]) -> Steps[bool]:
         """Replace the old segments by the new one. Return False if the swap is aborted, as when an old one is gone."""
         made, log, directory = self._made, self._log, self._log.directory
         made.seal()

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, EndTxnMarker
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 from storage.log.transaction_index import AbortedTxn, TransactionIndexError
-from storage.steps import Search
+from storage.steps import Steps
 
 _INDEXES_A_STEP = 16
 
@@ -69,7 +69,7 @@ class Transactions:
             self._aborted[txn.producer_id] = txn
 
 
-def find_aborted(segments: Sequence[Segment], end_offset: int) -> Search[list[AbortedTxn]]:
+def find_aborted(segments: Sequence[LogSegment], end_offset: int) -> Steps[list[AbortedTxn]]:
     """Return the aborted transactions of `segments` that begin below `end_offset`; KafkaError for a damaged index."""
     found: list[AbortedTxn] = []
     for number, segment in enumerate(segments, 1):

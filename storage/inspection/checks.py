@@ -11,7 +11,7 @@ from protocol.record_batch import BatchHeader, EndTxnMarker
 from storage.inspection.findings import Finding
 from storage.inspection.layouts import BATCH, PRODUCER, SNAPSHOT
 from storage.log.leader_epochs import EpochEntry, LeaderEpochs
-from storage.log.producer_state import CompletedTxn, ProducerEntry, ProducerState
+from storage.log.producer_state import CompletedTxn, ProducerStateEntry, ProducerStateManager
 
 _EPOCH_AT = BATCH.field("partition_leader_epoch").offset
 
@@ -24,7 +24,7 @@ class Located(NamedTuple):
     header: BatchHeader
 
 
-def is_bridge(header: BatchHeader) -> bool:
+def is_filler(header: BatchHeader) -> bool:
     """Return whether a batch fills offsets that a repair removed; their producers and epoch are unknown."""
     return not header.record_count and header.producer_id < 0
 
@@ -50,8 +50,8 @@ class OffsetCheck:
             yield self._finding(batch, f"{base} instead of {expected}, the end of the previous batch")
         elif base < expected:
             self.next_offset = max(expected, header.next_offset)
-            is_told, self._beside = self._beside == (batch.path, base), (batch.path, header.next_offset)
-            if is_told:
+            is_reported, self._beside = self._beside == (batch.path, base), (batch.path, header.next_offset)
+            if is_reported:
                 return  # one finding for a segment that exists twice
             yield self._finding(batch, f"{base} is not above {expected - 1}, the last offset of the previous batch")
         elif not self._compacted:
@@ -78,11 +78,11 @@ class EpochCheck:
         self._epochs = None if entries is None else LeaderEpochs(entries)
         self._path = path
         self._before: int | None = None
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
 
     def batch(self, batch: Located, following: BatchHeader | None) -> Iterator[Finding]:
         """Check a batch, as `OffsetCheck.batch` does."""
-        if is_bridge(batch.header):
+        if is_filler(batch.header):
             return
         epoch, before = batch.header.partition_leader_epoch, self._before
         after = None if following is None else following.partition_leader_epoch
@@ -92,10 +92,10 @@ class EpochCheck:
             yield self._of_batch(batch, f"{epoch} between batches of epoch {before}")
             return
         self._before = epoch
-        is_told = self._epochs is None or epoch < 0 or base_offset > batch.header.last_offset
-        if is_told or known == epoch or epoch in self._told:
+        is_reported = self._epochs is None or epoch < 0 or base_offset > batch.header.last_offset
+        if is_reported or known == epoch or epoch in self._reported:
             return
-        self._told.add(epoch)
+        self._reported.add(epoch)
         lines = {entry.epoch: line for line, entry in enumerate(self._entries, 3)}
         if epoch not in lines:
             if self._is_behind and epoch > self._newest:
@@ -118,7 +118,7 @@ class EpochCheck:
 class TransactionCheck:
     """Replays the batches to a producer state: finds aborted transactions, and checks producer snapshots."""
 
-    def __init__(self, producers: ProducerState | None) -> None:
+    def __init__(self, producers: ProducerStateManager | None) -> None:
         """Begin with the state before the first batch; None if it is unknown."""
         self._state = producers
         self.aborted: list[CompletedTxn] = []
@@ -135,14 +135,14 @@ class TransactionCheck:
 
     def batch(self, header: BatchHeader, marker: EndTxnMarker | None) -> None:
         """Apply the next batch."""
-        if is_bridge(header):
+        if is_filler(header):
             self.forget()
         if self._state is not None:
             ended = self._state.update(header, marker)
             if ended is not None and ended.aborted:
                 self.aborted.append(ended)
 
-    def snapshot(self, path: str, found: ProducerState) -> Iterator[Finding]:
+    def snapshot(self, path: str, found: ProducerStateManager) -> Iterator[Finding]:
         """Compare a snapshot taken at this offset with the state. Producers missing in it may have expired."""
         if self._state is None:
             return
@@ -158,7 +158,7 @@ class TransactionCheck:
                     yield Finding(path, at + PRODUCER.field(name).offset, name, problem)
 
 
-def _in_snapshot(entry: ProducerEntry, known: ProducerEntry) -> Iterator[tuple[str, int, int]]:
+def _in_snapshot(entry: ProducerStateEntry, known: ProducerStateEntry) -> Iterator[tuple[str, int, int]]:
     """Yield (field, value in the snapshot, value in the log)."""
     yield "producer_epoch", entry.epoch, known.epoch
     yield "coordinator_epoch", entry.coordinator_epoch, known.coordinator_epoch

@@ -55,9 +55,9 @@ _SUFFIXES = {
 # `.deleted`, `.cleaned` and `.swap` files have the same content as those in use.
 _OF_OFFSET = re.compile(r"(\d{20})\.([a-z]+)(?:\.(?:deleted|cleaned|swap))?")
 # Bytes that a repair moved out of a segment: `<name>.<position>.damaged`. Other files are renamed whole.
-_TAKEN_OUT = re.compile(r"(?P<name>.+?)(?:\.\d+)?(?:-\d+)?\.damaged")
+_DAMAGED = re.compile(r"(?P<name>.+?)(?:\.\d+)?(?:-\d+)?\.damaged")
 _SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")
-_PASSING = re.compile(r".*\.(deleted|cleaned|swap|tmp|damaged)|\d{20}-\d{10}\.checkpoint\.part")
+_TEMPORARY = re.compile(r".*\.(deleted|cleaned|swap|tmp|damaged)|\d{20}-\d{10}\.checkpoint\.part")
 _LOG_DIRECTORY = re.compile(r".+-\d+(\.[0-9a-f]{32}-(delete|future|stray))?")
 
 
@@ -71,7 +71,7 @@ def kind_of(name: str) -> Kind | None:
 
 def readable_as(name: str) -> Kind | None:
     """Return the kind to read a file as: for `.damaged` files, that of the original."""
-    found = _TAKEN_OUT.fullmatch(name)
+    found = _DAMAGED.fullmatch(name)
     return kind_of(found["name"] if found else name)
 
 
@@ -82,7 +82,7 @@ def base_offset(name: str) -> int:
 
 def is_foreign(name: str) -> bool:
     """Return whether no broker creates files of this name."""
-    return name != ".lock" and kind_of(name) is None and _PASSING.fullmatch(name) is None
+    return name != ".lock" and kind_of(name) is None and _TEMPORARY.fullmatch(name) is None
 
 
 def is_log_directory(name: str) -> bool:

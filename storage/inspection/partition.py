@@ -25,7 +25,7 @@ from storage.log.files import EPOCHS_FILE, METADATA_FILE
 from storage.log.leader_epochs import EpochEntry
 from storage.log.names import METADATA_TOPIC, parse_log_name
 from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError, decode_snapshot
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, segment_path
 from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX, TransactionIndexError, decode_entries
 
@@ -48,7 +48,7 @@ class PartitionCheck:
         self._decoder = decoder_of(kinds.topic_of(directory))
         self._names = disk.list_dir(directory)
         self._bases = kinds.segment_bases(disk, directory)
-        self._snapshots: list[tuple[str, ProducerState]] = []
+        self._snapshots: list[tuple[str, ProducerStateManager]] = []
         self.start_offset = self._bases[0] if self._bases else 0
         self.end_offset = self.start_offset
         self._has_unreadable = False
@@ -269,10 +269,10 @@ class PartitionCheck:
         return self._disk.read_file(f"{self.directory}/{name}").decode(errors="replace")
 
 
-def first_producers(disk: Disk, directory: str, start_offset: int) -> ProducerState | None:
+def first_producers(disk: Disk, directory: str, start_offset: int) -> ProducerStateManager | None:
     """Return the producer state before the first batch of a log; None if it is unknown."""
     if start_offset == 0:
-        return ProducerState(0)
+        return ProducerStateManager(0)
     try:
         path = segment_path(directory, start_offset, ".snapshot")
         return decode_snapshot(disk.read_file(path), start_offset)

@@ -27,7 +27,7 @@ class Piece(NamedTuple):
     size_bytes: int
     header: BatchHeader | None
     wrong: tuple[str, str] | None = None
-    meant: BatchHeader | None = None
+    original: BatchHeader | None = None
     """The original header of a batch whose length or magic alone is damaged: the CRC covers neither."""
 
     @property
@@ -101,10 +101,10 @@ def _explained(window: Window, piece: Piece) -> Piece:
     length = piece.size_bytes - _LENGTH_COVERS_FROM
     if not crc_matches(data, header) or header.last_offset_delta < 0:
         return piece
-    meant = header._replace(magic=MAGIC, batch_length=length)
+    original = header._replace(magic=MAGIC, batch_length=length)
     if header.batch_length != length:
-        return piece._replace(wrong=("batch_length", f"{header.batch_length} instead of {length}"), meant=meant)
-    return piece._replace(meant=meant)
+        return piece._replace(wrong=("batch_length", f"{header.batch_length} instead of {length}"), original=original)
+    return piece._replace(original=original)
 
 
 def _implausible(header: BatchHeader) -> str:

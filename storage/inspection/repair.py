@@ -34,9 +34,9 @@ from storage.log.config import LogConfig
 from storage.log.files import EPOCHS_FILE
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.names import METADATA_TOPIC, log_name
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log.recovery import scan
-from storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment, segment_path
+from storage.log.segment import LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, LogSegment, segment_path
 from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, encode_entries
 
 _MAX_DELTA = 2**31 - 1
@@ -117,7 +117,9 @@ def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, com
         elif kind in (Kind.PRODUCERS, Kind.PARTITION, Kind.MOVES) or (
             kind in _INDEXES and kinds.base_offset(path.rpartition("/")[2]) not in bases
         ):
-            yield Step(path, f"is renamed to {_aside(disk, path).rpartition('/')[2]}", partial(_rename, disk, path))
+            yield Step(
+                path, f"is renamed to {_damaged_path(disk, path).rpartition('/')[2]}", partial(_rename, disk, path)
+            )
 
 
 def repair_small_file(disk: Disk, path: str, findings: Collection[Finding]) -> Iterator[Step]:
@@ -128,7 +130,7 @@ def repair_small_file(disk: Disk, path: str, findings: Collection[Finding]) -> I
     elif kind in _OF_THE_CLUSTER:
         yield from (Step(path, f"{one.field}: restore the file from a copy", None) for one in findings)
     else:
-        yield Step(path, f"is renamed to {_aside(disk, path).rpartition('/')[2]}", partial(_rename, disk, path))
+        yield Step(path, f"is renamed to {_damaged_path(disk, path).rpartition('/')[2]}", partial(_rename, disk, path))
     if path.endswith(f"/{kinds.CLEANER_OFFSETS}"):
         # Without this file, gaps in any log are treated as data loss; while it is empty, any log may be compacted.
         yield Step(path, "is replaced by an empty file", partial(disk.replace_file, path, b""))
@@ -170,14 +172,14 @@ class _Walk:
         edits: list[_Edit] = []
         told: list[str] = []
         found = list(pieces(file, size))
-        behind = _behind(found)
+        behind = _next_headers(found)
         damaged = False
         for piece, (after, after_that) in zip(found, behind, strict=True):
-            found_header = piece.header or piece.meant
+            found_header = piece.header or piece.original
             if found_header is None:
                 damaged = True
                 edits.append(_Edit(piece.position, piece.size_bytes, b"", keep=True))
-                aside = _aside(disk, path, piece.position).rpartition("/")[2]
+                aside = _damaged_path(disk, path, piece.position).rpartition("/")[2]
                 told.append(
                     f"{count_of(piece.size_bytes, 'byte')} at {piece.position} without a batch: moved to {aside}"
                 )
@@ -187,12 +189,12 @@ class _Walk:
                 is_odd = found_header.partition_leader_epoch > after.partition_leader_epoch
                 if is_odd and after.partition_leader_epoch == after_that.partition_leader_epoch:
                     self._epoch = after.partition_leader_epoch
-            header = self._placed(found_header, after, following)
+            header = self._corrected(found_header, after, following)
             if header.base_offset < self._next_offset:
                 self.overlap = f"the offsets of the batch at byte {piece.position} overlap others: remove one of them"
                 return [], []
             if damaged or not self._compacted:
-                self._bridge(piece.position, header.base_offset, edits, told)
+                self._fill_gap(piece.position, header.base_offset, edits, told)
             damaged = False
             if header != piece.header:
                 data = bytearray(read_piece(file, piece))
@@ -213,11 +215,11 @@ class _Walk:
                 )
                 return [], []
             if damaged or not self._compacted:
-                self._bridge(size, following, edits, told)
+                self._fill_gap(size, following, edits, told)
             self._next_offset = following
         return edits, told
 
-    def _placed(self, header: BatchHeader, after: BatchHeader | None, following: int | None) -> BatchHeader:
+    def _corrected(self, header: BatchHeader, after: BatchHeader | None, following: int | None) -> BatchHeader:
         """Return the header that a batch should have, from the batches before and after it."""
         count = header.last_offset_delta + 1
         limit = after.base_offset if after is not None else following
@@ -231,7 +233,7 @@ class _Walk:
             header = header._replace(partition_leader_epoch=before)
         return header
 
-    def _bridge(self, position: int, until: int, edits: list[_Edit], told: list[str]) -> None:
+    def _fill_gap(self, position: int, until: int, edits: list[_Edit], told: list[str]) -> None:
         """Insert an empty batch at `position` if offsets below `until` are missing."""
         start = self._next_offset
         if start < until <= start + _MAX_DELTA:
@@ -240,14 +242,14 @@ class _Walk:
             self._next_offset = until
 
 
-def _behind(found: list[Piece]) -> list[tuple[BatchHeader | None, BatchHeader | None]]:
+def _next_headers(found: list[Piece]) -> list[tuple[BatchHeader | None, BatchHeader | None]]:
     """Return for each piece the headers of the next two batches."""
     behind: list[tuple[BatchHeader | None, BatchHeader | None]] = []
     after: BatchHeader | None = None
     after_that: BatchHeader | None = None
     for piece in reversed(found):
         behind.append((after, after_that))
-        header = piece.header or piece.meant
+        header = piece.header or piece.original
         if header is not None:
             after, after_that = header, after
     behind.reverse()
@@ -267,7 +269,7 @@ def _rewrite(disk: Disk, path: str, edits: list[_Edit]) -> None:
     source, size = disk.open_file(path), disk.file_size(path)
     for edit in edits:
         if edit.keep:
-            disk.replace_file(_aside(disk, path, edit.position), source.pread(edit.size_bytes, edit.position))
+            disk.replace_file(_damaged_path(disk, path, edit.position), source.pread(edit.size_bytes, edit.position))
     target = disk.open_file(path + ".tmp", create=True)
     target.truncate(0)
     written = position = 0
@@ -289,13 +291,13 @@ def _index(disk: Disk, directory: str, base: int) -> None:
     """Rebuild the offset and time index of a segment."""
     for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
         disk.open_file(segment_path(directory, base, suffix), create=True)
-    segment = Segment(disk, directory, base, 0)
+    segment = LogSegment(disk, directory, base, 0)
     scan(segment, LogConfig().index_interval_bytes, LeaderEpochs())
     segment.seal()
 
 
 def _index_transactions(
-    disk: Disk, directory: str, bases: list[int], state: ProducerState, damaged: Collection[str]
+    disk: Disk, directory: str, bases: list[int], state: ProducerStateManager, damaged: Collection[str]
 ) -> None:
     """Rebuild the `damaged` transaction indexes from all batches; `state` has the producers before the first."""
     for base in bases:
@@ -334,15 +336,15 @@ def _batches(disk: Disk, directory: str, bases: list[int]) -> Iterator[tuple[Bat
 
 
 def _copy_aside(disk: Disk, path: str) -> None:
-    disk.replace_file(_aside(disk, path), disk.read_file(path))
+    disk.replace_file(_damaged_path(disk, path), disk.read_file(path))
 
 
 def _rename(disk: Disk, path: str) -> None:
-    disk.rename(path, _aside(disk, path))
+    disk.rename(path, _damaged_path(disk, path))
     disk.sync_dir(path.rpartition("/")[0])
 
 
-def _aside(disk: Disk, path: str, position: int | None = None) -> str:
+def _damaged_path(disk: Disk, path: str, position: int | None = None) -> str:
     """Return an unused `.damaged` name for a file, or for its bytes at `position`."""
     stem = path if position is None else f"{path}.{position}"
     number, name = 1, stem + DAMAGED_SUFFIX

@@ -34,7 +34,7 @@ _FOREVER = 2**63 - 1
 _LAST_CODEC = int(max(Compression))
 
 
-class Wanted(NamedTuple):
+class DumpFilter(NamedTuple):
     """What to dump: offsets from `start` to below `end`; records by the decoder of that name, or not at all."""
 
     decoder: str = "raw"
@@ -47,7 +47,7 @@ class Wanted(NamedTuple):
         return first < self.end and last >= self.start
 
 
-def rows(disk: Disk, path: str, wanted: Wanted) -> Iterator[Row]:
+def rows(disk: Disk, path: str, wanted: DumpFilter) -> Iterator[Row]:
     """Yield the rows of the file at `path`; its name determines its kind. OSError if it cannot be read."""
     kind = kinds.readable_as(path.rpartition("/")[2])
     if kind in (Kind.LOG, Kind.SNAPSHOT):
@@ -70,7 +70,7 @@ def rows(disk: Disk, path: str, wanted: Wanted) -> Iterator[Row]:
         yield {"problem": str(error)}
 
 
-def _batch(file: File, piece: Piece, wanted: Wanted) -> Iterator[Row]:
+def _batch(file: File, piece: Piece, wanted: DumpFilter) -> Iterator[Row]:
     header = piece.header
     if header is None:
         name, problem = piece.wrong or ("", "")

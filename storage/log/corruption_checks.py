@@ -24,7 +24,7 @@ from storage.log.segment import (
     LOG_SUFFIX,
     MAX_RELATIVE_OFFSET,
     SWAP_SUFFIX,
-    Segment,
+    LogSegment,
     segment_path,
 )
 from storage.log_directory import CLEANED_TO
@@ -62,25 +62,25 @@ def refuse_segments(
     log_start_offset: int = 0,
     compacted: bool | None = None,
     now_ms: int = 0,
-) -> dict[int, Segment]:
+) -> dict[int, LogSegment]:
     """Raise LogRefused if the segments with base offsets `bases` cannot be those of one log; raise OSError.
 
     `names` are those in the directory before an unfinished segment swap was completed; `compacted` is what the data
     directory's checkpoint says, None: read it. Return the segments that were examined and have all their files; of
     these only the last one's file is open.
     """
-    looked_at: dict[int, Segment] = {}
+    examined: dict[int, LogSegment] = {}
     for base, following in zip(bases, [*bases[1:], None], strict=False):
         segment = _segment(disk, directory, base, now_ms)
         if segment is not None:
-            looked_at[base] = segment
+            examined[base] = segment
         path = segment_path(directory, base, LOG_SUFFIX)
-        settled = clean or (following is not None and following <= recovery_point)
-        if following is None or not settled:
-            _refuse_other_formats(disk, path, segment, settled=settled)
+        durable = clean or (following is not None and following <= recovery_point)
+        if following is None or not durable:
+            _refuse_other_formats(disk, path, segment, durable=durable)
         if following is None:
             continue
-        end = None if segment is None or not settled else end_offset(segment)
+        end = None if segment is None or not durable else end_offset(segment)
         if segment is not None:
             segment.close_file()
         next_path = segment_path(directory, following, LOG_SUFFIX)
@@ -99,7 +99,7 @@ def refuse_segments(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: a segment is missing;"
                 f" restore its files ({_MENDS})"
             )
-    return looked_at
+    return examined
 
 
 def refuse_log_start(directory: str, end_offset: int, log_start_offset: int) -> None:
@@ -132,15 +132,15 @@ def refuse_torn_end(disk: Disk, directory: str) -> None:
         position, offset = position + header.size_bytes, header.next_offset
 
 
-def _refuse_other_formats(disk: Disk, path: str, segment: Segment | None, *, settled: bool) -> None:
+def _refuse_other_formats(disk: Disk, path: str, segment: LogSegment | None, *, durable: bool) -> None:
     """Raise LogRefused if a segment begins with batches of another format; `segment` is None if a file is missing.
 
-    Where a crash may have left anything (not `settled`), one such batch is damage; a second one after it is a format.
+    Where a crash may have left anything (not `durable`), one such batch is damage; a second one after it is a format.
     """
     file = disk.open_file(path) if segment is None else segment.file
     size = disk.file_size(path) if segment is None else segment.size_bytes
     magic, end = _format_at(file, 0, size)
-    if magic == MAGIC or not (settled or _format_at(file, end, size)[0] == magic):
+    if magic == MAGIC or not (durable or _format_at(file, end, size)[0] == magic):
         return
     raise LogRefused(
         f"{path} begins with a batch of format version {magic}; only {MAGIC} is supported: start the broker that wrote"
@@ -158,15 +158,15 @@ def _format_at(file: File, position: int, size: int) -> tuple[int, int]:
     return MAGIC, position
 
 
-def _segment(disk: Disk, directory: str, base: int, now_ms: int) -> Segment | None:
+def _segment(disk: Disk, directory: str, base: int, now_ms: int) -> LogSegment | None:
     """Return a segment as it is on disk; None if one of its files is missing."""
     try:
-        return Segment(disk, directory, base, now_ms)
+        return LogSegment(disk, directory, base, now_ms)
     except FileNotFoundError:
         return None
 
 
-def end_offset(segment: Segment) -> int | None:
+def end_offset(segment: LogSegment) -> int | None:
     """Return the offset after the last batch of a segment; None if only a scan can find its end."""
     try:
         start = segment.offset_index.last_position() if segment.offset_index.sound() else 0
@@ -196,7 +196,7 @@ def is_compacted(
     return any(_shows_gaps(disk, directory, base) for base in bases)
 
 
-def is_loss(disk: Disk, segment: Segment, following: int, contiguous_from: int | None) -> bool:
+def is_loss(disk: Disk, segment: LogSegment, following: int, contiguous_from: int | None) -> bool:
     """Return whether the gap between `segment` and the next one, at `following`, is a loss even in a compacted log.
 
     This broker begins each segment above `contiguous_from` at the end of the one before, unless its first batch is too
@@ -229,7 +229,7 @@ def _shows_gaps(disk: Disk, directory: str, base: int) -> bool:
     """Return whether records are missing inside a segment."""
     before: BatchHeader | None = None
     try:
-        for _, header in Segment(disk, directory, base, 0).headers(0):
+        for _, header in LogSegment(disk, directory, base, 0).headers(0):
             if header.record_count != header.last_offset_delta + 1 or header.delete_horizon_ms is not None:
                 return True
             if header.base_offset != (base if before is None else before.next_offset):

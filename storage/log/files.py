@@ -18,7 +18,7 @@ from storage.disk import Disk, File, out_of_space
 from storage.log.corruption_checks import refuse_newer
 from storage.log.leader_epochs import EpochEntry, LeaderEpochs
 from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, decode_snapshot, encode_snapshot, snapshot_offsets
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log.segment import segment_path
 
 EPOCHS_FILE = "leader-epoch-checkpoint"
@@ -84,7 +84,7 @@ class LogFiles:
         self._replace(METADATA_FILE, format_partition_metadata(topic_id))
         self.has_new_topic_id = True
 
-    def save_producers(self, producers: ProducerState, offset: int, *, full: bool = False) -> None:
+    def save_producers(self, producers: ProducerStateManager, offset: int, *, full: bool = False) -> None:
         """Write the producer snapshot at `offset`; on a `full` disk it may fail for lack of space."""
         path = segment_path(self._directory, offset, SNAPSHOT_SUFFIX)
         try:
@@ -97,7 +97,7 @@ class LogFiles:
         self._unsynced.add(path)
         self.lacks_snapshot = False
 
-    def tidy_snapshots(self, producers: ProducerState, end_offset: int, first: int) -> None:
+    def tidy_snapshots(self, producers: ProducerStateManager, end_offset: int, first: int) -> None:
         """Delete the snapshots before `first`, the log's first base offset; before that, write a missing newest one.
 
         While the disk has no space for that one, none is deleted.
@@ -111,7 +111,7 @@ class LogFiles:
         """Return whether there is a producer snapshot at `offset`."""
         return self._disk.exists(segment_path(self._directory, offset, SNAPSHOT_SUFFIX))
 
-    def read_producers(self, offset: int) -> ProducerState:
+    def read_producers(self, offset: int) -> ProducerStateManager:
         """Return the producer state of the existing snapshot at `offset`; raise SnapshotError if it is damaged."""
         return decode_snapshot(self._disk.read_file(segment_path(self._directory, offset, SNAPSHOT_SUFFIX)), offset)
 

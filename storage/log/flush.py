@@ -18,7 +18,7 @@ class Flush:
     """The files and directories of a log to sync for everything below `end_offset` to be durable."""
 
     __slots__ = (
-        "_directories", "_disk", "_files", "_finish", "_synced", "end_offset", "error", "on_settled", "settled",
+        "_directories", "_disk", "_files", "_finish", "_synced", "completed", "end_offset", "error", "on_completed",
         "truncations",
     )  # fmt: skip
 
@@ -27,19 +27,19 @@ class Flush:
         disk: Disk,
         directories: list[str],
         files: list[File],
-        under_way: tuple["Flush", ...],
+        in_progress: tuple["Flush", ...],
         end_offset: int,
         truncations: int,
         finish: Callable[["Flush"], None],
     ) -> None:
         """Take the files and the directories that name them; `truncations` is the log's number of truncations so far.
 
-        The flush includes what the flushes `under_way` have taken, which may not be synced when this one is.
+        The flush includes what the flushes `in_progress` have taken, which may not be synced when this one is.
         """
         self._disk = disk
         self._directories = directories
         self._files = files
-        for flush in under_way:
+        for flush in in_progress:
             files += [file for file in flush._files if file not in files]
             directories += [path for path in flush._directories if path not in directories]
         self._finish = finish
@@ -47,9 +47,9 @@ class Flush:
         self.end_offset = end_offset
         # An error until `sync` succeeds: if its thread ends in any other way, nothing counts as synced.
         self.error: OSError | None = OSError(EIO, "not synced")
-        self.settled = False
-        self.on_settled: Callable[[], object] | None = None
-        """Called when the flush is settled, which may be later than `finish`: earlier flushes come first."""
+        self.completed = False
+        self.on_completed: Callable[[], object] | None = None
+        """Called when the flush is completed, which may be later than `finish`: earlier flushes come first."""
         self._synced = False
 
     def sync(self) -> None:
@@ -65,17 +65,17 @@ class Flush:
         else:
             self.error = None
 
-    def count_among(self, under_way: tuple["Flush", ...]) -> tuple[tuple["Flush", ...], tuple["Flush", ...]]:
+    def count_among(self, in_progress: tuple["Flush", ...]) -> tuple[tuple["Flush", ...], tuple["Flush", ...]]:
         """Mark this flush as synced; return the flushes that count now, and those that are still in progress."""
         self._synced = True
-        count = next((at for at, flush in enumerate(under_way) if not flush._synced), len(under_way))
-        return under_way[:count], under_way[count:]
+        count = next((at for at, flush in enumerate(in_progress) if not flush._synced), len(in_progress))
+        return in_progress[:count], in_progress[count:]
 
-    def settle(self) -> None:
-        """Record that the flush counts, or failed."""
-        self.settled = True
-        if self.on_settled is not None:
-            self.on_settled()
+    def complete(self) -> None:
+        """Record that the flush counts as durable, or has failed."""
+        self.completed = True
+        if self.on_completed is not None:
+            self.on_completed()
 
     def finish(self) -> None:
         """Move the log's recovery point, or raise KAFKA_STORAGE_ERROR and take the log's directory offline."""
@@ -87,7 +87,7 @@ class Flush:
         self.finish()
 
 
-def sync_cut(disk: Disk, home: LogDirectory, path: str, file: File) -> None:
+def sync_truncation(disk: Disk, home: LogDirectory, path: str, file: File) -> None:
     """Sync a log's truncated `file` and the deletion of others at once; raise KafkaError if that fails.
 
     Otherwise a power cut could restore what was truncated, after the batches written in its place since.

@@ -15,14 +15,14 @@ from storage.log_directory import DELETED, LogDirectory
 class FlushQueue:
     """The flushes of one log; `begun_ms` is when the last one began, or when the log was opened."""
 
-    __slots__ = ("_disk", "_is_new", "_names_unsynced", "_under_way", "begun_ms")
+    __slots__ = ("_disk", "_in_progress", "_is_new", "_names_unsynced", "begun_ms")
 
     def __init__(self, disk: Disk, now_ms: int, *, is_new: bool = True) -> None:
         """Begin with unsynced names in the log's directory; if it `is_new`, its own name is unsynced too."""
         self._disk = disk
         self._is_new = is_new
         self._names_unsynced = True
-        self._under_way: tuple[Flush, ...] = ()  # in the order in which they began
+        self._in_progress: tuple[Flush, ...] = ()  # in the order in which they began
         self.begun_ms = now_ms
 
     def begin(
@@ -51,8 +51,8 @@ class FlushQueue:
             directories.append(home.path)
             self._is_new = False
         self.begun_ms = now_ms
-        flush = Flush(self._disk, directories, files, self._under_way, end_offset, truncations, finish)
-        self._under_way += (flush,)
+        flush = Flush(self._disk, directories, files, self._in_progress, end_offset, truncations, finish)
+        self._in_progress += (flush,)
         return flush
 
     def finish(self, flush: Flush, home: LogDirectory, truncations: int) -> int:
@@ -62,20 +62,20 @@ class FlushQueue:
         flush or the directory has failed, unless the log was deleted meanwhile.
         """
         if home.failure is not DELETED and (flush.error is not None or home.failure is not None):
-            failed, self._under_way = self._under_way, ()
+            failed, self._in_progress = self._in_progress, ()
             for one in failed:
-                one.settle()
+                one.complete()
             if flush.error is not None:
                 raise home.give_up(flush.error) from flush.error
             raise home.offline()
-        counting, self._under_way = flush.count_among(self._under_way)
+        counting, self._in_progress = flush.count_among(self._in_progress)
         for one in counting:
-            one.settle()
+            one.complete()
         return max((one.end_offset for one in counting if one.truncations == truncations), default=-1)
 
     def rolled(self, base_offset: int) -> None:
         """Keep the flushes in progress from covering the segment before `base_offset`: its indexes are newer."""
-        for flush in self._under_way:
+        for flush in self._in_progress:
             flush.end_offset = min(flush.end_offset, base_offset - 1)
         self._names_unsynced = True
 
@@ -85,5 +85,5 @@ class FlushQueue:
 
     def sync_names(self, path: str) -> None:
         """Sync the log's directory `path`, unless its names are durable; raise OSError."""
-        if self._names_unsynced or self._under_way:
+        if self._names_unsynced or self._in_progress:
             self._disk.sync_dir(path)

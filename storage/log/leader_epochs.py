@@ -64,7 +64,7 @@ class LeaderEpochs:
         entries.append(EpochEntry(epoch, start_offset))
         self.latest = epoch
 
-    def note(self, epoch: int, start_offset: int) -> None:
+    def assign_newer(self, epoch: int, start_offset: int) -> None:
         """Record that a batch of `epoch` is at `start_offset`, unless that or a later epoch is known."""
         if epoch >= 0 and (self.latest is None or epoch > self.latest):
             self.assign(epoch, start_offset)

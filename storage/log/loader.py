@@ -15,10 +15,10 @@ from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log import Log
 from storage.log.parts import LoadedLog
 from storage.log.producer_recovery import recover_producers
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log.recovery import RecoveryReport, recover_segments
-from storage.log.segment import Segment
-from storage.log.segments import Segments
+from storage.log.segment import LogSegment
+from storage.log.segments import LogSegments
 from storage.log_directory import LogDirectory
 
 
@@ -123,7 +123,7 @@ def _open_parts(
         end_offset,
         high_watermark=high_watermark,
         snapshots=found.snapshots,
-        believed_to=end_offset if clean else recovery_point,
+        trusted_to=end_offset if clean else recovery_point,
         scanned=found.scanned,
         closed=clean,
     )
@@ -133,7 +133,7 @@ def _open_parts(
     topic_id = files.read_topic_id(clean) or ZERO_UUID
     return LoadedLog(
         files,
-        Segments(disk, path, found.segments),
+        LogSegments(disk, path, found.segments),
         producers,
         epochs,
         found.log_start_offset,
@@ -154,12 +154,12 @@ def _open_parts(
 
 def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LoadedLog:
     """Create the files of a new log in a directory that was just created."""
-    segment = Segment.create(disk, path, start_offset, now_ms)
+    segment = LogSegment.create(disk, path, start_offset, now_ms)
     segment.close_file()
     return LoadedLog(
         LogFiles(disk, path),
-        Segments(disk, path, [segment]),
-        ProducerState(start_offset),
+        LogSegments(disk, path, [segment]),
+        ProducerStateManager(start_offset),
         LeaderEpochs(),
         start_offset=start_offset,
         end_offset=start_offset,

@@ -30,49 +30,30 @@ from storage.disk import Disk
 from storage.log.config import LOG_APPEND_TIME, LogConfig
 from storage.log.file_slice import FetchDataInfo, FileSlice
 from storage.log.files import LogFiles
-from storage.log.flush import Flush, sync_cut
+from storage.log.flush import Flush, sync_truncation
 from storage.log.flush_queue import FlushQueue
 from storage.log.leader_epochs import EpochEnd
-from storage.log.log_validator import AppendInfo, admit, append_info, take_batches
+from storage.log.log_validator import LogAppendInfo, append_info, batches_to_follow, validate_batch
 from storage.log.parts import LoadedLog
 from storage.log.producer_recovery import recover_producers
-from storage.log.producer_state import CompletedTxn, ProducerState
+from storage.log.producer_state import CompletedTxn, ProducerStateManager
 from storage.log.record_search import TimestampOffset
 from storage.log.retention import Bounds, Deletable, deletable
-from storage.log.segment import LENGTH_COVERS_FROM, MAX_RELATIVE_OFFSET, Segment
+from storage.log.segment import LENGTH_COVERS_FROM, MAX_RELATIVE_OFFSET, LogSegment
 from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import LogDirectory, no_directory
-from storage.steps import Search, T, while_same
+from storage.steps import Steps, T, while_unchanged
 
-__all__ = ["AppendInfo", "FetchDataInfo", "FileSlice", "Log", "LogConfig", "TimestampOffset"]
+__all__ = ["FetchDataInfo", "FileSlice", "Log", "LogAppendInfo", "LogConfig", "TimestampOffset"]
 
 
 class Log:
     """The log of one partition; `loader.open_log` creates it."""
 
     __slots__ = (
-        "_directory",
-        "_disk",
-        "_files",
-        "_flushes",
-        "_segments",
-        "cleaned_to",
-        "config",
-        "directory",
-        "high_watermark",
-        "leader_epochs",
-        "log_end_offset",
-        "log_start_offset",
-        "maybe_former",
-        "on_truncation",
-        "partition",
-        "pending_deletes",
-        "producers",
-        "recovery",
-        "recovery_point",
-        "topic",
-        "topic_id",
-        "truncations",
+        "_directory", "_disk", "_files", "_flushes", "_segments", "cleaned_to", "config", "directory", "high_watermark",
+        "leader_epochs", "log_end_offset", "log_start_offset", "maybe_former", "on_truncation", "partition",
+        "pending_deletes", "producers", "recovery", "recovery_point", "topic", "topic_id", "truncations",
     )  # fmt: skip
 
     def __init__(
@@ -143,7 +124,7 @@ class Log:
         return self._segments.size_bytes
 
     @property
-    def segments(self) -> Sequence[Segment]:
+    def segments(self) -> Sequence[LogSegment]:
         """Every segment, oldest first; the last is the active segment."""
         return self._segments.all
 
@@ -166,17 +147,18 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         header: BatchHeader | None = None,
-    ) -> AppendInfo:
+    ) -> LogAppendInfo:
         """Assign the next offsets to one validated batch, in place, and append it (Kafka: `UnifiedLog.appendAsLeader`).
 
         `header` is the decoded header of `records`, where the caller has it. A duplicate of one of an idempotent
         producer's last five batches is not appended; the result has the offsets of the first append. Raise KafkaError,
-        with nothing appended: the errors of `log_validator.admit` and `ProducerState.check`, or KAFKA_STORAGE_ERROR.
+        with nothing appended: the errors of `log_validator.validate_batch` and `ProducerStateManager.check`, or
+        KAFKA_STORAGE_ERROR.
         """
         if header is None:
             header = read_header(records)
         config = self.config
-        admit(records, header, config, now_ms)
+        validate_batch(records, header, config, now_ms)
         append_time_ms = -1
         if config.timestamp_type == LOG_APPEND_TIME:
             append_time_ms = now_ms
@@ -198,9 +180,9 @@ class Log:
     def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> None:
         """Append batches as the leader of `leader_epoch` sent them; offsets and epochs are kept.
 
-        `log_validator.take_batches` skips some batches, and raises for others with nothing appended.
+        `log_validator.batches_to_follow` skips some batches, and raises for others with nothing appended.
         """
-        headers, end = take_batches(records, self.log_end_offset, leader_epoch)
+        headers, end = batches_to_follow(records, self.log_end_offset, leader_epoch)
         if headers:
             self._write(memoryview(records)[:end], headers, now_ms)
 
@@ -229,7 +211,7 @@ class Log:
             segments.active.append(records, headers, config.index_interval_bytes)
         except OSError as error:
             try:
-                segments.active.cut_back()
+                segments.active.truncate_file()
             except OSError as second:
                 raise directory.give_up(second) from error
             raise directory.fail(error) from error
@@ -240,12 +222,12 @@ class Log:
             start, end = end, end + LENGTH_COVERS_FROM + length
             if epoch != self.leader_epochs.latest:
                 # The checkpoint is written at the next flush; recovery finds the epoch in the batches.
-                self.leader_epochs.note(epoch, base_offset)
+                self.leader_epochs.assign_newer(epoch, base_offset)
             if producer_id >= 0:
                 marker = end_txn_marker(records[start:end]) if attributes & CONTROL_BIT else None
                 ended = producers.update(header, marker)
                 if ended is not None:
-                    self._note_ended(ended)
+                    self._index_completed(ended)
         producers.end_offset = next_offset
         if next_offset - self.recovery_point >= config.flush_messages:
             # As in Kafka, sync before the append returns. This blocks the event loop; barnabas.fsync=always (group
@@ -259,15 +241,15 @@ class Log:
             start, end = end, end + LENGTH_COVERS_FROM + header[1]
             self._write(records[start:end], (header,), now_ms)
 
-    def _note_ended(self, transaction: CompletedTxn) -> None:
+    def _index_completed(self, transaction: CompletedTxn) -> None:
         try:
-            self._segments.active.note_ended(transaction)
+            self._segments.active.index_completed(transaction)
         except OSError as error:
             self._directory.give_up(error)  # the next start rebuilds the index
 
     def assign_leader_epoch(self, epoch: int) -> None:
         """Record that `epoch` starts at the log end, unless it or a later one is known; called on the new leader."""
-        self.leader_epochs.note(epoch, self.log_end_offset)
+        self.leader_epochs.assign_newer(epoch, self.log_end_offset)
 
     # Reading
 
@@ -301,17 +283,17 @@ class Log:
         except OSError as error:
             raise self._directory.fail(error) from error
 
-    def offset_for_timestamp(self, timestamp: int) -> Search[TimestampOffset | None]:
+    def offset_for_timestamp(self, timestamp: int) -> Steps[TimestampOffset | None]:
         """Search for the first record whose timestamp is at least `timestamp`; None if there is none."""
         return self._search(self._segments.find_timestamp(timestamp, self.log_start_offset))
 
-    def max_timestamp_offset(self) -> Search[TimestampOffset | None]:
+    def max_timestamp_offset(self) -> Steps[TimestampOffset | None]:
         """Search for the first record with the largest timestamp; None if no record has a timestamp."""
         return self._search(self._segments.find_max_timestamp())
 
-    def _search(self, search: Search[T]) -> Search[T]:
+    def _search(self, search: Steps[T]) -> Steps[T]:
         with self._directory.storage_errors():
-            return (yield from while_same(search, lambda: (self._directory, self.truncations)))
+            return (yield from while_unchanged(search, lambda: (self._directory, self.truncations)))
 
     # Truncation and retention
 
@@ -333,7 +315,7 @@ class Log:
             segments.prepare_truncation(offset, self.config.index_interval_bytes)
         start_offset = self.log_start_offset
         with directory.must_succeed():
-            self._lose()
+            self._abort_readers_and_cleaner()
             self.log_end_offset = end_offset = segments.truncate_to(offset)
             if self.cleaned_to is not None:
                 self.cleaned_to = min(self.cleaned_to, end_offset)
@@ -345,7 +327,7 @@ class Log:
             self.producers = recover_producers(
                 self._files, segments.all, end_offset, high_watermark=self.high_watermark
             )
-            sync_cut(self._disk, directory, self.directory, segments.active.file)
+            sync_truncation(self._disk, directory, self.directory, segments.active.file)
         self.update_high_watermark(self.high_watermark)
         if end_offset < start_offset <= offset:
             self.truncate_fully_and_start_at(start_offset)  # only deleted records are left
@@ -356,19 +338,19 @@ class Log:
         segments, directory = self._segments, self._directory
         self.truncate_to(segments.base_offsets[0])
         with directory.storage_errors():
-            self._lose()
+            self._abort_readers_and_cleaner()
             segments.roll(offset, self._flushes.begun_ms)
         with directory.must_succeed():
             self.recovery_point = min(self.recovery_point, offset)
             self.cleaned_to = None
             self.log_start_offset = self.log_end_offset = self.high_watermark = offset
             self.leader_epochs.clear()
-            self.producers = ProducerState(offset)
+            self.producers = ProducerStateManager(offset)
             self._files.remove_snapshots(below=offset + 1)
-            sync_cut(self._disk, directory, self.directory, segments.active.file)
+            sync_truncation(self._disk, directory, self.directory, segments.active.file)
         self.update_high_watermark(offset)
 
-    def _lose(self) -> None:
+    def _abort_readers_and_cleaner(self) -> None:
         self.truncations += 1
         if self.on_truncation is not None:
             self.on_truncation()
@@ -418,7 +400,7 @@ class Log:
                 files.tidy_snapshots(self.producers, self.log_end_offset, segments.base_offsets[0])
         return found
 
-    def replace_segments(self, old: Sequence[Segment], made: Segment, now_ms: int) -> None:
+    def replace_segments(self, old: Sequence[LogSegment], made: LogSegment, now_ms: int) -> None:
         """Replace the adjacent segments `old` by `made`, compacted from them and durable.
 
         Raise OSError; the replacement may be half done.
@@ -515,9 +497,9 @@ class Log:
         if flush := self.begin_close(now_ms):
             flush.run()
 
-    def take_over(self, copy: "Log", directory: LogDirectory) -> None:
+    def promote(self, copy: "Log", directory: LogDirectory) -> None:
         """Continue in the files of `copy`: the same batches, already in `directory` under this log's name (KIP-113)."""
-        self._lose()
+        self._abort_readers_and_cleaner()
         self._directory = directory
         self.directory = f"{directory.path}/{self}"
         self._files = LogFiles(self._disk, self.directory)
@@ -528,7 +510,7 @@ class Log:
 
     def mark_deleted(self) -> None:
         """Refuse every operation from now on, before the files are deleted; reads in flight keep their files open."""
-        self._lose()
+        self._abort_readers_and_cleaner()
         self._segments.close_files()
         self._directory = no_directory(self._disk, self._directory.path)
 

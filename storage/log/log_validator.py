@@ -1,6 +1,6 @@
 """Validation of batches before an append: a client's by size and timestamps, a leader's by CRC and offsets.
 
-`AppendInfo`, the result of an append, is here too. `protocol.record_batch.check_batch` checks before that a client's
+`LogAppendInfo`, the result of an append, is here too. `protocol.record_batch.check_batch` checks before that a client's
 bytes are one well-formed batch, `producer_state.py` that its sequence is the next. Error codes are Apache Kafka's
 (Kafka: `LogValidator`, `UnifiedLog.analyzeAndValidateRecords`).
 """
@@ -17,7 +17,7 @@ from storage.log.config import FOREVER, LOG_APPEND_TIME, LogConfig
 Buffer = bytes | bytearray | memoryview
 
 
-class AppendInfo(NamedTuple):
+class LogAppendInfo(NamedTuple):
     """The offsets of appended records; `log_append_time_ms` is -1 unless the broker set their timestamps."""
 
     base_offset: int
@@ -30,10 +30,10 @@ class AppendInfo(NamedTuple):
 
 
 # Equivalent to the class, without a Python call per batch.
-append_info = partial(tuple.__new__, AppendInfo)
+append_info = partial(tuple.__new__, LogAppendInfo)
 
 
-def admit(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def validate_batch(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     """Raise the error of `check_size`, or of `check_timestamps` unless the broker sets the timestamps, for a batch."""
     size = len(records)
     if size > config.max_message_bytes or size > config.segment_bytes:
@@ -83,7 +83,7 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
             )
 
 
-def take_batches(records: Buffer, next_offset: int, leader_epoch: int) -> tuple[list[BatchHeader], int]:
+def batches_to_follow(records: Buffer, next_offset: int, leader_epoch: int) -> tuple[list[BatchHeader], int]:
     """Return the headers of the batches that a follower appends of its leader's bytes, and their size in bytes.
 
     Not included are a partial batch at the end, and batches from the first with an epoch newer than the leader's on:

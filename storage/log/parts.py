@@ -4,17 +4,17 @@ from typing import NamedTuple
 
 from storage.log.files import LogFiles
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log.recovery import RecoveryReport
-from storage.log.segments import Segments
+from storage.log.segments import LogSegments
 
 
 class LoadedLog(NamedTuple):
     """A log's parts and offsets, as loaded from its files."""
 
     files: LogFiles
-    segments: Segments
-    producers: ProducerState
+    segments: LogSegments
+    producers: ProducerStateManager
     leader_epochs: LeaderEpochs
     start_offset: int
     end_offset: int

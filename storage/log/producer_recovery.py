@@ -20,40 +20,40 @@ from protocol.errors import KafkaError
 from protocol.record_batch import BatchHeader, end_txn_marker
 from storage.log.files import LogFiles
 from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, SnapshotError
-from storage.log.producer_state import ProducerState
-from storage.log.segment import Segment
+from storage.log.producer_state import ProducerStateManager
+from storage.log.segment import LogSegment
 
 _REFILL_BYTES = 4 * 1024 * 1024
 
 
 def recover_producers(
     files: LogFiles,
-    segments: Sequence[Segment],
+    segments: Sequence[LogSegment],
     end_offset: int,
     *,
     high_watermark: int,
     snapshots: Sequence[int] | None = None,
-    believed_to: int | None = None,
-    scanned: Collection[Segment] = (),
+    trusted_to: int | None = None,
+    scanned: Collection[LogSegment] = (),
     closed: bool = False,
-) -> ProducerState:
+) -> ProducerStateManager:
     """Return the producer state as of `end_offset`; raise OSError.
 
-    Delete snapshots before the log, above `believed_to` or the end, damaged ones, and those not at a segment's base
+    Delete snapshots before the log, above `trusted_to` or the end, damaged ones, and those not at a segment's base
     offset, except the newest. Rebuild the transaction indexes and missing snapshots of the `scanned` segments.
 
     `snapshots` has the offsets of the snapshots, ascending; None: list them. `closed`: the log was closed cleanly, so
     without a snapshot it has no producers.
     """
     first = segments[0].base_offset
-    believed_to = end_offset if believed_to is None else min(max(believed_to, first), end_offset)
+    trusted_to = end_offset if trusted_to is None else min(max(trusted_to, first), end_offset)
     scanned_from = min((segment.base_offset for segment in scanned), default=end_offset)
     bases = {segment.base_offset for segment in segments}
-    state: ProducerState | None = None
-    newest: ProducerState | None = None
+    state: ProducerStateManager | None = None
+    newest: ProducerStateManager | None = None
     damaged = False
     for offset in reversed(files.snapshot_offsets() if snapshots is None else snapshots):
-        if not first <= offset <= believed_to or (newest is not None and offset not in bases):
+        if not first <= offset <= trusted_to or (newest is not None and offset not in bases):
             files.remove_snapshots_at([offset])
         elif state is None:
             try:
@@ -65,24 +65,24 @@ def recover_producers(
                 continue
             if offset <= scanned_from:
                 newest = newest or found
-                state = found if offset <= high_watermark or not _has_ended_any(found) else None
+                state = found if offset <= high_watermark or not _has_markers(found) else None
     if state is None and first:
         state = newest  # it has more than the remaining batches
     if state is None:
-        state = ProducerState(end_offset if closed and not (newest or damaged or scanned) else first)
+        state = ProducerStateManager(end_offset if closed and not (newest or damaged or scanned) else first)
     elif state.producers:
         _close_compacted(state, segments)
         state.refill(_until_damage(_headers_before(segments, state.end_offset)))
-    _read_on(state, segments, scanned, files)
+    _replay(state, segments, scanned, files)
     state.end_offset = end_offset
     return state
 
 
-def _has_ended_any(state: ProducerState) -> bool:
+def _has_markers(state: ProducerStateManager) -> bool:
     return any(entry.coordinator_epoch >= 0 for entry in state.producers.values())
 
 
-def _close_compacted(state: ProducerState, segments: Sequence[Segment]) -> None:
+def _close_compacted(state: ProducerStateManager, segments: Sequence[LogSegment]) -> None:
     """Close the transactions that an old snapshot has as open, but of which no batch is left, and so maybe no marker.
 
     Compaction removes nothing of a transaction before it is completed, and its marker only after all its batches.
@@ -105,7 +105,7 @@ def _until_damage(headers: Iterator[BatchHeader]) -> Iterator[BatchHeader]:
         yield from headers
 
 
-def _headers_between(segments: Sequence[Segment], start_offset: int, end_offset: int) -> Iterator[BatchHeader]:
+def _headers_between(segments: Sequence[LogSegment], start_offset: int, end_offset: int) -> Iterator[BatchHeader]:
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= start_offset:
             continue
@@ -115,30 +115,32 @@ def _headers_between(segments: Sequence[Segment], start_offset: int, end_offset:
             yield header
 
 
-def _read_on(state: ProducerState, segments: Sequence[Segment], scanned: Collection[Segment], files: LogFiles) -> None:
+def _replay(
+    state: ProducerStateManager, segments: Sequence[LogSegment], scanned: Collection[LogSegment], files: LogFiles
+) -> None:
     """Apply the batches after the state's end; rebuild transaction indexes and snapshots of the scanned segments."""
     start = state.end_offset
     for number, segment in enumerate(segments):
         if number + 1 < len(segments) and segments[number + 1].base_offset <= start:
             continue
-        anew = segment in scanned
-        if anew:
+        rebuild = segment in scanned
+        if rebuild:
             segment.transaction_index.rebuild()
             if segment.base_offset > start and not files.has_snapshot(segment.base_offset):
                 files.save_producers(state, segment.base_offset)
         for position, header in segment.headers(segment.position_of(start)):
             marker = end_txn_marker(segment.batch_at(position)) if header.is_control else None
             ended = state.update(header, marker)
-            if anew and ended is not None:
-                segment.note_ended(ended)
-        if anew:
+            if rebuild and ended is not None:
+                segment.index_completed(ended)
+        if rebuild:
             segment.transaction_index.save()
 
 
-def _headers_before(segments: Sequence[Segment], end_offset: int) -> Iterator[BatchHeader]:
+def _headers_before(segments: Sequence[LogSegment], end_offset: int) -> Iterator[BatchHeader]:
     """Yield the batches of the last 4 MiB before `end_offset`."""
     room = _REFILL_BYTES
-    starts: list[tuple[Segment, int]] = []
+    starts: list[tuple[LogSegment, int]] = []
     for segment in reversed(segments):
         if segment.base_offset >= end_offset or room <= 0:
             continue

@@ -9,7 +9,7 @@
                   int64 last timestamp, int32 coordinator epoch, int64 first offset of its open transaction or
                   -1
 
-A snapshot has only each producer's last batch; `ProducerState.refill` restores the rest of the window.
+A snapshot has only each producer's last batch; `ProducerStateManager.refill` restores the rest of the window.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from struct import error as StructError  # noqa: N812 - a class despite its name
 from protocol.checksum import crc32c
 from protocol.plural import count_of
 from protocol.record_batch import NO_SEQUENCE
-from storage.log.producer_state import NO_OFFSET, AppendedBatch, ProducerEntry, ProducerState
+from storage.log.producer_state import NO_OFFSET, AppendedBatch, ProducerStateEntry, ProducerStateManager
 
 SNAPSHOT_SUFFIX = ".snapshot"
 VERSION = 1
@@ -41,7 +41,7 @@ class SnapshotError(ValueError):
         self.field = field
 
 
-def encode_snapshot(state: ProducerState) -> bytes:
+def encode_snapshot(state: ProducerStateManager) -> bytes:
     """Return the content of a snapshot file for the current `state`."""
     parts = [_COUNT.pack(len(state.producers))]
     for producer_id, entry in state.producers.items():
@@ -62,7 +62,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
     return _VERSION_AND_CRC.pack(VERSION, crc32c(body)) + body
 
 
-def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
+def decode_snapshot(data: bytes, end_offset: int) -> ProducerStateManager:
     """Return the producer state of the snapshot taken at `end_offset`; raise SnapshotError if it is damaged."""
     try:
         version, crc = _VERSION_AND_CRC.unpack_from(data)
@@ -77,11 +77,11 @@ def decode_snapshot(data: bytes, end_offset: int) -> ProducerState:
     entries = body[_COUNT.size :]
     if len(entries) != count * _ENTRY.size:
         raise SnapshotError("producer_count", f"{count_of(count, 'producer')} in {count_of(len(entries), 'byte')}")
-    producers: dict[int, ProducerEntry] = {}
+    producers: dict[int, ProducerStateEntry] = {}
     for producer_id, epoch, sequence, offset, delta, timestamp, coordinator_epoch, txn in _ENTRY.iter_unpack(entries):
         batches = [AppendedBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
-        producers[producer_id] = ProducerEntry(epoch, coordinator_epoch, timestamp, txn, batches)
-    return ProducerState(end_offset, producers)
+        producers[producer_id] = ProducerStateEntry(epoch, coordinator_epoch, timestamp, txn, batches)
+    return ProducerStateManager(end_offset, producers)
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:

@@ -73,7 +73,7 @@ class CompletedTxn(NamedTuple):
     last_stable_offset: int
 
 
-class ProducerEntry:
+class ProducerStateEntry:
     """One producer's epoch, window of batches (oldest first) and open transaction (Kafka: `ProducerStateEntry`)."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "txn_first_offset")
@@ -105,7 +105,7 @@ class ProducerEntry:
         batches.append(batch)
 
 
-class ProducerState:
+class ProducerStateManager:
     """The producers of one partition, as of `end_offset`.
 
     `first_unstable_offset` is None when every transaction is completed and its marker below the high watermark.
@@ -113,9 +113,9 @@ class ProducerState:
 
     __slots__ = ("_ended", "_open", "end_offset", "first_unstable_offset", "producers")
 
-    def __init__(self, end_offset: int = 0, producers: dict[int, ProducerEntry] | None = None) -> None:
+    def __init__(self, end_offset: int = 0, producers: dict[int, ProducerStateEntry] | None = None) -> None:
         self.end_offset = end_offset
-        self.producers: dict[int, ProducerEntry] = producers if producers is not None else {}
+        self.producers: dict[int, ProducerStateEntry] = producers if producers is not None else {}
         self.first_unstable_offset: int | None = None
         # First offset -> producer id of the open transactions, in log order.
         self._open: dict[int, int] = {}
@@ -204,7 +204,7 @@ class ProducerState:
             return None
         entry = self.producers.get(producer_id)
         if entry is None:
-            entry = self.producers[producer_id] = ProducerEntry()
+            entry = self.producers[producer_id] = ProducerStateEntry()
         if epoch != entry.epoch:
             entry.enter_epoch(epoch)
         entry.last_timestamp = timestamp
@@ -220,7 +220,7 @@ class ProducerState:
         return None
 
     def _end_transaction(
-        self, producer_id: int, entry: ProducerEntry, last_offset: int, *, aborted: bool
+        self, producer_id: int, entry: ProducerStateEntry, last_offset: int, *, aborted: bool
     ) -> CompletedTxn | None:
         first = entry.txn_first_offset
         if first == NO_OFFSET:
@@ -278,7 +278,7 @@ class ProducerState:
 
         `headers` are the batches before the snapshot's offset, from any offset on, in log order.
         """
-        earlier = ProducerState()
+        earlier = ProducerStateManager()
         for header in headers:
             if not header.is_control:
                 earlier.update(header)

@@ -13,7 +13,7 @@ from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, read_header, unpac
 from protocol.record_scan import scan_unpacked
 from storage.disk import File
 from storage.log.file_slice import FileSlice
-from storage.steps import Search
+from storage.steps import Steps
 
 _RECORDS_A_STEP = 1024  # about 1 ms of work
 _PLACES_A_STEP = 512  # about 1 ms of work
@@ -45,7 +45,7 @@ class TimestampOffset(NamedTuple):
 
 def find_first_record(
     file: File, places: Iterable[Place], timestamp: int, from_offset: int
-) -> Search[TimestampOffset | None]:
+) -> Steps[TimestampOffset | None]:
     """Search the batches at `places`, in order, for the first record that `find_record` finds."""
     for number, place in enumerate(places, 1):
         if number % _PLACES_A_STEP == 0:
@@ -57,7 +57,7 @@ def find_first_record(
     return None
 
 
-def find_record(file: File, position: int, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+def find_record(file: File, position: int, timestamp: int, from_offset: int) -> Steps[TimestampOffset | None]:
     """Search the batch at `position` for the first record from `from_offset` on with at least `timestamp`.
 
     `file` stays open even if it is renamed or deleted meanwhile.

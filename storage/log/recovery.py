@@ -30,7 +30,7 @@ from storage.log.segment import (
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
-    Segment,
+    LogSegment,
     segment_path,
 )
 from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX
@@ -78,8 +78,8 @@ class RecoveryReport(NamedTuple):
 class Recovered(NamedTuple):
     """A log's segments after recovery; the last one is ready for appending."""
 
-    segments: list[Segment]
-    scanned: list[Segment]
+    segments: list[LogSegment]
+    scanned: list[LogSegment]
     """The segments that were scanned."""
     next_offset: int
     log_start_offset: int
@@ -115,7 +115,7 @@ def recover_segments(
         finish_swaps(disk, directory)
         names = disk.list_dir(directory)
     bases = [int(name[:20]) for name in names if name[20:] == LOG_SUFFIX and name[:20].isdigit()]
-    looked_at = refuse_segments(
+    examined = refuse_segments(
         disk,
         directory,
         found,
@@ -127,14 +127,14 @@ def recover_segments(
         now_ms=now_ms,
     )
     names = _without_leftovers(disk, directory, names)
-    segments: list[Segment] = []
-    scanned: list[Segment] = []
+    segments: list[LogSegment] = []
+    scanned: list[LogSegment] = []
     scanned_bytes = truncated = rebuilt = removed = 0
     first_cut = ""
     next_offset: int | None = None
     for number, base in enumerate(bases):
         following = bases[number + 1] if number + 1 < len(bases) else None
-        segment, whole = _open(disk, directory, base, names, looked_at.get(base), now_ms)
+        segment, whole = _open(disk, directory, base, names, examined.get(base), now_ms)
         unflushed = not clean and (following is None or following > recovery_point)
         segments.append(segment)
         if following is None and whole and not unflushed:
@@ -150,7 +150,7 @@ def recover_segments(
             if cut and unflushed:
                 removed = _remove_behind(disk, directory, bases[number:])
             if cut:
-                segment.cut_back()
+                segment.truncate_file()
                 # Otherwise a power cut could restore the truncated bytes after those written next.
                 segment.file.sync()
             segment.seal()
@@ -175,7 +175,7 @@ def recover_segments(
         for segment in segments:
             _remove_segment(disk, directory, segment.base_offset)
         removed += len(segments)
-        segments, scanned = [Segment.create(disk, directory, log_start_offset, now_ms)], []
+        segments, scanned = [LogSegment.create(disk, directory, log_start_offset, now_ms)], []
         next_offset = log_start_offset
     log_start_offset = max(log_start_offset, segments[0].base_offset)
     if removed:
@@ -192,7 +192,7 @@ def recover_segments(
 
 
 def scan(
-    segment: Segment,
+    segment: LogSegment,
     index_interval_bytes: int,
     epochs: LeaderEpochs,
     following: int | None = None,
@@ -200,10 +200,10 @@ def scan(
 ) -> int:
     """Scan and index a segment up to the first invalid batch, or the first that reaches into the `following` segment.
 
-    Return how many bytes are left; the caller then calls `cut_back` and `seal`.
+    Return how many bytes are left; the caller then calls `truncate_file` and `seal`.
     """
     file_bytes = segment.size_bytes
-    segment.forget_contents()
+    segment.reset()
     next_offset, epoch = segment.base_offset, -1
     end = segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following - 1
     for header in valid_batches(segment.file, file_bytes):
@@ -221,7 +221,7 @@ def scan(
     return file_bytes - segment.size_bytes
 
 
-def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_offset: int) -> None:
+def _find_first_epochs(segments: list[LogSegment], epochs: LeaderEpochs, log_start_offset: int) -> None:
     """Record the epochs of deleted batches that a power cut restored, where their deletion was not synced."""
     known = epochs.entries
     first = known[0].start_offset if known else segments[-1].base_offset
@@ -243,8 +243,8 @@ def _find_first_epochs(segments: list[Segment], epochs: LeaderEpochs, log_start_
 
 
 def _open(
-    disk: Disk, directory: str, base: int, names: Sequence[str], segment: Segment | None, now_ms: int
-) -> tuple[Segment, bool]:
+    disk: Disk, directory: str, base: int, names: Sequence[str], segment: LogSegment | None, now_ms: int
+) -> tuple[LogSegment, bool]:
     """Return a segment, and whether its indexes exist and are plausible; a missing transaction index is normal.
 
     `segment` is None if another of its files is missing.
@@ -253,14 +253,14 @@ def _open(
     if segment is None:
         for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             disk.open_file(segment_path(directory, base, suffix), create=True)
-        segment = Segment(disk, directory, base, now_ms)
+        segment = LogSegment(disk, directory, base, now_ms)
     sound = segment.offset_index.sound() and segment.time_index.sound()
     if f"{base:020}{TRANSACTION_INDEX_SUFFIX}" in names:
         sound = sound and segment.transaction_index.sound()
     return segment, sound and not missing and segment.offset_index.last_position() < max(segment.size_bytes, 1)
 
 
-def _readable_end(segment: Segment) -> int | None:
+def _readable_end(segment: LogSegment) -> int | None:
     """Prepare the last segment for appending; return the next offset, None if the end is not a complete batch."""
     try:
         return segment.start_appending()
@@ -268,7 +268,7 @@ def _readable_end(segment: Segment) -> int | None:
         return None
 
 
-def _ends_early(segment: Segment, following: int) -> bool:
+def _ends_early(segment: LogSegment, following: int) -> bool:
     """Return whether a segment ends before the `following` one begins: its end was lost, unless it was compacted."""
     end = end_offset(segment)
     return end is not None and end < following

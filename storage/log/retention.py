@@ -42,7 +42,7 @@ class Deletable(NamedTuple):
     reason: str
 
 
-def told(gone: Sequence[Deletable]) -> str:
+def describe_deleted(gone: Sequence[Deletable]) -> str:
     """Return a log line about the deleted, adjacent segments: offsets, size and reasons."""
     reasons = ", ".join(f"{count} by {reason}" for reason, count in Counter(one.reason for one in gone).items())
     offsets = f"offsets {gone[0].base_offset} to {gone[-1].end_offset - 1}"

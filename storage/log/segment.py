@@ -23,7 +23,7 @@ from storage.log.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.log.producer_state import CompletedTxn
 from storage.log.record_search import Place, TimestampOffset, find_first_record, find_record, largest_timestamp
 from storage.log.transaction_index import TRANSACTION_INDEX_SUFFIX, AbortedTxn, TransactionIndex
-from storage.steps import Search
+from storage.steps import Steps
 
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
@@ -53,7 +53,7 @@ def segment_path(directory: str, base_offset: int, suffix: str) -> str:
     return f"{directory}/{base_offset:020d}{suffix}"
 
 
-class Segment:
+class LogSegment:
     """Batches from `base_offset` on: the first `size_bytes` of a file."""
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Segment:
         self.time_index = TimeIndex(disk, stem + TIME_INDEX_SUFFIX + suffix, base_offset)
 
     @classmethod
-    def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> "Segment":
+    def create(cls, disk: Disk, directory: str, base_offset: int, now_ms: int, suffix: str = "") -> "LogSegment":
         """Create an empty segment, replacing any files of its name; raise OSError with none created."""
         paths = [segment_path(directory, base_offset, kind) + suffix for kind in REQUIRED_SUFFIXES]
         made = [path for path in paths if not disk.exists(path)]
@@ -165,7 +165,7 @@ class Segment:
         """Write complete batches at the end; index each that is more than `interval` bytes after the last indexed one.
 
         Raise OSError if the write fails. The segment then counts none of them; what was written is beyond `size_bytes`,
-        for the caller to `cut_back`.
+        for the caller to `truncate_file`.
         """
         if not self._indexes_loaded:
             self.offset_index.load()
@@ -204,7 +204,7 @@ class Segment:
             self._tail_last_offsets.append(last_offset)
             self._tail_positions.append(position)
 
-    def note_ended(self, transaction: CompletedTxn) -> None:
+    def index_completed(self, transaction: CompletedTxn) -> None:
         """Index a transaction whose marker has just been added, if it was aborted; raise OSError."""
         if transaction.aborted:
             producer_id, first, last, _, stable = transaction
@@ -215,7 +215,7 @@ class Segment:
         self._tail_last_offsets.clear()
         self._tail_positions.clear()
 
-    def cut_back(self) -> None:
+    def truncate_file(self) -> None:
         """Truncate what a failed append left after the last batch: nothing, if the file could not be opened."""
         if self._file is not None:
             self._file.truncate(self.size_bytes)
@@ -232,7 +232,7 @@ class Segment:
 
     def truncate_to(self, offset: int) -> int:
         """Drop every batch that ends at or after `offset`; return the end of the last one left, as a restart does."""
-        position, offset = self.cut_at(offset)
+        position, offset = self.truncation_point(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
@@ -241,7 +241,7 @@ class Segment:
             self.file.truncate(position)
         return self.start_appending()
 
-    def cut_at(self, offset: int) -> tuple[int, int]:
+    def truncation_point(self, offset: int) -> tuple[int, int]:
         """Return the file position at which a truncation to `offset` cuts, and the first offset that it drops."""
         position = self.position_of(offset) if offset > self.base_offset else 0
         if 0 < position < self.size_bytes:
@@ -249,7 +249,7 @@ class Segment:
             offset = min(offset, self.header_at(position).base_offset)
         return position, offset
 
-    def forget_contents(self) -> None:
+    def reset(self) -> None:
         """Count the file as empty, for `recovery.py` to `add` the valid batches and then `seal`.
 
         The transaction index stays: its content depends on earlier segments too.
@@ -411,7 +411,7 @@ class Segment:
             found = self._first_timestamp = next((place.max_timestamp for place in self.places(0)), NO_TIMESTAMP)
         return found
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+    def find_timestamp(self, timestamp: int, from_offset: int) -> Steps[TimestampOffset | None]:
         """Search for the first record at or after `from_offset` with at least this timestamp."""
         places = self.places(self._search_start(timestamp, from_offset))
         return (yield from find_first_record(self.file, places, timestamp, from_offset))
@@ -427,7 +427,7 @@ class Segment:
                 return position
         return self.position_of(from_offset)
 
-    def find_max_timestamp(self) -> Search[TimestampOffset | None]:
+    def find_max_timestamp(self) -> Steps[TimestampOffset | None]:
         """Search for the first record with the largest timestamp."""
         timestamp, last_offset = self.max_timestamp
         if timestamp < 0:

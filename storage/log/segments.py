@@ -16,37 +16,37 @@ from storage.disk import Disk, File, out_of_space, reason
 from storage.log.config import LogConfig
 from storage.log.file_slice import FileSlice
 from storage.log.record_search import TimestampOffset
-from storage.log.segment import MAX_RELATIVE_OFFSET, Segment
+from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from storage.log.segment_truncation import prepare_truncation
 from storage.log.transaction_index import AbortedTxn
-from storage.steps import Search
+from storage.steps import Steps
 
 _MAX_OFFSET = 2**63 - 1
 # About 1 ms of work where the end of each index has to be read.
 _SEGMENTS_A_STEP = 64
 
 
-class Segments:
+class LogSegments:
     """A log's segments, oldest first."""
 
     __slots__ = (
-        "_aborting", "_bases", "_calm_bytes", "_calm_config", "_calm_ms", "_directory", "_disk", "_sealed_bytes",
-        "_segments", "active",
+        "_aborting", "_bases", "_directory", "_disk", "_no_roll_bytes", "_no_roll_config", "_no_roll_ms",
+        "_sealed_bytes", "_segments", "active",
     )  # fmt: skip
 
-    _calm_bytes: int
-    _calm_config: LogConfig | None
-    _calm_ms: int
+    _no_roll_bytes: int
+    _no_roll_config: LogConfig | None
+    _no_roll_ms: int
 
-    def __init__(self, disk: Disk, directory: str, segments: list[Segment]) -> None:
+    def __init__(self, disk: Disk, directory: str, segments: list[LogSegment]) -> None:
         """Use the segments of `directory`, the last of which is ready for appending."""
         self._disk = disk
         self._directory = directory
-        self._aborting: list[Segment] | None = None  # the sealed ones with aborted transactions; None: not known yet
+        self._aborting: list[LogSegment] | None = None  # the sealed ones with aborted transactions; None: not known yet
         self._set(segments)
 
     @property
-    def all(self) -> list[Segment]:
+    def all(self) -> list[LogSegment]:
         """Every segment, oldest first; not to be changed."""
         return self._segments
 
@@ -63,7 +63,7 @@ class Segments:
     def read(self, offset: int, max_bytes: int, limit_offset: int, min_one: bool) -> FileSlice | None:
         """Return complete batches of one segment from the one that holds `offset`, all ending below `limit_offset`.
 
-        None if there are none; otherwise as `Segment.read`.
+        None if there are none; otherwise as `LogSegment.read`.
         """
         segments, bases = self._segments, self._bases
         number = bisect_right(bases, offset) - 1
@@ -102,7 +102,7 @@ class Segments:
                 break
         return found
 
-    def _with_aborted(self) -> list[Segment]:
+    def _with_aborted(self) -> list[LogSegment]:
         """Return the segments with markers of aborted transactions, oldest first."""
         sealed = self._aborting
         if sealed is None:
@@ -110,7 +110,7 @@ class Segments:
             self._aborting = sealed
         return sealed if self.active.transaction_index.is_empty else [*sealed, self.active]
 
-    def find_timestamp(self, timestamp: int, from_offset: int) -> Search[TimestampOffset | None]:
+    def find_timestamp(self, timestamp: int, from_offset: int) -> Steps[TimestampOffset | None]:
         """Search for the first record at or after `from_offset` with at least this timestamp."""
         for number, segment in enumerate(self._each(from_offset), 1):
             if segment.max_timestamp[0] >= timestamp:
@@ -121,7 +121,7 @@ class Segments:
                 yield None
         return None
 
-    def find_max_timestamp(self) -> Search[TimestampOffset | None]:
+    def find_max_timestamp(self) -> Steps[TimestampOffset | None]:
         """Search for the first record with the largest timestamp."""
         for number, segment in enumerate(self._each(self._bases[0]), 1):
             _max_timestamp(segment)  # cached by the segment
@@ -129,7 +129,7 @@ class Segments:
                 yield None
         return (yield from max(self._segments, key=_max_timestamp).find_max_timestamp())
 
-    def _each(self, offset: int) -> Iterator[Segment]:
+    def _each(self, offset: int) -> Iterator[LogSegment]:
         """Yield the segments from the one that holds `offset` on, each looked up when its turn comes.
 
         The list may change in between: retention removes segments, and compaction replaces several by one.
@@ -147,7 +147,7 @@ class Segments:
         # Negative: the active segment begins after a large gap, and the append that it was created for failed.
         if not 0 <= last_offset - active.base_offset <= MAX_RELATIVE_OFFSET:
             return True
-        if filled + size <= self._calm_bytes and timestamp <= self._calm_ms and config is self._calm_config:
+        if filled + size <= self._no_roll_bytes and timestamp <= self._no_roll_ms and config is self._no_roll_config:
             return False
         if not filled:
             return False
@@ -156,9 +156,9 @@ class Segments:
         if filled + size > config.segment_bytes or active.waited_ms(now_ms, timestamp) > longest_ms or entries_left < 0:
             return True
         if active.first_timestamp >= 0:
-            self._calm_bytes = min(config.segment_bytes, filled + entries_left * config.index_interval_bytes)
-            self._calm_ms = active.first_timestamp + longest_ms
-            self._calm_config = config
+            self._no_roll_bytes = min(config.segment_bytes, filled + entries_left * config.index_interval_bytes)
+            self._no_roll_ms = active.first_timestamp + longest_ms
+            self._no_roll_config = config
         return False
 
     def _jitter_ms(self, config: LogConfig) -> int:
@@ -177,13 +177,13 @@ class Segments:
         except OSError as error:
             if not (full and out_of_space(error)):
                 raise
-        created = Segment.create(self._disk, self._directory, base_offset, now_ms)
+        created = LogSegment.create(self._disk, self._directory, base_offset, now_ms)
         if active.size_bytes:
             self._set([*self._segments, created])
             return
         self._set([*self._segments[:-1], created])
         if active.base_offset != base_offset:
-            with no_way_back("an empty segment stays"):
+            with must_complete("an empty segment stays"):
                 active.remove()
 
     def prepare_truncation(self, offset: int, index_interval_bytes: int) -> None:
@@ -202,7 +202,7 @@ class Segments:
             self._set(self._segments[:-1])
         return cut.truncate_to(offset)
 
-    def _holding(self, offset: int) -> Segment:
+    def _holding(self, offset: int) -> LogSegment:
         return self._segments[bisect_right(self._bases, offset) - 1]
 
     def remove_first(self, count: int) -> list[str]:
@@ -214,11 +214,11 @@ class Segments:
     def move_to(self, directory: str) -> None:
         """Use the files in `directory`, to which they have been moved."""
         self._directory = directory
-        self._calm_config = None
+        self._no_roll_config = None
         for segment in self._segments:
             segment.move_to(directory)
 
-    def replace(self, old: Sequence[Segment], made: Segment) -> list[str]:
+    def replace(self, old: Sequence[LogSegment], made: LogSegment) -> list[str]:
         """Replace the adjacent segments `old` by `made`; return their renamed files for a later deletion."""
         # First segment first: a crash in between may leave batches that `made` dropped, but no value without its
         # tombstone.
@@ -244,19 +244,19 @@ class Segments:
         for segment in self._segments:
             segment.close_file()
 
-    def _set(self, segments: list[Segment]) -> None:
+    def _set(self, segments: list[LogSegment]) -> None:
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
         self._sealed_bytes = sum(segment.size_bytes for segment in segments) - self.active.size_bytes
         # Up to this size and this timestamp the active segment takes batches without further checks.
-        self._calm_bytes = self._calm_ms = 0
-        self._calm_config = None
+        self._no_roll_bytes = self._no_roll_ms = 0
+        self._no_roll_config = None
         self._aborting = None
 
 
 @contextmanager
-def no_way_back(state: str) -> Iterator[None]:
+def must_complete(state: str) -> Iterator[None]:
     """Turn any OSError within into EIO, which takes the directory offline, even where the disk is only full.
 
     `state` describes the files' state for the message; the next start repairs it.
@@ -267,15 +267,15 @@ def no_way_back(state: str) -> Iterator[None]:
         raise OSError(EIO, f"{state}: {reason(error)}") from error
 
 
-def _mark_deleted(segments: Sequence[Segment]) -> list[str]:
+def _mark_deleted(segments: Sequence[LogSegment]) -> list[str]:
     """Rename the files of segments, in order, and return their paths; raise OSError, or EIO once a file is renamed."""
     steps = (path for segment in segments for path in segment.mark_deleted())
     paths = [*islice(steps, 1)]
-    with no_way_back("some files of a segment are renamed, others not"):
+    with must_complete("some files of a segment are renamed, others not"):
         return paths + list(steps)
 
 
-def take_unsynced(disk: Disk, segments: Sequence[Segment]) -> list[File]:
+def take_unsynced(disk: Disk, segments: Sequence[LogSegment]) -> list[File]:
     """Return the files of `segments` to sync, and count their indexes as taken; raise OSError with none taken."""
     indexes = [index for segment in segments for index in segment.unsynced_indexes]
     files = [*(segment.file for segment in segments), *(disk.open_file(index.path) for index in indexes)]
@@ -287,5 +287,5 @@ def take_unsynced(disk: Disk, segments: Sequence[Segment]) -> list[File]:
 _base_offset = attrgetter("base_offset")
 
 
-def _max_timestamp(segment: Segment) -> int:
+def _max_timestamp(segment: LogSegment) -> int:
     return segment.max_timestamp[0]

@@ -12,8 +12,7 @@ ascend. A read_committed fetch returns the aborted transactions that overlap its
 segments, up to the first entry whose last stable offset is not below the end of the records: every transaction that
 begins there had been completed by then. Source: KIP-98 and the files of Apache Kafka.
 
-The entries are a function of the log up to the segment's end: `ProducerState.update` returns them. To read or write
-those of a log, use `Segment.transaction_index`; `decode_entries` decodes the content of a file alone. An entry that
+The entries are a function of the log up to the segment's end: `ProducerStateManager.update` returns them. An entry that
 could not be written stays in memory for `save`; after a crash, recovery rebuilds the index.
 """
 

@@ -1,7 +1,7 @@
 """Transaction markers: the control batch that completes a transaction in a partition (KIP-98).
 
 The marker is one record, commit or abort, with the coordinator's epoch, by which an earlier coordinator is fenced.
-Whether the transaction exists is the coordinator's concern; `ProducerState` computes the last stable offset.
+Whether the transaction exists is the coordinator's concern; `ProducerStateManager` computes the last stable offset.
 """
 
 from struct import Struct
@@ -19,7 +19,7 @@ from protocol.record_batch import (
 )
 from storage.log.config import LOG_APPEND_TIME
 from storage.log.log import Log
-from storage.log.log_validator import AppendInfo
+from storage.log.log_validator import LogAppendInfo
 
 _VALUE = Struct(">hi")
 _VERSION = 0
@@ -40,11 +40,11 @@ def build_marker(producer_id: int, producer_epoch: int, marker: EndTxnMarker, no
 
 def append_marker(
     log: Log, records: bytearray, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
-) -> AppendInfo:
+) -> LogAppendInfo:
     """Append a marker as the leader; its offset and leader epoch are set in place.
 
-    Raise the KafkaError of `ProducerState.check_marker`, or KAFKA_STORAGE_ERROR, with nothing appended; InvariantError
-    if `records` is not a marker.
+    Raise, with nothing appended, the KafkaError of `ProducerStateManager.check_marker`, KAFKA_STORAGE_ERROR, or
+    InvariantError if `records` is not a marker.
     """
     marker = end_txn_marker(records) if read_header(records).is_control else None
     if marker is None:
@@ -57,6 +57,6 @@ def append_marker(
     assign(records, log.log_end_offset, leader_epoch)
     log.append_as_follower(records, leader_epoch, now_ms)
     header, start = read_header(records), log.log_start_offset
-    return AppendInfo(
+    return LogAppendInfo(
         header.base_offset, header.last_offset, header.max_timestamp, append_time_ms, start, leader_epoch, False
     )

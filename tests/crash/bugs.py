@@ -21,13 +21,13 @@ import storage.log.producer_recovery
 import tests.crash.states
 import tests.crash.workload
 from protocol.record_batch import build_batch
-from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.cleaner.segment_swap import SegmentSwap
 from storage.log.config import FOREVER, LogConfig
 from storage.log.flush import Flush
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log import Log
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 from storage.log_directory import LogDirectory
 from tests.crash import metadata_bugs, metadata_states
 from tests.crash.broken import Invariant
@@ -73,7 +73,7 @@ def no_sync_of_directories_at_all(plant: Planter) -> None:
 
 def no_sync_of_indexes(plant: Planter) -> None:
     """The indexes of a rolled segment are not synced."""
-    plant.setattr(Segment, "unsynced_indexes", property(lambda self: []))
+    plant.setattr(LogSegment, "unsynced_indexes", property(lambda self: []))
 
 
 def recovery_point_within_the_active_segment(plant: Planter) -> None:
@@ -83,20 +83,20 @@ def recovery_point_within_the_active_segment(plant: Planter) -> None:
 
 def no_sync_after_a_truncation(plant: Planter) -> None:
     """A truncation is not synced."""
-    plant.setattr(storage.log.log, "sync_cut", lambda *_: None)
+    plant.setattr(storage.log.log, "sync_truncation", lambda *_: None)
 
 
 def no_sync_of_what_recovery_truncates(plant: Planter) -> None:
     """Recovery does not sync what it truncates."""
-    cut_back = Segment.cut_back
+    truncate_file = LogSegment.truncate_file
 
-    def unsynced(self: Segment) -> None:
-        cut_back(self)
+    def unsynced(self: LogSegment) -> None:
+        truncate_file(self)
         file = self.file
         assert isinstance(file, MemoryFile)
         self._file = _NeverSynced(file._disk, file._node, file.path)  # until recovery closes it
 
-    plant.setattr(Segment, "cut_back", unsynced)
+    plant.setattr(LogSegment, "truncate_file", unsynced)
     # A stale batch reappears only right behind a new one: each batch fills one page, and few are synced.
     _act(plant, append=90, flush=3)
     plant.tune(tests.crash.states, "ACTIONS", 40)

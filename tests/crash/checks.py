@@ -15,7 +15,7 @@ from protocol.record_batch import crc_matches, end_txn_marker, iter_batches, ite
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log import Log
 from storage.log.producer_snapshot import SnapshotError, decode_snapshot
-from storage.log.producer_state import ProducerEntry, ProducerState
+from storage.log.producer_state import ProducerStateEntry, ProducerStateManager
 from storage.log.transaction_index import AbortedTxn
 from storage.steps import finish
 from tests.crash import history
@@ -306,8 +306,8 @@ def _covers_scan(entry: AbortedTxn, scanned: AbortedTxn) -> bool:
     )
 
 
-def _scan(batches: list[Stored], end: int) -> ProducerState:
-    state = ProducerState()
+def _scan(batches: list[Stored], end: int) -> ProducerStateManager:
+    state = ProducerStateManager()
     for batch in batches:
         if batch.next_offset > end:
             break
@@ -317,7 +317,7 @@ def _scan(batches: list[Stored], end: int) -> ProducerState:
     return state
 
 
-def _equals_former_scan(known: ProducerEntry | None, producer: int, written: list[list[Stored]], end: int) -> bool:
+def _equals_former_scan(known: ProducerStateEntry | None, producer: int, written: list[list[Stored]], end: int) -> bool:
     """Return whether a producer equals a scan from some former log start, as when a copied log was scanned."""
     return any(
         _last(known) == _last(_scan(batches[start:], end).producers.get(producer))
@@ -326,14 +326,16 @@ def _equals_former_scan(known: ProducerEntry | None, producer: int, written: lis
     )
 
 
-def _last(entry: ProducerEntry | None) -> object:
+def _last(entry: ProducerStateEntry | None) -> object:
     """Return what a snapshot holds of a producer."""
     if entry is None:
         return None
     return entry.epoch, entry.last_timestamp, entry.txn_first_offset, entry.coordinator_epoch, _places(entry)[-1:]
 
 
-def _recent(known: ProducerEntry | None, entry: ProducerEntry | None, there: ProducerEntry | None) -> bool:
+def _recent(
+    known: ProducerStateEntry | None, entry: ProducerStateEntry | None, there: ProducerStateEntry | None
+) -> bool:
     """Return whether the cached batches are `entry`'s last ones, at least those that are still in the log."""
     if known is None or entry is None:
         return known is entry
@@ -342,12 +344,12 @@ def _recent(known: ProducerEntry | None, entry: ProducerEntry | None, there: Pro
     return len(places) >= at_least and _places(entry)[len(entry.batches) - len(places) :] == places
 
 
-def _places(entry: ProducerEntry) -> list[tuple[int, ...]]:
+def _places(entry: ProducerStateEntry) -> list[tuple[int, ...]]:
     """Return a producer's last batches, without their timestamps."""
     return [batch[:3] for batch in entry.batches]
 
 
-def _text(entry: ProducerEntry | None) -> str:
+def _text(entry: ProducerStateEntry | None) -> str:
     if entry is None:
         return "unknown"
     opened = "" if entry.txn_first_offset < 0 else f", with a transaction open from {entry.txn_first_offset} on"

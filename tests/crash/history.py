@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from protocol.record import Record
 from protocol.record_batch import end_txn_marker, iter_records
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log.transaction_index import AbortedTxn
 from tests.crash.promises import Promise, Stored, Version
 
@@ -41,7 +41,7 @@ def committed(batches: list[Stored]) -> list[Record]:
 
 def aborted(batches: list[Stored], end: int) -> list[AbortedTxn]:
     """Return the entries of the transaction indexes of a log of these batches, up to `end`."""
-    state = ProducerState()
+    state = ProducerStateManager()
     entries = []
     for batch in batches:
         header = batch.header

@@ -14,7 +14,7 @@ from controller.raft.log import SnapshotId
 from controller.snapshot import Snapshot
 from storage.log.flush import Flush
 from storage.log.log import Log
-from storage.steps import Search
+from storage.steps import Steps
 from tests.crash.broken import Invariant
 from tests.crash.memory_disk import MemoryDisk, MemoryFile
 from tests.planting import Bug, Planter
@@ -56,7 +56,7 @@ def entries_deleted_beyond_the_newest_snapshot(plant: Planter) -> None:
 
 def no_sync_of_a_metadata_log_truncation(plant: Planter) -> None:
     """A truncation of the metadata log is not synced."""
-    plant.setattr(storage.log.log, "sync_cut", lambda *_: None)
+    plant.setattr(storage.log.log, "sync_truncation", lambda *_: None)
 
 
 def received_snapshot_renamed_before_it_is_synced(plant: Planter) -> None:
@@ -74,7 +74,7 @@ def received_snapshot_renamed_before_it_is_synced(plant: Planter) -> None:
 def log_cleared_before_the_received_snapshot_is_renamed(plant: Planter) -> None:
     """The log is cleared before the received snapshot is renamed."""
 
-    def begin(self: MetadataLog, snapshot: SnapshotId) -> Search[Snapshot]:
+    def begin(self: MetadataLog, snapshot: SnapshotId) -> Steps[Snapshot]:
         self._log.truncate_fully_and_start_at(snapshot.end_offset)
         return reset_to_snapshot(self, snapshot)
 

@@ -14,14 +14,14 @@ from random import Random
 
 from protocol.errors import KafkaError
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, read_header
-from storage.cleaner.cleaner import CleanerPass
 from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.log.config import FOREVER
 from storage.log.flush import Flush
 from storage.log.log import Log, LogConfig
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
-from storage.steps import Search
+from storage.steps import Steps
 from tests.crash.broken import Broken, DiskNeeded, Invariant
 from tests.crash.checks import check_log, stored
 from tests.crash.memory_disk import Effect, Mark, MemoryDisk
@@ -107,7 +107,7 @@ class Workload:
         self.doing: Callable[[Workload, str], None] | None = None
         last = (life.version.batches[-1] for life in self.lives.values() if life.version.batches)
         self._epoch = 1 + max((batch.header.partition_leader_epoch for batch in last), default=0)
-        self._moves: dict[str, Search[None]] = {}
+        self._moves: dict[str, Steps[None]] = {}
         self.manager = self._start()
         self._compactor = CleanerManager(disk, self.manager, now_ms=lambda: self.now)
         self._compaction: CleanerPass | None = None

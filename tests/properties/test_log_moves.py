@@ -18,7 +18,7 @@ from storage.disk import OsDisk
 from storage.future_replicas import FutureReplica
 from storage.log.log import Log, LogConfig
 from storage.log_manager import LogManager
-from storage.steps import Search, Step
+from storage.steps import Step, Steps
 from tests.examples import examples
 from tests.logs import NOW_MS, TOPIC_ID, batch, content
 
@@ -47,7 +47,7 @@ class MovingLog(RuleBasedStateMachine):
             self.log = log
         self.move: FutureReplica | None = None
         self.steps_since_take_over = 0
-        self.steps: Search[None]
+        self.steps: Steps[None]
         self.advance: Callable[[], Step]
 
     def teardown(self) -> None:
@@ -99,7 +99,7 @@ class MovingLog(RuleBasedStateMachine):
                 assert self.logs.directory_of(self.log) is self.move.target
                 self.move = None
                 return
-            self.steps_since_take_over += self.move is not None and self.move.taken_over
+            self.steps_since_take_over += self.move is not None and self.move.promoted
             self.advance = partial(self.steps.send, None if step is None else step())
 
     @rule(clean=st.booleans())

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, end_txn_marker, iter_batches
 from storage.log.log import Log, LogConfig
 from storage.log.producer_snapshot import decode_snapshot
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 
@@ -114,7 +114,7 @@ class Writer:
             self.log.append_as_leader(records, 0, NOW_MS)
 
 
-def known(state: ProducerState) -> dict[int, tuple[Any, ...]]:
+def known(state: ProducerStateManager) -> dict[int, tuple[Any, ...]]:
     return {
         producer: (entry.epoch, entry.last_timestamp, entry.txn_first_offset, entry.batches)
         for producer, entry in state.producers.items()
@@ -132,9 +132,9 @@ def check_snapshots(log: Log) -> None:
     assert bases <= {int(path.stem) for path in paths}
 
 
-def scanned(log: Log, end_offset: int = 1 << 62) -> ProducerState:
+def scanned(log: Log, end_offset: int = 1 << 62) -> ProducerStateManager:
     """Return the producer state of a scan of the whole log, or up to an offset."""
-    state, data = ProducerState(), content(log)
+    state, data = ProducerStateManager(), content(log)
     for at, header in iter_batches(data):
         if header.base_offset >= end_offset:
             break

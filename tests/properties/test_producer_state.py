@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, EndTxnMarker
 from storage.log.producer_snapshot import decode_snapshot, encode_snapshot
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 
 Logged = tuple[BatchHeader, EndTxnMarker | None]
 
@@ -64,7 +64,7 @@ def verdict(log: list[Logged], batch: BatchHeader) -> object:
     return None
 
 
-def answer(state: ProducerState, batch: BatchHeader) -> object:
+def answer(state: ProducerStateManager, batch: BatchHeader) -> object:
     try:
         repeated = state.check(batch)
     except KafkaError as error:
@@ -72,8 +72,8 @@ def answer(state: ProducerState, batch: BatchHeader) -> object:
     return None if repeated is None else repeated.base_offset
 
 
-def play(actions: list[tuple[int, str, int, int]]) -> tuple[ProducerState, list[Logged]]:
-    state, log = ProducerState(), list[Logged]()
+def play(actions: list[tuple[int, str, int, int]]) -> tuple[ProducerStateManager, list[Logged]]:
+    state, log = ProducerStateManager(), list[Logged]()
     for producer, action, number, count in actions:
         at = state.end_offset
         known, mine = window(log, producer)
@@ -102,7 +102,7 @@ def play(actions: list[tuple[int, str, int, int]]) -> tuple[ProducerState, list[
     return state, log
 
 
-def contents(state: ProducerState) -> object:
+def contents(state: ProducerStateManager) -> object:
     return (
         state.end_offset,
         state.first_unstable_offset,
@@ -127,7 +127,7 @@ def test_a_snapshot_and_the_log_around_it_equal_a_full_scan(
 ) -> None:
     full, log = play(actions)
     cut = min(cut, len(log))
-    before = ProducerState()
+    before = ProducerStateManager()
     for logged, marker in log[:cut]:
         before.update(logged, marker)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from protocol.record_batch import iter_batches
 from storage.log.log import Log, LogConfig
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from tests.examples import examples
 from tests.logs import NOW_MS, batch, content, open_log
 
@@ -35,7 +35,7 @@ def indexes(log: Log) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(log.directory).glob("*.*index")}
 
 
-def windows(state: ProducerState) -> dict[int, object]:
+def windows(state: ProducerStateManager) -> dict[int, object]:
     return {number: (entry.epoch, entry.last_timestamp, entry.batches) for number, entry in state.producers.items()}
 
 
@@ -100,7 +100,7 @@ def test_recovery_keeps_the_whole_batches_before_the_damage(
             assert found == before[:kept]
         assert log.log_end_offset == max([h.next_offset for _, h in iter_batches(found)], default=0)
 
-        scanned = ProducerState()
+        scanned = ProducerStateManager()
         for _, header in iter_batches(found):
             scanned.update(header)
         assert windows(log.producers) == windows(scanned)

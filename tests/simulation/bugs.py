@@ -21,12 +21,12 @@ from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
 from storage.checkpoint_files import CheckpointFiles
 from storage.cleaner.batch_cleaner import BatchCleaner
-from storage.cleaner.offset_map import GOES, OffsetMap
+from storage.cleaner.offset_map import REPLACED, OffsetMap
 from storage.log import loader
 from storage.log.flush import Flush
 from storage.log.log import Log
-from storage.log.log_validator import AppendInfo
-from storage.log.producer_state import ProducerState
+from storage.log.log_validator import LogAppendInfo
+from storage.log.producer_state import ProducerStateManager
 from storage.log_directory import LOG_STARTS, LogDirectory
 from storage.log_manager import LogManager
 from tests.planting import Bug, Planter
@@ -50,20 +50,20 @@ def never_syncs_logs(plant: Planter) -> None:
 
 def ignores_producer_sequences(plant: Planter) -> None:
     """The sequences of producers are not checked."""
-    plant.setattr(ProducerState, "check", lambda self, header: None)
+    plant.setattr(ProducerStateManager, "check", lambda self, header: None)
 
 
 def remembers_only_last_producer_batch(plant: Planter) -> None:
     """Only one batch per producer is remembered, not five."""
-    check = ProducerState.check
+    check = ProducerStateManager.check
 
-    def checked(self: ProducerState, header: Any) -> Any:
+    def checked(self: ProducerStateManager, header: Any) -> Any:
         entry = self.producers.get(header.producer_id)
         while entry is not None and len(entry.batches) > 1:
             del entry.batches[0]
         return check(self, header)
 
-    plant.setattr(ProducerState, "check", checked)
+    plant.setattr(ProducerStateManager, "check", checked)
 
 
 def accepts_any_fetch_session_epoch(plant: Planter) -> None:
@@ -154,7 +154,7 @@ def answers_duplicates_with_log_end(plant: Planter) -> None:
     """A duplicate batch is answered with the log end offset, not with its own offset (rule 9)."""
     append = Log.append_as_leader
 
-    def appended(self: Log, *args: Any) -> AppendInfo:
+    def appended(self: Log, *args: Any) -> LogAppendInfo:
         info = append(self, *args)
         return info._replace(base_offset=self.log_end_offset) if info.duplicate else info
 
@@ -163,7 +163,7 @@ def answers_duplicates_with_log_end(plant: Planter) -> None:
 
 def loses_producer_state_at_restart(plant: Planter) -> None:
     """Producer state is not recovered at start-up (rule 10)."""
-    plant.setattr(loader, "recover_producers", lambda *_, **__: ProducerState())
+    plant.setattr(loader, "recover_producers", lambda *_, **__: ProducerStateManager())
 
 
 def list_offsets_skips_equal_timestamp(plant: Planter) -> None:
@@ -174,15 +174,15 @@ def list_offsets_skips_equal_timestamp(plant: Planter) -> None:
 
 def cleaner_drops_first_record_of_batch(plant: Planter) -> None:
     """The cleaner drops the first record of each batch, whether or not a later one has its key."""
-    what_stays = OffsetMap.what_stays
+    fates = OffsetMap.fates
 
     def but_the_first(self: OffsetMap, base_offset: int, last_offset: int) -> bytearray | None:
-        stays = what_stays(self, base_offset, last_offset)
+        stays = fates(self, base_offset, last_offset)
         if stays:
-            stays[0] = GOES
+            stays[0] = REPLACED
         return stays
 
-    plant.setattr(OffsetMap, "what_stays", but_the_first)
+    plant.setattr(OffsetMap, "fates", but_the_first)
 
 
 def cleaner_changes_timestamps(plant: Planter) -> None:

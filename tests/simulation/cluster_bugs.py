@@ -22,9 +22,9 @@ from protocol.primitives import ZERO_UUID
 from storage.log.files import LogFiles
 from storage.log.leader_epochs import EpochEnd
 from storage.log.log import Log
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from storage.log_manager import LogManager
-from storage.steps import Search
+from storage.steps import Steps
 from tests.planting import Bug, Planter
 from tests.simulation import bugs, raft_bugs
 from tests.simulation.violation import Invariant
@@ -169,7 +169,7 @@ def followers_keep_no_producer_state(plant: Planter) -> None:
     append = Log.append_as_follower
 
     def append_records(self: Log, *args: Any) -> Any:
-        producers, self.producers = self.producers, ProducerState()
+        producers, self.producers = self.producers, ProducerStateManager()
         try:
             return append(self, *args)
         finally:
@@ -309,7 +309,7 @@ def latest_offset_is_log_end(plant: Planter) -> None:
     """ListOffsets returns the log end for the latest offset, not the high watermark (rule 22)."""
     find_offset = Partition.find_offset
 
-    def find(self: Partition, timestamp: int, isolation: Isolation, *args: Any, **options: Any) -> Search[OffsetFound]:
+    def find(self: Partition, timestamp: int, isolation: Isolation, *args: Any, **options: Any) -> Steps[OffsetFound]:
         found = yield from find_offset(self, timestamp, isolation, *args, **options)
         return found._replace(offset=self.log.log_end_offset) if timestamp == LATEST else found
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
-    from storage.steps import Search
+    from storage.steps import Steps
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -202,7 +202,7 @@ class GroupCoordinator:
         """Delete the offsets of deleted topics (name, id), over several turns of the loop if there are many."""
         self._forget(self._forget_topics(topics))
 
-    def _forget(self, forgetting: Search[None]) -> None:
+    def _forget(self, forgetting: Steps[None]) -> None:
         """Start deleting offsets; log an unexpected exception, which must not reach the caller."""
         try:
             rest = in_turns(forgetting, self._loop)
@@ -216,7 +216,7 @@ class GroupCoordinator:
             self._tasks.add(task)
             task.add_done_callback(self._forgotten)
 
-    def _forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
+    def _forget_topics(self, topics: list[tuple[str, bytes]]) -> Steps[None]:
         for host in list(self._hosts.values()):
             yield from host.forget_topics(topics)
 

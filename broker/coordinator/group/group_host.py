@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.coordinator.group.shard import GroupCoordinatorShard
     from broker.coordinator.runtime.context import Record
     from broker.coordinator.runtime.partition_log import Journal
-    from storage.steps import Search
+    from storage.steps import Steps
 
 _GROUPS_A_TURN = 200
 # Several steps run in a turn (`broker.runtime.cooperative`).
@@ -55,7 +55,7 @@ class GroupHost(ShardHost["GroupCoordinatorShard", GroupContext]):
                 await asyncio.sleep(0)
         self.write_aside(expired)
 
-    def forget_topics(self, topics: list[tuple[str, bytes]]) -> Search[None]:
+    def forget_topics(self, topics: list[tuple[str, bytes]]) -> Steps[None]:
         """Write tombstones for offsets of deleted topics (name, id), some groups a step; while loading, defer that."""
         if not self.ready:
             self._deleted_topics += topics
@@ -74,7 +74,7 @@ class GroupHost(ShardHost["GroupCoordinatorShard", GroupContext]):
                 self.write_aside(found)
                 yield None
 
-    def forget_topics_deleted_meanwhile(self) -> Search[None]:
+    def forget_topics_deleted_meanwhile(self) -> Steps[None]:
         """Write tombstones for the offsets of topics deleted while the shard was loading."""
         topics, self._deleted_topics = self._deleted_topics, []
         yield from self.forget_topics(topics)

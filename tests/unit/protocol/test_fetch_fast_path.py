@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from protocol.api import ApiKey
-from protocol.fetch_fast_path import FIRST_VERSION, TOPIC_IDS_FROM_VERSION, Found, plain_answer, topic_named
+from protocol.fetch_fast_path import (
+    FIRST_VERSION,
+    TOPIC_IDS_FROM_VERSION,
+    Found,
+    encode_plain_response,
+    encode_topic_name,
+)
 from protocol.headers import response_prefix
 from protocol.messages.fetch import FetchResponse
 from protocol.primitives import read_parts
@@ -23,9 +29,9 @@ class Slice:
         return bytes(at % 251 for at in range(offset, offset + size))
 
 
-def said(topics: list[list[Found]], version: int, tells_aborted: bool) -> bytes:
+def said(topics: list[list[Found]], version: int, read_committed: bool) -> bytes:
     """Return the frame that the message class encodes."""
-    aborted: list[FetchResponse.Topic.Partition.AbortedTransaction] | None = [] if tells_aborted else None
+    aborted: list[FetchResponse.Topic.Partition.AbortedTransaction] | None = [] if read_committed else None
     response = FetchResponse(
         session_id=77,
         responses=[
@@ -56,7 +62,7 @@ def found(index: int, *sizes: int) -> Found:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("tells_aborted", [False, True])
+@pytest.mark.parametrize("read_committed", [False, True])
 @pytest.mark.parametrize(
     "topics",
     [
@@ -69,7 +75,7 @@ def found(index: int, *sizes: int) -> Found:
     ],
     ids=["nothing", "no news", "one", "two", "several", "many"],
 )
-def test_response_equals_the_message_encoding(topics: list[list[Found]], version: int, tells_aborted: bool) -> None:
-    named = IDS if version >= TOPIC_IDS_FROM_VERSION else [topic_named(name) for name in NAMES]
-    answer = plain_answer(5, 77, dict(zip(named, topics, strict=False)), tells_aborted)
-    assert read_parts(answer) == said(topics, version, tells_aborted)
+def test_response_equals_the_message_encoding(topics: list[list[Found]], version: int, read_committed: bool) -> None:
+    named = IDS if version >= TOPIC_IDS_FROM_VERSION else [encode_topic_name(name) for name in NAMES]
+    answer = encode_plain_response(5, 77, dict(zip(named, topics, strict=False)), read_committed)
+    assert read_parts(answer) == said(topics, version, read_committed)

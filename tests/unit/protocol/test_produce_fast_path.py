@@ -5,7 +5,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.headers import decode_response_header
 from protocol.messages.produce import ProduceRequest, ProduceResponse
-from protocol.produce_fast_path import FIRST_VERSION, plain_answer, plain_timeout_ms, read_plain_produce
+from protocol.produce_fast_path import FIRST_VERSION, decode_plain_produce, encode_plain_response, plain_timeout_ms
 
 VERSIONS = range(FIRST_VERSION, 14)
 ID = bytes(range(16))
@@ -22,7 +22,7 @@ def request(*batches: bytes | None, name: str = NAME, **changes: Any) -> Produce
 
 
 def read(encoded: bytes, version: int) -> tuple[int, bytes, list[tuple[int, memoryview]]] | None:
-    return read_plain_produce(memoryview(bytearray(b"head" + encoded)), 4, version)
+    return decode_plain_produce(memoryview(bytearray(b"head" + encoded)), 4, version)
 
 
 def topic_on_the_wire(version: int) -> bytes:
@@ -99,7 +99,7 @@ def test_a_long_name_is_left_to_the_message(name: str) -> None:
 @pytest.mark.parametrize("count", [1, 2, 126])
 def test_response_equals_the_message_encoding(version: int, count: int) -> None:
     appended = [(77 + number, (1 << 40) + number, 1_700_000_000_000, 5) for number in range(count)]
-    frame = plain_answer(99, topic_on_the_wire(version), appended)
+    frame = encode_plain_response(99, topic_on_the_wire(version), appended)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     correlation_id, body_at = decode_response_header(ApiKey.PRODUCE, version, frame[4:])
     assert correlation_id == 99

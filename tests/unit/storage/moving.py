@@ -91,13 +91,13 @@ def state(log: Log) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def taken_over(manager: Manager) -> Log:
+def promoted(manager: Manager) -> Log:
     """Return a log whose future replica has just replaced it: the old files are still there under its name."""
     log = manager.create_log()
     fill(log, 3)
     move = manager.started(log)
     for step in manager.moves.steps(move):
-        if move.taken_over:
+        if move.promoted:
             break
         if step is not None:
             step()

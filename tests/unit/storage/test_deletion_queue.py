@@ -27,7 +27,7 @@ def directory(disk: FaultyDisk, tmp_path: Path) -> LogDirectory:
 
 
 @pytest.fixture
-def trash(disk: FaultyDisk) -> DeletionQueue:
+def deletion_queue(disk: FaultyDisk) -> DeletionQueue:
     return DeletionQueue(disk, now_ms=lambda: NOW_MS, random=Random(1))
 
 
@@ -35,47 +35,53 @@ def names(directory: LogDirectory) -> list[str]:
     return [path.name.rpartition("-")[2] for path in Path(directory.path).iterdir()]
 
 
-def test_deleted_log_is_renamed_at_once_and_removed_later(trash: DeletionQueue, directory: LogDirectory) -> None:
-    trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
+def test_deleted_log_is_renamed_at_once_and_removed_later(
+    deletion_queue: DeletionQueue, directory: LogDirectory
+) -> None:
+    deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     assert names(directory) == ["delete"]
-    assert list(trash.empty(NOW_MS + 59)) == []
-    assert list(trash.empty(NOW_MS + 60)) == [None]
+    assert list(deletion_queue.empty(NOW_MS + 59)) == []
+    assert list(deletion_queue.empty(NOW_MS + 60)) == [None]
     assert names(directory) == []
 
 
-def test_deletion_in_a_full_directory_has_no_delay(trash: DeletionQueue, directory: LogDirectory) -> None:
-    trash.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
+def test_deletion_in_a_full_directory_has_no_delay(deletion_queue: DeletionQueue, directory: LogDirectory) -> None:
+    deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     directory.full = True
-    assert list(trash.empty(NOW_MS)) == [None]
+    assert list(deletion_queue.empty(NOW_MS)) == [None]
     assert names(directory) == []
 
 
-def test_stray_log_stays(trash: DeletionQueue, directory: LogDirectory) -> None:
-    place = trash.rename_away(directory, KEY, f"{directory.path}/topic-0", STRAY_SUFFIX)
-    assert list(trash.empty(NOW_MS)) == []
+def test_stray_log_stays(deletion_queue: DeletionQueue, directory: LogDirectory) -> None:
+    place = deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0", STRAY_SUFFIX)
+    assert list(deletion_queue.empty(NOW_MS)) == []
     assert (Path(place) / "file").read_bytes() == b"data"
 
 
-def test_directories_renamed_by_an_earlier_start_are_deleted(trash: DeletionQueue, directory: LogDirectory) -> None:
-    trash.found(directory, f"{directory.path}/topic-0")
-    assert list(trash.empty(NOW_MS)) == [None]
+def test_directories_renamed_by_an_earlier_start_are_deleted(
+    deletion_queue: DeletionQueue, directory: LogDirectory
+) -> None:
+    deletion_queue.found(directory, f"{directory.path}/topic-0")
+    assert list(deletion_queue.empty(NOW_MS)) == [None]
     assert names(directory) == []
 
 
-def test_failed_rename_changes_nothing(trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk) -> None:
+def test_failed_rename_changes_nothing(
+    deletion_queue: DeletionQueue, directory: LogDirectory, disk: FaultyDisk
+) -> None:
     disk.arm("rename", errno.ENOSPC)
     with pytest.raises(KafkaError):
-        trash.discard(directory, KEY, f"{directory.path}/topic-0")
+        deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0")
     assert names(directory) == ["0"]
-    assert list(trash.empty(NOW_MS)) == []
+    assert list(deletion_queue.empty(NOW_MS)) == []
 
 
 @pytest.mark.parametrize(("code", "tried_again"), [(errno.ENOSPC, True), (errno.EIO, False)])
 def test_failed_deletion_is_retried_while_the_directory_is_online(
-    trash: DeletionQueue, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
+    deletion_queue: DeletionQueue, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
 ) -> None:
-    trash.discard(directory, KEY, f"{directory.path}/topic-0")
+    deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0")
     disk.arm("remove_tree", code)
-    [failed] = trash.empty(NOW_MS)
+    [failed] = deletion_queue.empty(NOW_MS)
     assert isinstance(failed, KafkaError)
-    assert list(trash.empty(NOW_MS)) == [None] * tried_again
+    assert list(deletion_queue.empty(NOW_MS)) == [None] * tried_again

@@ -15,7 +15,7 @@ from storage.former_replicas import moves_of
 from storage.steps import finish
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch, content, fill
-from tests.unit.storage.moving import CONFIG, KB, Manager, found, restarted, state, taken_over
+from tests.unit.storage.moving import CONFIG, KB, Manager, found, promoted, restarted, state
 
 
 @pytest.fixture(autouse=True)
@@ -164,12 +164,12 @@ def test_durable_records_are_durable_after_a_move(tmp_path: Path) -> None:
     fill(log, 20, size=20 * KB)
     manager.moved(log, lambda: fill(log, 1))
     assert log.recovery_point == log.log_end_offset
-    taken_over, retired = (number for number, (kind, _) in enumerate(disk.calls) if kind == "rename")
-    synced = {path for kind, path in disk.calls[:taken_over] if kind == "sync"}
+    promoted, retired = (number for number, (kind, _) in enumerate(disk.calls) if kind == "rename")
+    synced = {path for kind, path in disk.calls[:promoted] if kind == "sync"}
     assert any("-future/0" in path and path.endswith(".log") for path in synced)
     in_target = ("sync_dir", manager.second.path)
-    assert in_target in disk.calls[:taken_over]
-    assert in_target in disk.calls[taken_over:retired]
+    assert in_target in disk.calls[:promoted]
+    assert in_target in disk.calls[promoted:retired]
 
 
 def test_log_moves_to_the_other_directory_and_back(manager: Manager) -> None:
@@ -249,7 +249,7 @@ def test_deleting_a_log_deletes_its_copy(manager: Manager) -> None:
 
 
 def test_deleting_a_log_deletes_the_old_files_of_an_unfinished_move(manager: Manager) -> None:
-    taken_over(manager)
+    promoted(manager)
     assert manager.names() == ["a/topic-0", "b/topic-0"]
     manager.delete("topic", 0)
     assert manager.names() == []
@@ -278,7 +278,7 @@ def test_the_old_files_are_durably_renamed_before_the_move_is_over(tmp_path: Pat
 def test_the_old_files_are_durably_renamed_before_the_log_is_deleted(tmp_path: Path) -> None:
     disk = FaultyDisk()
     manager = Manager(tmp_path, disk)
-    taken_over(manager)
+    promoted(manager)
     disk.calls.clear()
     manager.delete("topic", 0)
     renamed, *deleted = [

@@ -13,7 +13,7 @@ from protocol.errors import ErrorCode, KafkaError
 from storage.steps import finish
 from tests.disks import FaultyDisk
 from tests.logs import content, fill
-from tests.unit.storage.moving import CONFIG, KB, Manager, found, restarted, taken_over
+from tests.unit.storage.moving import CONFIG, KB, Manager, found, promoted, restarted
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_a_damaged_batch_ends_the_move(manager: Manager) -> None:
 
 
 def test_the_old_files_are_deleted_only_once_the_newer_log_is_open(manager: Manager, tmp_path: Path) -> None:
-    data = content(taken_over(manager))
+    data = content(promoted(manager))
     manager.crash()
     disk = FaultyDisk()
     disk.arm("open", errno.EMFILE)
@@ -135,13 +135,13 @@ def test_the_old_files_are_deleted_only_once_the_newer_log_is_open(manager: Mana
 
 
 def test_clean_shutdown_deletes_the_old_files(manager: Manager) -> None:
-    data = content(taken_over(manager))
+    data = content(promoted(manager))
     again = restarted(manager, clean=True)
     assert (content(found(again)), again.names(), again.problems) == (data, ["b/topic-0"], [])
 
 
 def test_next_move_begins_before_the_old_files_are_deleted(manager: Manager) -> None:
-    log = taken_over(manager)
+    log = promoted(manager)
     assert manager.moves.begin(log, manager.second) is None
     move = manager.moves.begin(log, manager.first)
     assert move is not None

@@ -135,24 +135,24 @@ def test_possible_checkpoint_content_is_known_once_it_is_synced(tmp_path: Path) 
     disk = FaultyDisk()
     directory, log = LogDirectory(disk, str(tmp_path)), ("t", 0)
 
-    def may_say_more(offset: int | None) -> bool:
-        return directory.may_say_more(LOG_STARTS, log, offset)
+    def may_exceed(offset: int | None) -> bool:
+        return directory.may_exceed(LOG_STARTS, log, offset)
 
     directory.write_offsets(LOG_STARTS, {log: 1})
-    assert may_say_more(9), "an earlier process may have written anything"
+    assert may_exceed(9), "an earlier process may have written anything"
     directory.write_offsets(LOG_STARTS, {log: 5}, sync=True)
-    assert (may_say_more(4), may_say_more(5), may_say_more(None)) == (True, False, True)
-    assert not directory.may_say_more(LOG_STARTS, ("t", 1), None)
+    assert (may_exceed(4), may_exceed(5), may_exceed(None)) == (True, False, True)
+    assert not directory.may_exceed(LOG_STARTS, ("t", 1), None)
     directory.write_offsets(LOG_STARTS, {log: 7})
     directory.write_offsets(LOG_STARTS, {log: 6})
-    assert (may_say_more(6), may_say_more(7)) == (True, False)
+    assert (may_exceed(6), may_exceed(7)) == (True, False)
     directory.write_offsets(LOG_STARTS, {}, sync=True)
-    assert not may_say_more(None)
+    assert not may_exceed(None)
     disk.arm("replace", errno.ENOSPC)
     with pytest.raises(KafkaError):
         directory.write_offsets(LOG_STARTS, {log: 8})
-    assert (may_say_more(7), may_say_more(8)) == (True, False), "the write may have got there"
-    assert not directory.may_say_more(LOG_STARTS, ("t", 1), None), "neither of the two names this one"
+    assert (may_exceed(7), may_exceed(8)) == (True, False), "the write may have got there"
+    assert not directory.may_exceed(LOG_STARTS, ("t", 1), None), "neither of the two names this one"
 
 
 def test_checkpoint_content_is_made_durable_by_a_sync_after_a_full_disk(tmp_path: Path) -> None:
@@ -164,10 +164,10 @@ def test_checkpoint_content_is_made_durable_by_a_sync_after_a_full_disk(tmp_path
     for name in (LOG_STARTS, RECOVERY_POINTS):
         with pytest.raises(KafkaError):
             directory.write_offsets(name, {("t", 1): 3}, sync=True)
-        assert not directory.may_say_more(name, ("t", 2), None)
+        assert not directory.may_exceed(name, ("t", 2), None)
     assert (disk.called("sync"), disk.called("sync_dir")) == ([LOG_STARTS], [tmp_path.name] * 2)
-    assert directory.may_say_more(LOG_STARTS, ("t", 0), None)
-    assert directory.may_say_more(LOG_STARTS, ("t", 1), None)
+    assert directory.may_exceed(LOG_STARTS, ("t", 0), None)
+    assert directory.may_exceed(LOG_STARTS, ("t", 1), None)
 
 
 def test_checkpoint_content_is_unknown_if_neither_written_nor_synced(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_checkpoint_content_is_unknown_if_neither_written_nor_synced(tmp_path: P
     disk.arm("sync")
     with pytest.raises(KafkaError):
         directory.write_offsets(LOG_STARTS, {}, sync=True)
-    assert directory.may_say_more(LOG_STARTS, ("t", 2), None)
+    assert directory.may_exceed(LOG_STARTS, ("t", 2), None)
 
 
 @pytest.mark.parametrize(("kind", "code", "fails"), [("sync", errno.EIO, True), ("open", errno.EMFILE, False)])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.steps import Search, finish, while_same
+from storage.steps import Steps, finish, while_unchanged
 
 
-def searching(finds: str = "found") -> Search[str]:
+def searching(finds: str = "found") -> Steps[str]:
     yield None
     answer = yield lambda: finds
     yield None
@@ -20,7 +20,7 @@ def test_finish_runs_every_step_and_its_calls() -> None:
 
 
 def test_finish_throws_an_error_of_a_call_into_the_search() -> None:
-    def handling() -> Search[str]:
+    def handling() -> Steps[str]:
         try:
             yield lambda: 1 // 0
         except ZeroDivisionError:
@@ -31,12 +31,12 @@ def test_finish_throws_an_error_of_a_call_into_the_search() -> None:
 
 
 def test_search_continues_while_nothing_changes() -> None:
-    assert finish(while_same(searching(), lambda: 1)) == "found it"
+    assert finish(while_unchanged(searching(), lambda: 1)) == "found it"
 
 
 def test_search_ends_after_a_change() -> None:
     state = ["before"]
-    search = while_same(searching(), lambda: state[0])
+    search = while_unchanged(searching(), lambda: state[0])
     next(search)
     state[0] = "after"
     with pytest.raises(KafkaError) as changed:
@@ -47,7 +47,7 @@ def test_search_ends_after_a_change() -> None:
 @pytest.mark.parametrize(("changes", "raised"), [(True, KafkaError), (False, OSError)])
 def test_error_caused_by_a_change_is_no_disk_error(changes: bool, raised: type[Exception]) -> None:
     state = [0]
-    search = while_same(searching(), lambda: state[0])
+    search = while_unchanged(searching(), lambda: state[0])
     next(search)
     next(search)
     state[0] += changes
@@ -57,7 +57,7 @@ def test_error_caused_by_a_change_is_no_disk_error(changes: bool, raised: type[E
 
 def test_cancelled_search_ends_without_error() -> None:
     state = [0]
-    search = while_same(searching(), lambda: state[0])
+    search = while_unchanged(searching(), lambda: state[0])
     next(search)
     state[0] = 1
     search.close()

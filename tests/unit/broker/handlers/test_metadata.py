@@ -13,7 +13,7 @@ from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.metadata import MetadataRequest
 from protocol.primitives import ZERO_UUID
-from protocol.schema import Kept
+from protocol.schema import CachedStruct
 from tests.typed import present
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.broker.topics import create
@@ -84,7 +84,7 @@ def test_topic_entry_is_cached_until_the_topic_or_brokers_change(controlled: Con
 
     create(controlled, "a")
     before = told("a")
-    assert isinstance(before, Kept)  # its encoded bytes are cached too
+    assert isinstance(before, CachedStruct)  # its encoded bytes are cached too
     create(controlled, "b")
     assert told("a") is before
     wanted = CreatePartitionsRequest.Topic(name="a", count=2, assignments=None)

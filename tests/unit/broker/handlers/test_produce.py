@@ -27,7 +27,7 @@ from tests.unit.broker.node import LISTENER, Node
 
 if TYPE_CHECKING:
     from broker.broker import Broker
-    from storage.log.log import AppendInfo
+    from storage.log.log import LogAppendInfo
 
 VALUE = [(None, b"value")]
 ALL_VERSIONS = range(3, 14)
@@ -128,7 +128,7 @@ def test_unexpected_exception_in_one_partition_does_not_fail_the_others(
 
     append = Partition.append
 
-    def fail_for_partition_1(partition: Partition, *batch: Any) -> AppendInfo:
+    def fail_for_partition_1(partition: Partition, *batch: Any) -> LogAppendInfo:
         if partition.index == 1:
             raise ZeroDivisionError
         return append(partition, *batch)

@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.heartbeat import HeartbeatResponse
 from protocol.messages.metadata import MetadataResponse
 from protocol.messages.offset_fetch import OffsetFetchResponse
-from protocol.schema import Kept, Message
+from protocol.schema import CachedStruct, Message
 
 LATER, UNKNOWN = ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -49,7 +49,7 @@ def test_cached_error_counts_in_each_response() -> None:
         for index in range(2)
     ]
     topic = MetadataResponse.Topic(name="t", partitions=partitions)
-    assert isinstance(topic, Kept)
+    assert isinstance(topic, CachedStruct)
     errors = RequestErrors()
     for _ in range(3):
         count(errors, ApiKey.METADATA, MetadataResponse(brokers=[], topics=[topic]))

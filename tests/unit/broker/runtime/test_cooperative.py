@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.runtime.cooperative import SLICE_S, STEPS_A_TURN, in_slices, in_turns
-from storage.steps import Search
+from storage.steps import Steps
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def loop() -> Any:
     loop.close()
 
 
-def steps(count: int, done: list[int]) -> Search[str]:
+def steps(count: int, done: list[int]) -> Steps[str]:
     for number in range(count):
         done.append(number)
         yield None
@@ -54,7 +54,7 @@ def test_other_tasks_run_between_steps_of_long_work(loop: asyncio.AbstractEventL
 
 
 def test_blocking_call_runs_in_thread(loop: asyncio.AbstractEventLoop) -> None:
-    def work() -> Search[bool]:
+    def work() -> Steps[bool]:
         thread = yield threading.get_ident
         return bool(thread != threading.get_ident())
 
@@ -64,7 +64,7 @@ def test_blocking_call_runs_in_thread(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_exception_of_thread_is_raised_in_work(loop: asyncio.AbstractEventLoop) -> None:
-    def work() -> Search[str]:
+    def work() -> Steps[str]:
         try:
             yield lambda: 1 // 0
         except ZeroDivisionError:
@@ -81,7 +81,7 @@ def test_sliced_work_yields_after_each_time_slice(loop: asyncio.AbstractEventLoo
     turns: list[int] = []
     done: list[int] = []
 
-    def work() -> Search[str]:
+    def work() -> Steps[str]:
         nonlocal now_s
         for number in range(20):
             done.append(number)
@@ -104,7 +104,7 @@ def test_sliced_work_yields_after_each_time_slice(loop: asyncio.AbstractEventLoo
 
 
 def test_exception_of_work_is_raised(loop: asyncio.AbstractEventLoop) -> None:
-    def work(steps_before: int) -> Search[None]:
+    def work(steps_before: int) -> Steps[None]:
         for _ in range(steps_before):
             yield None
         raise ArithmeticError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.cleaner.cleaner import CleanerPass
 from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.log.log import Log
 from storage.steps import finish
 from tests.compacted import COMPACTED, latest, offsets, put, records

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from storage.cleaner.cleaner import CleanerPass
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.log.log import Log
 from tests.compacted import COMPACTED, begin, end_txn, finish, offsets, put
 from tests.disks import FaultyDisk

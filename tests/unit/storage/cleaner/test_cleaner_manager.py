@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from protocol.errors import KafkaError
-from storage.cleaner.cleaner import CleanerPass
 from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
+from storage.cleaner.cleaner_pass import CleanerPass
 from storage.disk import OsDisk
 from storage.log.log import Log
 from storage.log_directory import CLEANED_TO

@@ -5,7 +5,7 @@ from sys import byteorder
 
 import pytest
 
-from storage.cleaner.offset_map import ENTRY_BYTES, GOES, STAYS, TOMBSTONE, OffsetMap
+from storage.cleaner.offset_map import ENTRY_BYTES, LATEST, REPLACED, TOMBSTONE, OffsetMap
 from tests.typed import present
 
 
@@ -71,14 +71,14 @@ def test_map_marks_kept_records_by_offset() -> None:
     for offset, key in enumerate([b"a", b"b", b"a", b"c", b"b"], 50):
         offsets.put(key, offset, has_value=key != b"c")
     offsets.latest_offset = 55
-    assert bytes(present(offsets.what_stays(50, 55))) == bytes([GOES, GOES, STAYS, TOMBSTONE, STAYS, GOES])
-    assert bytes(present(offsets.what_stays(52, 53))) == bytes([STAYS, TOMBSTONE])
-    assert offsets.what_stays(49, 52) is None
-    assert offsets.what_stays(54, 56) is None
+    assert bytes(present(offsets.fates(50, 55))) == bytes([REPLACED, REPLACED, LATEST, TOMBSTONE, LATEST, REPLACED])
+    assert bytes(present(offsets.fates(52, 53))) == bytes([LATEST, TOMBSTONE])
+    assert offsets.fates(49, 52) is None
+    assert offsets.fates(54, 56) is None
 
 
 def test_with_little_memory_keys_are_looked_up_instead() -> None:
     offsets = OffsetMap(1 << 10, 257)
     offsets.put(b"a", 0)
     offsets.latest_offset = 0
-    assert offsets.what_stays(0, 0) is None
+    assert offsets.fates(0, 0) is None

@@ -5,7 +5,7 @@ import pytest
 from protocol.record_batch import read_header
 from storage.inspection.checks import EpochCheck, Located, OffsetCheck, TransactionCheck
 from storage.log.leader_epochs import EpochEntry
-from storage.log.producer_state import ProducerEntry, ProducerState
+from storage.log.producer_state import ProducerStateEntry, ProducerStateManager
 from tests.logs import batch
 
 
@@ -85,12 +85,12 @@ def test_epochs_before_the_log_start_are_not_checked() -> None:
 
 
 def test_a_snapshot_is_compared_with_the_log() -> None:
-    check = TransactionCheck(ProducerState(0))
+    check = TransactionCheck(ProducerStateManager(0))
     check.batch(read_header(batch(2, producer_id=5, producer_epoch=1, base_sequence=0)), None)
-    same = ProducerState(2)
+    same = ProducerStateManager(2)
     same.update(read_header(batch(2, producer_id=5, producer_epoch=1, base_sequence=0)))
     assert list(check.snapshot("file", same)) == []
-    other = ProducerState(2, {5: ProducerEntry(2), 6: ProducerEntry(0)})
+    other = ProducerStateManager(2, {5: ProducerStateEntry(2), 6: ProducerStateEntry(0)})
     assert [finding.field for finding in check.snapshot("file", other)] == ["producer_epoch", "producer_id"]
     check.forget()
     assert list(check.snapshot("file", other)) == []

@@ -9,7 +9,7 @@ from protocol.records.consumer_protocol import ConsumerProtocolAssignment, Consu
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, encode_key, encode_value
 from storage.disk import OsDisk
 from storage.inspection.decoders import decode, decoder_of, text_of
-from storage.inspection.rows import Row, Wanted, rows
+from storage.inspection.rows import DumpFilter, Row, rows
 from tests.all_files import write_all_files
 
 
@@ -86,7 +86,7 @@ def test_internal_records_are_decoded_with_kafkas_field_names(tmp_path: Path) ->
 
     def records(directory: str) -> list[Row]:
         path = tmp_path / directory / f"{0:020d}.log"
-        found = rows(OsDisk(), str(path), Wanted(decoder_of(directory.removesuffix("-0"))))
+        found = rows(OsDisk(), str(path), DumpFilter(decoder_of(directory.removesuffix("-0"))))
         return [record for row in found for record in row["records"]]
 
     commit, group = records("__consumer_offsets-0")

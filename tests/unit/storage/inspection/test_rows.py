@@ -4,11 +4,11 @@ import pytest
 
 from storage.disk import OsDisk
 from storage.inspection import kinds
-from storage.inspection.rows import Row, Wanted, rows
+from storage.inspection.rows import DumpFilter, Row, rows
 from tests.all_files import write_all_files
 
 SEGMENT = f"t0-0/{18:020d}"
-ALL = Wanted()
+ALL = DumpFilter()
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def rows_of(folder: Path, name: str, wanted: Wanted = ALL) -> list[Row]:
+def rows_of(folder: Path, name: str, wanted: DumpFilter = ALL) -> list[Row]:
     return list(rows(OsDisk(), str(folder / name), wanted))
 
 
@@ -35,14 +35,14 @@ def test_a_batch_is_shown_with_its_records(folder: Path) -> None:
     first = rows_of(folder, f"{SEGMENT}.log")[0]
     assert (first["position"], first["base_offset"], first["last_offset"]) == (0, 18, 20)
     assert [record["value"] for record in first["records"]] == ["v" * 30, None, "w"]
-    assert "records" not in rows_of(folder, f"{SEGMENT}.log", Wanted(records=False))[0]
+    assert "records" not in rows_of(folder, f"{SEGMENT}.log", DumpFilter(records=False))[0]
 
 
 def test_only_requested_offsets_are_shown(folder: Path) -> None:
-    found = rows_of(folder, f"{SEGMENT}.log", Wanted(start=20, end=22))
+    found = rows_of(folder, f"{SEGMENT}.log", DumpFilter(start=20, end=22))
     assert [record["offset"] for row in found for record in row["records"]] == [20, 21]
     for suffix in (".index", ".timeindex", ".txnindex"):
-        some = rows_of(folder, SEGMENT + suffix, Wanted(start=34))
+        some = rows_of(folder, SEGMENT + suffix, DumpFilter(start=34))
         assert len(some) < len(rows_of(folder, SEGMENT + suffix)) or suffix == ".txnindex"
 
 
@@ -56,7 +56,7 @@ def test_damage_is_a_row(folder: Path, tmp_path: Path) -> None:
     data[30] ^= 1
     file = tmp_path / f"{0:020d}.log"
     file.write_bytes(data)
-    first, second, *_ = rows(OsDisk(), str(file), Wanted())
+    first, second, *_ = rows(OsDisk(), str(file), DumpFilter())
     assert first["problem"].startswith("crc: ")
     assert second["base_offset"] == 21
 

@@ -5,7 +5,7 @@ import pytest
 from storage.checkpoint import CheckpointError
 from storage.log.files import LogFiles
 from storage.log.leader_epochs import EpochEntry, LeaderEpochs
-from storage.log.producer_state import ProducerState
+from storage.log.producer_state import ProducerStateManager
 from tests.disks import FaultyDisk
 from tests.logs import TOPIC_ID
 
@@ -71,7 +71,7 @@ def test_unsynced_files_are_returned_once(tmp_path: Path) -> None:
 def test_unsynced_snapshot_is_returned_unless_it_is_deleted(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     for offset in (10, 20):
-        files.save_producers(ProducerState(offset), offset)
+        files.save_producers(ProducerStateManager(offset), offset)
     files.remove_snapshots(below=20)
     assert [Path(file.path).name for file in files.open_unsynced()] == [f"{20:020d}.snapshot"]
 
@@ -79,7 +79,7 @@ def test_unsynced_snapshot_is_returned_unless_it_is_deleted(tmp_path: Path) -> N
 def test_snapshots_are_named_for_their_offset_and_removed_below_one(tmp_path: Path) -> None:
     files = LogFiles(FaultyDisk(), str(tmp_path))
     for offset in (5, 10, 15):
-        files.save_producers(ProducerState(), offset)
+        files.save_producers(ProducerStateManager(), offset)
     files.remove_snapshots(below=10)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{offset:020d}.snapshot" for offset in (10, 15)]
     assert files.has_snapshot(10)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import KafkaError
-from storage.log.flush import Flush, sync_cut
+from storage.log.flush import Flush, sync_truncation
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 
@@ -68,9 +68,9 @@ def test_failed_sync_of_a_truncation_takes_the_directory_offline(tmp_path: Path)
     disk = FaultyDisk()
     home = LogDirectory(disk, str(tmp_path))
     file = disk.open_file(str(tmp_path / "a"), create=True)
-    sync_cut(disk, home, str(tmp_path), file)
+    sync_truncation(disk, home, str(tmp_path), file)
     assert (disk.called("sync"), disk.called("sync_dir")) == (["a"], [tmp_path.name])
     disk.arm("sync_dir", errno.ENOSPC)
     with pytest.raises(KafkaError, match="failed"):
-        sync_cut(disk, home, str(tmp_path), file)
+        sync_truncation(disk, home, str(tmp_path), file)
     assert home.failure is not None

@@ -116,7 +116,7 @@ def test_a_log_start_up_to_the_first_epoch_changes_nothing(start: int) -> None:
 def test_batches_add_their_epochs_while_these_increase() -> None:
     known = epochs()
     for offset, epoch in enumerate((-1, 2, 2, 1, 4, 4)):
-        known.note(epoch, offset)
+        known.assign_newer(epoch, offset)
     assert known.entries == ((2, 1), (4, 4))
 
 

@@ -6,7 +6,7 @@ import pytest
 from protocol.checksum import crc32c
 from protocol.record_batch import BatchHeader, end_txn_marker, iter_batches
 from storage.log.producer_snapshot import SnapshotError, decode_snapshot, encode_snapshot
-from storage.log.producer_state import AppendedBatch, ProducerEntry, ProducerState
+from storage.log.producer_state import AppendedBatch, ProducerStateEntry, ProducerStateManager
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_directory" / "txn-0"
 SNAPSHOT = (GOLDEN / "00000000000000000017.snapshot").read_bytes()
@@ -17,15 +17,15 @@ def headers() -> list[BatchHeader]:
     return [header for _, header in iter_batches(LOG)]
 
 
-def scanned() -> ProducerState:
+def scanned() -> ProducerStateManager:
     """Return the state after a scan of the whole of Kafka's log."""
-    state = ProducerState()
+    state = ProducerStateManager()
     for at, header in iter_batches(LOG):
         state.update(header, end_txn_marker(LOG[at : at + header.size_bytes]) if header.is_control else None)
     return state
 
 
-def summary(state: ProducerState) -> dict[int, tuple[object, ...]]:
+def summary(state: ProducerStateManager) -> dict[int, tuple[object, ...]]:
     return {
         producer_id: (
             entry.epoch,
@@ -60,14 +60,14 @@ def test_our_snapshot_of_kafkas_log_has_kafkas_bytes() -> None:
 
 
 def test_snapshot_survives_a_round_trip() -> None:
-    entry = ProducerEntry(3, 2, 1234, 50, [AppendedBatch(9, 60, 4, 1234)])
-    state = decode_snapshot(encode_snapshot(ProducerState(70, {2**40: entry, 5: ProducerEntry(1)})), 70)
+    entry = ProducerStateEntry(3, 2, 1234, 50, [AppendedBatch(9, 60, 4, 1234)])
+    state = decode_snapshot(encode_snapshot(ProducerStateManager(70, {2**40: entry, 5: ProducerStateEntry(1)})), 70)
     assert summary(state) == {2**40: (3, 2, 1234, 50, [(9, 60, 4)]), 5: (1, -1, -1, -1, [])}
     assert state.first_unstable_offset == 50
 
 
 def test_no_producers_make_a_snapshot_too() -> None:
-    assert decode_snapshot(encode_snapshot(ProducerState(3)), 3).producers == {}
+    assert decode_snapshot(encode_snapshot(ProducerStateManager(3)), 3).producers == {}
 
 
 def sealed(body: bytes, version: int = 1) -> bytes:
@@ -109,7 +109,7 @@ def test_refilling_with_a_part_of_the_log_gives_that_part_of_the_window() -> Non
 
 
 def test_refilling_restores_no_producer_and_no_older_epoch() -> None:
-    state = ProducerState(17, {16: ProducerEntry(5, batches=[AppendedBatch(0, 12, 0, 0)])})
+    state = ProducerStateManager(17, {16: ProducerStateEntry(5, batches=[AppendedBatch(0, 12, 0, 0)])})
     state.refill(headers())
     assert list(state.producers) == [16]
     assert len(state.producers[16].batches) == 1

@@ -4,7 +4,7 @@ import pytest
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import MAX_SEQUENCE, BatchHeader, EndTxnMarker
-from storage.log.producer_state import CompletedTxn, ProducerState
+from storage.log.producer_state import CompletedTxn, ProducerStateManager
 
 COMMIT = EndTxnMarker(True, 0)
 ABORT = EndTxnMarker(False, 0)
@@ -29,7 +29,7 @@ class Partition:
     """A log of headers: accepted batches get the next offset."""
 
     def __init__(self) -> None:
-        self.state = ProducerState()
+        self.state = ProducerStateManager()
 
     def append(self, sequence: int = 0, count: int = 1, **fields: Any) -> tuple[int, int]:
         """Return the first and last offset of the batch, or of its duplicate."""

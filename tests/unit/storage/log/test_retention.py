@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from storage.log.config import LogConfig
-from storage.log.retention import Bounds, Deletable, deletable, told
+from storage.log.retention import Bounds, Deletable, deletable, describe_deleted
 
 NOW_MS = 1000
 KEEP = LogConfig(retention_ms=-1, retention_bytes=-1)
@@ -100,9 +100,9 @@ def test_unlimited_retention_keeps_everything() -> None:
 def test_deleted_segments_are_logged_with_their_reason() -> None:
     segments = [Aged(0, 100, 800), Aged(10, 100, 990), Aged(20, 300, 990), Aged(30, 30, 990)]
     config = KEEP._replace(retention_ms=100, retention_bytes=330)
-    assert told(found(segments, config)) == (
+    assert describe_deleted(found(segments, config)) == (
         "segments deleted: 2, offsets 0 to 19, 200 bytes (1 by retention.ms=100, 1 by retention.bytes=330)"
     )
-    assert told(found(segments, KEEP, start=25)) == (
+    assert describe_deleted(found(segments, KEEP, start=25)) == (
         "segments deleted: 2, offsets 0 to 19, 200 bytes (2 by log start offset 25)"
     )

@@ -8,7 +8,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import BatchHeader, assign, iter_batches, read_header
 from storage.disk import OsDisk
 from storage.log.file_slice import FileSlice
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 from storage.steps import finish
 from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, batch, stamped
@@ -18,14 +18,14 @@ INTERVAL = 300
 
 
 @pytest.fixture
-def segment(tmp_path: Path) -> Segment:
+def segment(tmp_path: Path) -> LogSegment:
     """Return 20 batches of three records from offset 100 on, 133 bytes a batch, indexed every 300 bytes."""
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(20)))
     return segment
 
 
-def append(segment: Segment, batches: Iterable[bytearray], offset: int = BASE, interval: int = INTERVAL) -> int:
+def append(segment: LogSegment, batches: Iterable[bytearray], offset: int = BASE, interval: int = INTERVAL) -> int:
     for records in batches:
         assign(records, offset, 7)
         header = read_header(records)
@@ -34,10 +34,10 @@ def append(segment: Segment, batches: Iterable[bytearray], offset: int = BASE, i
     return offset
 
 
-def reopened(segment: Segment) -> Segment:
+def reopened(segment: LogSegment) -> LogSegment:
     """Return the segment as a clean start opens it, as an inactive one."""
     segment.seal()
-    return Segment(OsDisk(), segment.directory, segment.base_offset, NOW_MS)
+    return LogSegment(OsDisk(), segment.directory, segment.base_offset, NOW_MS)
 
 
 def batches(part: FileSlice | None) -> list[BatchHeader]:
@@ -51,7 +51,7 @@ def batches(part: FileSlice | None) -> list[BatchHeader]:
 SIZE = len(batch(3))
 
 
-def test_a_segment_is_named_for_its_base_offset_in_20_digits(segment: Segment) -> None:
+def test_a_segment_is_named_for_its_base_offset_in_20_digits(segment: LogSegment) -> None:
     segment.seal()
     assert sorted(path.name for path in Path(segment.directory).iterdir()) == [
         "00000000000000000100.index",
@@ -60,13 +60,13 @@ def test_a_segment_is_named_for_its_base_offset_in_20_digits(segment: Segment) -
     ]
 
 
-def test_index_entry_is_made_once_the_interval_since_the_last_is_exceeded(segment: Segment) -> None:
+def test_index_entry_is_made_once_the_interval_since_the_last_is_exceeded(segment: LogSegment) -> None:
     entries = [segment.offset_index.entry(number) for number in range(segment.offset_index.entry_count)]
     assert entries == [(3 * n + 2, n * SIZE) for n in (3, 6, 9, 12, 15, 18)]
 
 
 @pytest.mark.parametrize("sealed", [False, True])
-def test_every_offset_is_found_in_its_batch(sealed: bool, segment: Segment) -> None:
+def test_every_offset_is_found_in_its_batch(sealed: bool, segment: LogSegment) -> None:
     found = reopened(segment) if sealed else segment
     for offset in range(BASE, BASE + 60):
         assert found.position_of(offset) == (offset - BASE) // 3 * SIZE
@@ -75,67 +75,67 @@ def test_every_offset_is_found_in_its_batch(sealed: bool, segment: Segment) -> N
 
 @pytest.mark.parametrize("sealed", [False, True])
 def test_an_offset_in_a_gap_is_found_in_the_batch_behind_it(sealed: bool, tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     for offset in range(BASE + 50, BASE + 500, 50):
         append(segment, [batch(3)], offset)
     found = reopened(segment) if sealed else segment
     assert [found.position_of(offset) for offset in (BASE, BASE + 53, BASE + 99, BASE + 100)] == [0, SIZE, SIZE, SIZE]
 
 
-def test_the_end_of_the_active_segment_is_found_without_reading(segment: Segment) -> None:
+def test_the_end_of_the_active_segment_is_found_without_reading(segment: LogSegment) -> None:
     """Most fetches read at the log end, where no file is needed to find the position."""
     Path(segment.path).write_bytes(b"")
     assert segment.position_of(BASE + 59) == 19 * SIZE
     assert segment.position_of(BASE + 60) == 20 * SIZE
 
 
-def test_reading_begins_with_the_batch_that_holds_the_offset(segment: Segment) -> None:
+def test_reading_begins_with_the_batch_that_holds_the_offset(segment: LogSegment) -> None:
     part = segment.read(BASE + 31, 10_000, segment.size_bytes, min_one=True)
     assert batches(part)[0].base_offset == BASE + 30
     assert batches(part)[-1].last_offset == BASE + 59
 
 
 @pytest.mark.parametrize("max_bytes", [SIZE, SIZE + 1, 2 * SIZE - 1, 2 * SIZE, 5 * SIZE + 7, 19 * SIZE, 20 * SIZE])
-def test_read_returns_whole_batches_of_half_the_limit_or_more(max_bytes: int, segment: Segment) -> None:
+def test_read_returns_whole_batches_of_half_the_limit_or_more(max_bytes: int, segment: LogSegment) -> None:
     part = segment.read(BASE, max_bytes, segment.size_bytes, min_one=True)
     assert part is not None
     assert max_bytes / 2 <= part.size_bytes <= max_bytes
     assert batches(part)
 
 
-def test_limit_below_the_first_batch_returns_that_batch_or_nothing(segment: Segment) -> None:
+def test_limit_below_the_first_batch_returns_that_batch_or_nothing(segment: LogSegment) -> None:
     assert len(batches(segment.read(BASE, 1, segment.size_bytes, min_one=True))) == 1
     assert batches(segment.read(BASE, SIZE - 1, segment.size_bytes, min_one=False)) == []
 
 
-def test_nothing_behind_the_end_position_is_read(segment: Segment) -> None:
+def test_nothing_behind_the_end_position_is_read(segment: LogSegment) -> None:
     assert batches(segment.read(BASE + 4, 10_000, 3 * SIZE, min_one=True))[-1].last_offset == BASE + 8
     assert segment.read(BASE + 9, 10_000, 3 * SIZE, min_one=True) is None
 
 
-def test_a_slice_outlives_the_deletion_of_its_segment(segment: Segment) -> None:
+def test_a_slice_outlives_the_deletion_of_its_segment(segment: LogSegment) -> None:
     part = segment.read(BASE, 10_000, segment.size_bytes, min_one=True)
     segment.remove()
     assert list(Path(segment.directory).iterdir()) == []
     assert len(batches(part)) == 20
 
 
-def test_slice_that_the_disk_returns_in_part_is_an_error(segment: Segment) -> None:
+def test_slice_that_the_disk_returns_in_part_is_an_error(segment: LogSegment) -> None:
     part = FileSlice(segment.file, segment.size_bytes - 10, 20)
     with pytest.raises(OSError, match="10 of 20 bytes"):
         part.read(0, 20)
 
 
-def test_failed_write_is_not_counted_and_can_be_truncated(segment: Segment) -> None:
+def test_failed_write_is_not_counted_and_can_be_truncated(segment: LogSegment) -> None:
     with open(segment.path, "ab") as file:
         file.write(b"half a batch")
     assert segment.position_of(BASE + 60) == segment.size_bytes
-    segment.cut_back()
+    segment.truncate_file()
     assert Path(segment.path).stat().st_size == segment.size_bytes
 
 
 @pytest.mark.parametrize("offset", range(BASE, BASE + 61, 3))
-def test_truncation_at_a_batch_leaves_the_ones_before_and_indexes_to_match(offset: int, segment: Segment) -> None:
+def test_truncation_at_a_batch_leaves_the_ones_before_and_indexes_to_match(offset: int, segment: LogSegment) -> None:
     assert segment.truncate_to(offset) == offset
     assert segment.size_bytes == (offset - BASE) // 3 * SIZE == Path(segment.path).stat().st_size
     assert segment.offset_index.last_position() < max(segment.size_bytes, 1)
@@ -144,12 +144,12 @@ def test_truncation_at_a_batch_leaves_the_ones_before_and_indexes_to_match(offse
         assert segment.position_of(wanted) == (wanted - BASE) // 3 * SIZE
 
 
-def test_truncation_within_a_batch_removes_the_whole_batch(segment: Segment) -> None:
+def test_truncation_within_a_batch_removes_the_whole_batch(segment: LogSegment) -> None:
     assert segment.truncate_to(BASE + 31) == BASE + 30
 
 
 def test_the_largest_timestamp_is_known_after_truncation(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3, timestamp=timestamp) for timestamp in (5, 9, 7, 8, 50, 10)))
     assert segment.max_timestamp == (50, BASE + 14)
     segment.truncate_to(BASE + 12)
@@ -158,7 +158,7 @@ def test_the_largest_timestamp_is_known_after_truncation(tmp_path: Path) -> None
 
 
 def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, map(stamped, [[10, 30, 20], [5, 6], [30, 31], [7]]))
     found = [finish(segment.find_timestamp(timestamp, BASE)) for timestamp in (0, 10, 11, 30, 31)]
     assert [each and (each.timestamp, each.offset, each.leader_epoch) for each in found] == [
@@ -193,7 +193,7 @@ damaged_entries = pytest.mark.parametrize(
 )  # fmt: skip
 
 
-def damage_entry(segment: Segment, entry: int, relative_offset: int | None, position: int | None) -> None:
+def damage_entry(segment: LogSegment, entry: int, relative_offset: int | None, position: int | None) -> None:
     """Overwrite an entry of the offset index of an inactive segment."""
     path = Path(segment.directory) / f"{BASE:020d}.index"
     data = bytearray(path.read_bytes())
@@ -204,7 +204,7 @@ def damage_entry(segment: Segment, entry: int, relative_offset: int | None, posi
     path.write_bytes(data)
 
 
-def test_whole_batches_before_a_damaged_length_are_read(segment: Segment) -> None:
+def test_whole_batches_before_a_damaged_length_are_read(segment: LogSegment) -> None:
     damaged = reopened(segment)
     path = Path(damaged.path)
     data = bytearray(path.read_bytes())
@@ -219,18 +219,18 @@ def test_whole_batches_before_a_damaged_length_are_read(segment: Segment) -> Non
 
 @damaged_entries
 def test_a_damaged_index_entry_skips_nothing(
-    segment: Segment, entry: int, relative_offset: int | None, position: int | None
+    segment: LogSegment, entry: int, relative_offset: int | None, position: int | None
 ) -> None:
     segment.seal()
     damage_entry(segment, entry, relative_offset, position)
     for offset in range(BASE, BASE + 60):
-        damaged = Segment(OsDisk(), segment.directory, BASE, NOW_MS)
+        damaged = LogSegment(OsDisk(), segment.directory, BASE, NOW_MS)
         assert damaged.position_of(offset) == (offset - BASE) // 3 * SIZE
 
 
-def found_by_time(segment: Segment, timestamp: int, from_offset: int = BASE) -> int | None:
+def found_by_time(segment: LogSegment, timestamp: int, from_offset: int = BASE) -> int | None:
     """Return the offset that a lookup by timestamp finds in the segment as it is on disk."""
-    found = finish(Segment(OsDisk(), segment.directory, BASE, NOW_MS).find_timestamp(timestamp, from_offset))
+    found = finish(LogSegment(OsDisk(), segment.directory, BASE, NOW_MS).find_timestamp(timestamp, from_offset))
     return found and found.offset
 
 
@@ -238,7 +238,7 @@ def found_by_time(segment: Segment, timestamp: int, from_offset: int = BASE) -> 
 def test_damaged_offset_index_changes_no_timestamp_lookup(
     tmp_path: Path, entry: int, relative_offset: int | None, position: int | None
 ) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (stamped([10 * n, 10 * n + 1, 10 * n + 2]) for n in range(20)))
     segment.seal()
     damage_entry(segment, entry, relative_offset, position)
@@ -254,7 +254,7 @@ def test_damaged_offset_index_changes_no_timestamp_lookup(
 def test_damaged_time_index_changes_no_timestamp_lookup(
     tmp_path: Path, entry: int, timestamp: int | None, relative_offset: int | None
 ) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (stamped([10 * n, 10 * n + 1, 10 * n + 2]) for n in range(20)))
     segment.seal()
     path = Path(segment.directory) / f"{BASE:020d}.timeindex"
@@ -273,7 +273,7 @@ def test_damaged_time_index_changes_no_timestamp_lookup(
 def test_time_index_is_monotone_for_any_timestamps_and_finds_remaining_records(cut: str, tmp_path: Path) -> None:
     """Rule 21: producers' clocks disagree, and the log is truncated or the index file cut short."""
     times = [50, 10, 90, 20, 20, 95, 1, 94, 96, 30]
-    segment = Segment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), 0, NOW_MS)
     for offset, time in enumerate(times):
         records = stamped([time])
         assign(records, offset, 0)
@@ -288,7 +288,7 @@ def test_time_index_is_monotone_for_any_timestamps_and_finds_remaining_records(c
     assert entries[-1] == (max(times), times.index(max(times)))
     if cut == "in the file":
         path.write_bytes(path.read_bytes()[:12])
-    again = Segment(OsDisk(), str(tmp_path), 0, NOW_MS)
+    again = LogSegment(OsDisk(), str(tmp_path), 0, NOW_MS)
     for wanted in range(100):
         expected = next(((time, offset) for offset, time in enumerate(times) if time >= wanted), None)
         found = finish(again.find_timestamp(wanted, 0))
@@ -296,7 +296,7 @@ def test_time_index_is_monotone_for_any_timestamps_and_finds_remaining_records(c
 
 
 def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     assert finish(segment.find_max_timestamp()) is None
     append(segment, map(stamped, [[10, 30, 30], [5, 6], [30], [7]]))
     found = finish(segment.find_max_timestamp())
@@ -304,19 +304,19 @@ def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -
     assert (found.timestamp, found.offset) == (30, 101)
 
 
-def test_segment_age_counts_from_the_first_batch_timestamp(segment: Segment) -> None:
+def test_segment_age_counts_from_the_first_batch_timestamp(segment: LogSegment) -> None:
     assert segment.waited_ms(NOW_MS + 999_999, NOW_MS + 50) == 50
     assert reopened(segment).waited_ms(0, NOW_MS + 60) == 60
 
 
 def test_segment_age_counts_from_its_creation_without_timestamps(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=-1)])
     assert segment.waited_ms(NOW_MS + 70, -1) == 70
 
 
 def test_retention_counts_from_the_last_write_without_timestamps(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=-1)])
     assert segment.retention_timestamp() == Path(segment.path).stat().st_mtime_ns // 1_000_000
 
@@ -325,7 +325,7 @@ def test_header_timestamp_0_of_records_without_timestamps_means_none(tmp_path: P
     """librdkafka writes such headers: retention would delete the records at once, as if they were of 1970."""
     without = batch(timestamp=-1)
     pack_into(">q", without, 35, 0)
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [without])
     segment.seal()
     assert reopened(segment).max_timestamp[0] == segment.max_timestamp[0] == -1
@@ -334,19 +334,19 @@ def test_header_timestamp_0_of_records_without_timestamps_means_none(tmp_path: P
 
 
 def test_record_with_timestamp_0_has_a_timestamp(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=0)])
     assert segment.max_timestamp[0] == 0
 
 
-def test_released_segment_returns_the_same_results(segment: Segment) -> None:
+def test_released_segment_returns_the_same_results(segment: LogSegment) -> None:
     sealed = reopened(segment)
     before = [sealed.position_of(offset) for offset in range(BASE, BASE + 61)]
     sealed.release()
     assert [sealed.position_of(offset) for offset in range(BASE, BASE + 61)] == before
 
 
-def test_bytes_that_are_no_batch_are_reported_as_corrupt(segment: Segment) -> None:
+def test_bytes_that_are_no_batch_are_reported_as_corrupt(segment: LogSegment) -> None:
     sealed = reopened(segment)
     content = bytearray(Path(segment.path).read_bytes())
     content[SIZE + 8 : SIZE + 12] = b"\xff\xff\xff\xff"
@@ -357,7 +357,7 @@ def test_bytes_that_are_no_batch_are_reported_as_corrupt(segment: Segment) -> No
 
 
 def test_read_continues_at_the_end_of_the_previous_one(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(20)))
     end, limit = segment.size_bytes, 2 * SIZE + 20
     for start in range(0, 20, 2):
@@ -366,7 +366,7 @@ def test_read_continues_at_the_end_of_the_previous_one(tmp_path: Path) -> None:
 
 
 def test_cached_read_position_is_cleared_when_batches_are_replaced(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(20)))
     segment.read(BASE, 4 * SIZE + 20, segment.size_bytes, min_one=False)
     offset = segment.truncate_to(BASE + 3)
@@ -376,7 +376,7 @@ def test_cached_read_position_is_cleared_when_batches_are_replaced(tmp_path: Pat
 
 
 def test_reader_at_the_end_continues_there_after_any_number_of_appends(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     offset = BASE
     for _ in range(20):
         start = offset
@@ -386,7 +386,7 @@ def test_reader_at_the_end_continues_there_after_any_number_of_appends(tmp_path:
 
 
 def test_missing_offsets_are_searched_from_the_cached_read_position(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     end = append(segment, [batch(3)])
     segment.read(BASE, 10_000, segment.size_bytes, min_one=False)
     append(segment, (batch(3) for _ in range(20)), end + 50)
@@ -399,12 +399,12 @@ def test_missing_offsets_are_searched_from_the_cached_read_position(tmp_path: Pa
 def test_a_damaged_index_entry_ends_no_read_within_a_batch(
     tmp_path: Path, entry: int, relative_offset: int | None, position: int | None
 ) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(50)))
     segment.seal()
     damage_entry(segment, entry, relative_offset, position)
     for limit in (4200, 5000, 40 * SIZE + 30, 6500):
-        damaged = Segment(OsDisk(), segment.directory, BASE, NOW_MS)
+        damaged = LogSegment(OsDisk(), segment.directory, BASE, NOW_MS)
         found = batches(damaged.read(BASE, limit, damaged.size_bytes, min_one=False))
         assert [header.base_offset for header in found] == list(range(BASE, found[-1].next_offset, 3))
         assert len(found) * SIZE > limit // 2
@@ -412,13 +412,13 @@ def test_a_damaged_index_entry_ends_no_read_within_a_batch(
 
 def test_damaged_batch_is_searched_once(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    segment = Segment.create(disk, str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(disk, str(tmp_path), BASE, NOW_MS)
     append(segment, (batch(3) for _ in range(100)))
     segment.seal()
     content = bytearray(Path(segment.path).read_bytes())
     content[97 * SIZE + 8 : 97 * SIZE + 12] = b"\xff\xff\xff\xff"
     Path(segment.path).write_bytes(content)
-    segment = Segment(disk, str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment(disk, str(tmp_path), BASE, NOW_MS)
     reads = []
     for _ in range(3):
         disk.calls.clear()
@@ -431,7 +431,7 @@ def test_damaged_batch_is_searched_once(tmp_path: Path) -> None:
 
 
 def test_cached_damage_is_cleared_by_truncation(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     without_index = 1 << 20
     append(segment, (batch(3) for _ in range(20)), interval=without_index)
     segment.seal()
@@ -447,7 +447,7 @@ def test_cached_damage_is_cleared_by_truncation(tmp_path: Path) -> None:
 
 
 def test_a_damaged_time_index_entry_that_leads_into_a_gap_skips_no_batch(tmp_path: Path) -> None:
-    segment = Segment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     for relative_offset, timestamp in ((0, 10), (3, 50), (9, 10)):
         append(segment, [stamped([timestamp] * 3)], BASE + relative_offset, interval=0)
     segment.seal()

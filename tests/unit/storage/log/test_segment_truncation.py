@@ -10,7 +10,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from storage.disk import OsDisk
 from storage.log.config import LogConfig
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 from storage.log.segment_truncation import prepare_truncation
 from tests.logs import NOW_MS, bases, batch, content, fill, open_log
 from tests.unit.storage.log.test_segment import BASE, INTERVAL, SIZE, append, damage_entry, damaged_entries, segment
@@ -23,7 +23,7 @@ CONFIG = LogConfig(segment_bytes=20 * ONE, index_interval_bytes=3 * ONE)
 
 @damaged_entries
 def test_a_damaged_index_entry_changes_no_truncation(
-    segment: Segment, entry: int, relative_offset: int | None, position: int | None
+    segment: LogSegment, entry: int, relative_offset: int | None, position: int | None
 ) -> None:
     segment.seal()
     path = Path(segment.path)
@@ -32,7 +32,7 @@ def test_a_damaged_index_entry_changes_no_truncation(
         path.write_bytes(whole)
         path.with_suffix(".index").write_bytes(index)
         damage_entry(segment, entry, relative_offset, position)
-        damaged = Segment(OsDisk(), segment.directory, BASE, NOW_MS)
+        damaged = LogSegment(OsDisk(), segment.directory, BASE, NOW_MS)
         prepare_truncation(damaged, offset, INTERVAL)
         count = (offset - BASE) // 3
         assert damaged.truncate_to(offset) == BASE + 3 * count

@@ -1,4 +1,4 @@
-"""Cleanable range of a log, and whether it is due for cleaning (Kafka: `LogToClean`, `LogCleanerManager`).
+"""Computes the cleanable range of one log, and whether it is due for cleaning (Kafka: `LogToClean`).
 
     log start        first dirty offset        first uncleanable offset        log end
         |      clean         |        dirty              |      not cleanable      |
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from storage.log.config import FOREVER
 from storage.log.log import Log
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 
 
 class LogToClean(NamedTuple):
@@ -28,16 +28,16 @@ class LogToClean(NamedTuple):
     overdue: bool
 
     @property
-    def ratio(self) -> float:
+    def cleanable_ratio(self) -> float:
         """The cleanable ratio: dirty / (clean + dirty), 0.0 to 1.0."""
         return self.dirty_bytes / max(self.clean_bytes + self.dirty_bytes, 1)
 
     def is_due(self, min_ratio: float) -> bool:
         """Return whether the log should be cleaned now."""
-        return self.dirty_bytes > 0 and (self.overdue or self.ratio > min_ratio)
+        return self.dirty_bytes > 0 and (self.overdue or self.cleanable_ratio > min_ratio)
 
 
-def find_filth(log: Log, now_ms: int) -> LogToClean:
+def cleanable_range(log: Log, now_ms: int) -> LogToClean:
     """Return the cleanable range of `log` at wall-clock time `now_ms`, from its cleaner checkpoint `cleaned_to` on."""
     segments, config = log.segments, log.config
     first_dirty = log.log_start_offset
@@ -63,7 +63,7 @@ def find_filth(log: Log, now_ms: int) -> LogToClean:
     return LogToClean(first_dirty, first_uncleanable, clean, dirty, overdue)
 
 
-def _first_uncleanable(log: Log, segments: Sequence[Segment], first_dirty: int, now_ms: int) -> int:
+def _first_uncleanable(log: Log, segments: Sequence[LogSegment], first_dirty: int, now_ms: int) -> int:
     stable, lag_ms = log.last_stable_offset, log.config.min_compaction_lag_ms
     for segment, following in pairwise(segments):
         if following.base_offset > stable:

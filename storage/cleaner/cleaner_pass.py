@@ -20,7 +20,7 @@ from protocol.record_index import record_spans
 from storage.checkpoint import CheckpointError
 from storage.cleaner.batch_cleaner import RECORDS_A_STEP, BatchCleaner, LastBatch, unpacked
 from storage.cleaner.batch_reader import BatchReader
-from storage.cleaner.log_to_clean import LogToClean
+from storage.cleaner.cleanable_range import LogToClean
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.segment_groups import group_segments
 from storage.cleaner.segment_swap import SegmentSwap
@@ -28,22 +28,21 @@ from storage.cleaner.transactions import Transactions, find_aborted
 from storage.disk import Disk
 from storage.log.flush import Flush
 from storage.log.log import Log
-from storage.log.segment import Segment
+from storage.log.segment import LogSegment
 from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import CLEANED_TO, LogDirectory
-from storage.steps import Search, Step
+from storage.steps import Step, Steps
 
 # The least that a step without I/O counts for: part of a large batch, or a few headers.
 _LEAST_WORK_BYTES = 4096
 
 
 class CleanerPass:
-    """A pass over `log` up to the first uncleanable offset in `filth`."""
+    """A pass over `log`, from its start to the first uncleanable offset in `to_clean`."""
 
     __slots__ = (
-        "_answer", "_chunk_bytes", "_config", "_directory", "_disk", "_error", "_filth", "_flush", "_now_ms",
-        "_offsets", "_swap", "_work", "bytes_before", "bytes_read", "bytes_written", "cleaned_to", "done",
-        "interrupted", "log",
+        "_answer", "_chunk_bytes", "_config", "_directory", "_disk", "_error", "_flush", "_now_ms", "_offsets", "_swap",
+        "_to_clean", "_work", "bytes_before", "bytes_read", "bytes_written", "cleaned_to", "done", "interrupted", "log",
     )  # fmt: skip
 
     def __init__(
@@ -51,7 +50,7 @@ class CleanerPass:
         disk: Disk,
         directory: LogDirectory,
         log: Log,
-        filth: LogToClean,
+        to_clean: LogToClean,
         *,
         now_ms: Callable[[], int],
         memory_bytes: int,
@@ -61,7 +60,7 @@ class CleanerPass:
         """Prepare the pass; the offset map takes at most `memory_bytes`."""
         self._disk = disk
         self._directory = directory
-        self._filth = filth
+        self._to_clean = to_clean
         self._now_ms = now_ms
         self._chunk_bytes = chunk_bytes
         self._config = log.config
@@ -76,8 +75,8 @@ class CleanerPass:
         self.cleaned_to: int | None = None
         """The first dirty offset after the pass; None if it has not completed."""
         self.done = self.interrupted = False
-        most_keys = filth.first_uncleanable_offset - filth.first_dirty_offset
-        self._offsets = OffsetMap(memory_bytes, most_keys, load_factor, filth.first_dirty_offset)
+        most_keys = to_clean.first_uncleanable_offset - to_clean.first_dirty_offset
+        self._offsets = OffsetMap(memory_bytes, most_keys, load_factor, to_clean.first_dirty_offset)
         self._work = self._pass()
         log.on_truncation = self.interrupt
 
@@ -97,7 +96,7 @@ class CleanerPass:
                     step = self._advance()
                     used += max(self.bytes_read + self.bytes_written - before, _LEAST_WORK_BYTES)
                     if step is not None:
-                        return self._asked(step)
+                        return self._deferred(step)
         except StopIteration:
             self._end()
         except Exception:  # any error ends the pass: retention is paused while it runs
@@ -110,7 +109,7 @@ class CleanerPass:
         self._answer = self._error = None
         return self._work.send(answer) if error is None else self._work.throw(error)
 
-    def _asked(self, function: Callable[[], object]) -> Step:
+    def _deferred(self, function: Callable[[], object]) -> Step:
         """Return a call of `function` that stores its result or exception for the next step."""
 
         def call() -> None:
@@ -148,9 +147,9 @@ class CleanerPass:
         self._work.close()
         self.log.on_truncation = None
 
-    def _pass(self) -> Search[None]:
-        filth, log = self._filth, self.log
-        end_offset = filth.first_uncleanable_offset
+    def _pass(self) -> Steps[None]:
+        to_clean, log = self._to_clean, self.log
+        end_offset = to_clean.first_uncleanable_offset
         segments = [segment for segment in log.segments if segment.base_offset < end_offset]
         producers = {
             producer_id: LastBatch(entry.epoch, entry.batches[-1].last_offset if entry.batches else None)
@@ -172,7 +171,7 @@ class CleanerPass:
         known = [segment for segment in segments if segment.base_offset < cleaned_to]
         self.bytes_before = sum(segment.size_bytes for segment in known)
         if log.cleaned_to is None:
-            self._announce()
+            self._write_first_checkpoint()
         following = next((one.base_offset for one in segments[len(known) :]), end_offset)
         groups = list(group_segments(known, following, self._config))
         for number, group in enumerate(groups, 1):
@@ -180,7 +179,7 @@ class CleanerPass:
             yield from self._rewrite(group, cleaner, transactions)
         log.cleaned_to = self.cleaned_to = cleaned_to
 
-    def _make_durable(self) -> Search[None]:
+    def _make_durable(self) -> Steps[None]:
         """Sync the whole log.
 
         The records that replace removed ones, and the markers that commit them, must be durable before those are
@@ -196,7 +195,7 @@ class CleanerPass:
         if flush is not None:
             flush.finish()
 
-    def _announce(self) -> None:
+    def _write_first_checkpoint(self) -> None:
         """Write and sync the log's cleaner checkpoint before its first rewrite.
 
         From then on the log may have gaps. After a crash, gaps in a log without a checkpoint are treated as data loss.
@@ -206,12 +205,12 @@ class CleanerPass:
             known = directory.read_offsets(CLEANED_TO) or {}
         except CheckpointError:
             known = {}
-        log.cleaned_to = self._filth.first_dirty_offset
+        log.cleaned_to = self._to_clean.first_dirty_offset
         directory.write_offsets(CLEANED_TO, {**known, (log.topic, log.partition): log.cleaned_to}, sync=True)
 
-    def _map_keys(self, segments: list[Segment], aborted: list[AbortedTxn]) -> Search[None]:
+    def _map_keys(self, segments: list[LogSegment], aborted: list[AbortedTxn]) -> Steps[None]:
         """Map each key of the dirty part to its last offset, until the map is full."""
-        offsets, first_dirty = self._offsets, self._filth.first_dirty_offset
+        offsets, first_dirty = self._offsets, self._to_clean.first_dirty_offset
         transactions = Transactions(txn for txn in aborted if txn.last_offset >= first_dirty)
         offsets.latest_offset = first_dirty - 1
         for number, segment in enumerate(segments):
@@ -230,11 +229,11 @@ class CleanerPass:
                     if offsets.latest_offset < header.last_offset:
                         return
                     yield None
-            offsets.latest_offset = (self._filth.first_uncleanable_offset if following is None else following) - 1
+            offsets.latest_offset = (self._to_clean.first_uncleanable_offset if following is None else following) - 1
 
-    def _map_batch(self, batch: bytes | memoryview, header: BatchHeader) -> Search[None]:
+    def _map_batch(self, batch: bytes | memoryview, header: BatchHeader) -> Steps[None]:
         offsets, base_offset, last_offset = self._offsets, header.base_offset, header.last_offset
-        first_dirty, put = self._filth.first_dirty_offset, offsets.put
+        first_dirty, put = self._to_clean.first_dirty_offset, offsets.put
         mapped = offsets.latest_offset
         data = yield from unpacked(batch, header)
         for number, (_, _, _, offset_delta, key, has_value) in enumerate(record_spans(data, header.record_count), 1):
@@ -250,7 +249,7 @@ class CleanerPass:
                 yield None
         offsets.latest_offset = last_offset
 
-    def _rewrite(self, group: list[Segment], cleaner: BatchCleaner, transactions: Transactions) -> Search[None]:
+    def _rewrite(self, group: list[LogSegment], cleaner: BatchCleaner, transactions: Transactions) -> Steps[None]:
         swap = self._swap = SegmentSwap(self._disk, self._directory, self.log, group, self._now_ms())
         for segment in group:
             reader = BatchReader(segment, 0, self._chunk_bytes)  # opened in turn: a group may have thousands of files

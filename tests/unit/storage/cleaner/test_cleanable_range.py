@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.cleaner.log_to_clean import LogToClean, find_filth
+from storage.cleaner.cleanable_range import LogToClean, cleanable_range
 from storage.log.log import Log
 from tests.compacted import COMPACTED, put
 from tests.logs import NOW_MS, open_log
@@ -22,13 +22,13 @@ def log(tmp_path: Path) -> Log:
 
 def looked_at(log: Log, cleaned_to: int, now_ms: int) -> LogToClean:
     log.cleaned_to = cleaned_to
-    return find_filth(log, now_ms)
+    return cleanable_range(log, now_ms)
 
 
 def bounds(log: Log, cleaned_to: int | None = None, *, now_ms: int = NOW_MS + 3000) -> tuple[int, int]:
     log.cleaned_to = cleaned_to
-    filth = find_filth(log, now_ms)
-    return filth.first_dirty_offset, filth.first_uncleanable_offset
+    to_clean = cleanable_range(log, now_ms)
+    return to_clean.first_dirty_offset, to_clean.first_uncleanable_offset
 
 
 def test_rule_19_all_but_the_active_segment_is_cleanable(log: Log) -> None:
@@ -73,10 +73,10 @@ def test_checkpoint_outside_the_log_is_ignored(log: Log, stale: int | None) -> N
 
 
 def test_dirty_ratio_covers_the_cleanable_range(log: Log) -> None:
-    assert looked_at(log, 0, NOW_MS).ratio == 1
-    assert looked_at(log, 20, NOW_MS).ratio == pytest.approx(1 / 3)
-    assert looked_at(log, 25, NOW_MS).ratio == pytest.approx(1 / 6)
-    assert looked_at(log, 30, NOW_MS).ratio == 0
+    assert looked_at(log, 0, NOW_MS).cleanable_ratio == 1
+    assert looked_at(log, 20, NOW_MS).cleanable_ratio == pytest.approx(1 / 3)
+    assert looked_at(log, 25, NOW_MS).cleanable_ratio == pytest.approx(1 / 6)
+    assert looked_at(log, 30, NOW_MS).cleanable_ratio == 0
 
 
 def test_a_log_is_due_above_its_ratio() -> None:
