@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from broker.runtime.alarm import Alarm
 from controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from controller.commands.brokers import fence_brokers
 from controller.commands.controller_result import Command, ControllerResult
@@ -63,7 +64,11 @@ class ControllerTasks:
         self._loop = loop
         self._leads = False
         self._heard: asyncio.Future[None] = loop.create_future()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._session_alarm = Alarm(loop, self._fence_expired)
+        self._periodic = [self._every(settings["unclean.leader.election.interval.ms"] / 1000, elect_unclean_leaders)]
+        if settings["auto.leader.rebalance.enable"]:
+            interval_s = settings["leader.imbalance.check.interval.seconds"]
+            self._periodic.append(self._every(interval_s, balance_leaders))
         self._tasks: set[asyncio.Task[None]] = set()
         self._change: asyncio.Future[None] = loop.create_future()
 
@@ -89,7 +94,7 @@ class ControllerTasks:
         self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
         if connection is not None:
             connection.on_close(self, partial(self._connection_lost, connection.connection_id))
-        self._tell_waiting()
+        self._wake_waiters()
 
     async def until_known(self, offset: int, timeout_s: float) -> None:
         """Wait until all active brokers have applied the metadata up to `offset`.
@@ -104,7 +109,7 @@ class ControllerTasks:
                 return
             await asyncio.wait([self._heard], timeout=left_s)  # shared: wait() does not cancel it
 
-    def _tell_waiting(self) -> None:
+    def _wake_waiters(self) -> None:
         heard, self._heard = self._heard, self._loop.create_future()
         heard.set_result(None)
 
@@ -112,7 +117,7 @@ class ControllerTasks:
         """Record that a process which listens at `endpoints` tries to register as this broker."""
         if self._leads:
             self.liveness.claimed(broker_id, endpoints, self._now_ms())
-            self._look_after_brokers()
+            self._fence_expired()
 
     def alive(self) -> Collection[int]:
         """Return the ids of the brokers whose session has not expired."""
@@ -139,38 +144,36 @@ class ControllerTasks:
         own = self._quorum.image.brokers.get(node_id)
         if own is not None and own.epoch != self._broker_epoch():
             self.liveness.unreachable(node_id, 0)  # the registration of an earlier run of this node
-        self._look_after_brokers()
-        settings = self._settings
-        if settings["auto.leader.rebalance.enable"]:
-            self._repeat("balance", settings["leader.imbalance.check.interval.seconds"], balance_leaders)
-        self._repeat("unclean", settings["unclean.leader.election.interval.ms"] / 1000, elect_unclean_leaders)
+        self._fence_expired()
+        for alarm, interval_s in self._periodic:
+            alarm.schedule_at(self._loop.time() + interval_s)
 
     def _lay_down(self) -> None:
         self._leads = False
-        self._tell_waiting()
-        for timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+        self._wake_waiters()
+        self._session_alarm.cancel()
+        for alarm, _ in self._periodic:
+            alarm.cancel()
 
     def _apply(self, _before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
         if self._leads:
             self.liveness.apply(image, self._now_ms())
-            self._tell_waiting()
-            self._look_after_brokers()
+            self._wake_waiters()
+            self._fence_expired()
 
     def _connection_lost(self, connection_id: int) -> None:
         if self._leads:
             for broker in self.liveness.connection_lost(connection_id, self._now_ms()):
-                self._perform(self._look_whether_it_ended(broker))
-            self._look_after_brokers()
+                self._perform(self._check_ended(broker))
+            self._fence_expired()
 
-    async def _look_whether_it_ended(self, broker: BrokerImage) -> None:
+    async def _check_ended(self, broker: BrokerImage) -> None:
         await asyncio.sleep(_ENDING_S)
         if await self._has_ended(broker) and self._leads:
             self.liveness.ended(broker.broker_id, broker.epoch, self._now_ms())
-            self._look_after_brokers()
+            self._fence_expired()
 
-    def _look_after_brokers(self) -> None:
+    def _fence_expired(self) -> None:
         """Fence the brokers that are due, and schedule the next check."""
         logged = self.liveness.over()  # `expired` repeats them after each grace until they are fenced
         gone = self.liveness.expired(self._now_ms())
@@ -179,22 +182,17 @@ class ControllerTasks:
             _log.warning("Fencing brokers whose sessions have expired: %s", ", ".join(map(str, others)))
         if gone:
             self._submit(partial(fence_brokers, epochs=gone, settings=self._settings))
-        due_ms = self.liveness.due_ms
-        if due_ms is not None:
-            self._at("liveness", (due_ms + 1) / 1000, self._look_after_brokers)
+        self._session_alarm.schedule_at_ms(self.liveness.due_ms)
 
-    def _repeat(self, name: str, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> None:
-        self._at(name, self._loop.time() + interval_s, partial(self._again, name, interval_s, command))
+    def _every(self, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> tuple[Alarm, float]:
+        """Return an alarm that submits `command` and sets itself again; at once while there is more to do."""
 
-    def _again(self, name: str, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> None:
-        self._submit(partial(command, settings=self._settings), again=partial(self._again, name, interval_s, command))
-        self._repeat(name, interval_s, command)
+        def submit() -> None:
+            self._submit(partial(command, settings=self._settings), again=submit)
+            alarm.schedule_at(self._loop.time() + interval_s)
 
-    def _at(self, name: str, when_s: float, call: Callable[[], None]) -> None:
-        earlier = self._timers.pop(name, None)
-        if earlier is not None:
-            earlier.cancel()
-        self._timers[name] = self._loop.call_at(when_s, call)
+        alarm = Alarm(self._loop, submit)
+        return alarm, interval_s
 
     def _submit(self, command: Command[Any], again: Callable[[], None] | None = None) -> None:
         self._perform(self._decide(command, again))

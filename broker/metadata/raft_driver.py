@@ -29,6 +29,7 @@ from broker.metadata.metadata_loader import MetadataLoader, Subscriber
 from broker.metadata.node_recovery import open_stored_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
+from broker.runtime.alarm import Alarm
 from controller.commands.bootstrap import bootstrap
 from controller.commands.controller_result import Command, ControllerResult
 from controller.image import MetadataImage
@@ -91,7 +92,7 @@ class RaftDriver:
         self._events: deque[Event] = deque()
         self._commands = ControllerEventQueue(loop)
         self._running: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._tick = Alarm(loop, lambda: self._enqueue(Tick()))
         self._failure: InvariantError | None = None
         self._stopped = False
         self._metadata = MetadataLoader(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
@@ -105,8 +106,8 @@ class RaftDriver:
                 connect,
                 loop,
                 grace_s=settings["barnabas.broker.disconnect.grace.ms"] / 1000,
-                answered=lambda request, response: self._tell(ResponseReceived(request, response)),
-                disconnected=lambda node_id: self._tell(Disconnected(node_id)),
+                answered=lambda request, response: self._enqueue(ResponseReceived(request, response)),
+                disconnected=lambda node_id: self._enqueue(Disconnected(node_id)),
             )
 
     # Start and stop
@@ -153,8 +154,7 @@ class RaftDriver:
             await asyncio.wait([self._running])
         await self._metadata.finish()
         await self._snapshots.stop()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._tick.cancel()
         if self._peers is not None:
             self._peers.close()
         if self._failure is None:
@@ -293,12 +293,12 @@ class RaftDriver:
         if self._failure is not None:
             raise self._failure
         answer: asyncio.Future[Message] = self._loop.create_future()
-        self._tell(RequestReceived(answer, request))
+        self._enqueue(RequestReceived(answer, request))
         return answer
 
     # The run
 
-    def _tell(self, event: Event) -> None:
+    def _enqueue(self, event: Event) -> None:
         self._events.append(event)
         self._wake()
 
@@ -320,7 +320,8 @@ class RaftDriver:
                     break
                 await self._effects.perform(ready)
                 self._note_leadership()
-            self._set_timer()
+            if not self._stopped:
+                self._tick.schedule_at_ms(self._node.due_ms)
         except Exception as error:
             self._fail(error)
         finally:
@@ -328,14 +329,6 @@ class RaftDriver:
 
     def _monotonic_ms(self) -> int:
         return int(self._loop.time() * 1000)
-
-    def _set_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due_ms = self._node.due_ms
-        if due_ms is not None and not self._stopped:
-            self._timer = self._loop.call_at((due_ms + 1) / 1000, self._tell, Tick())
 
     def _send(self, request: OutboundRequest) -> None:
         if self._peers is not None:

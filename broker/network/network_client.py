@@ -26,10 +26,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from barnabas import __version__
+from broker.runtime.alarm import Alarm
 from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.framing import SMALL_READ_BYTES, FrameReader
@@ -120,14 +122,15 @@ class NetworkClient:
         self._closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None  # ends the backoff, or the connection attempt
+        self._backoff = Alarm(loop, self._begin)
+        self._connect_timeout = Alarm(loop, partial(self._failed, "no answer in time"))
         self._versions: dict[int, range] | None = None
         self._correlation_id = 0
         self._waiting: deque[_Call] = deque()  # for the connection
         self._in_flight: deque[_Call] = deque()
         self._failures = 0
         self._failing_since = 0.0
-        self._told = False  # whether a warning was logged for this run of failures
+        self._warned = False  # whether a warning was logged for this run of failures
         self._retry_at = 0.0
 
     def __str__(self) -> str:
@@ -153,11 +156,10 @@ class NetworkClient:
 
     def connect(self) -> None:
         """Connect as soon as the backoff allows, without waiting for a request."""
-        if self._closed or self._wire is not None or self._timer is not None:
+        if self._closed or self._wire is not None or self._backoff.is_set:
             return
-        delay_s = self._retry_at - self._loop.time()
-        if delay_s > 0:
-            self._timer = self._loop.call_later(delay_s, self._begin)
+        if self._retry_at > self._loop.time():
+            self._backoff.schedule_at(self._retry_at)
         else:
             self._begin()
 
@@ -188,8 +190,8 @@ class NetworkClient:
 
     def _begin(self) -> None:
         if not self._failures:
-            self._failing_since, self._told = self._loop.time(), False
-        self._timer = self._loop.call_later(self._limits.connect_timeout_ms / 1000, self._failed, "no answer in time")
+            self._failing_since, self._warned = self._loop.time(), False
+        self._connect_timeout.schedule_at(self._loop.time() + self._limits.connect_timeout_ms / 1000)
         self._wire = wire = _Wire(self, self._limits.max_response_bytes)
         self._connecting = self._loop.create_task(self._connect(wire))
 
@@ -241,7 +243,7 @@ class NetworkClient:
             return
         if response.error_code:
             raise DecodeError(f"ApiVersions failed with error {response.error_code}")
-        self._cancel_timer()
+        self._connect_timeout.cancel()
         self._failures = 0
         self._versions = theirs
         if self._on_ready is not None:
@@ -301,9 +303,9 @@ class NetworkClient:
 
     def _failed(self, why: str, patience_s: float = 0.0) -> None:
         """End a connection attempt; log one warning per run of failures, after `patience_s`."""
-        tell = not self._told and self._loop.time() - self._failing_since >= patience_s
-        self._told = self._told or tell
-        _log.log(logging.WARNING if tell else logging.DEBUG, "Cannot connect to %s: %s", self, why)
+        warn = not self._warned and self._loop.time() - self._failing_since >= patience_s
+        self._warned = self._warned or warn
+        _log.log(logging.WARNING if warn else logging.DEBUG, "Cannot connect to %s: %s", self, why)
         self._drop()
         self._back_off()
         self._failures += 1
@@ -316,7 +318,8 @@ class NetworkClient:
 
     def _drop(self) -> None:
         """Close the connection or end the attempt; all requests are lost."""
-        self._cancel_timer()
+        self._backoff.cancel()
+        self._connect_timeout.cancel()
         connecting, self._connecting = self._connecting, None
         if connecting is not None:
             connecting.cancel()
@@ -329,11 +332,6 @@ class NetworkClient:
         self._waiting.clear()
         for call in lost:
             call.settle(None)
-
-    def _cancel_timer(self) -> None:
-        timer, self._timer = self._timer, None
-        if timer is not None:
-            timer.cancel()
 
 
 class _Wire(asyncio.BufferedProtocol):

@@ -24,6 +24,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.runtime.alarm import Alarm
 from broker.runtime.executors import own_threads, sync_in_thread
 from protocol.errors import KafkaError
 
@@ -46,32 +47,31 @@ class GroupCommit:
         self._loop = loop
         self._now_ms = now_ms
         self._on_synced = on_synced
-        self._wanted: dict[Partition, None] = {}
+        self._queued: dict[Partition, None] = {}
         self._under_way: set[Partition] = set()
         self._idle_workers = _WORKERS
         self._threads = own_threads("group-commit", _WORKERS)
-        self._turn: asyncio.Handle | None = None
+        self._alarm = Alarm(loop, self._begin)
         self._drained: list[asyncio.Future[None]] = []
 
-    def want(self, partition: Partition) -> None:
+    def schedule(self, partition: Partition) -> None:
         """Sync what the partition's log holds now, unless it has been deleted."""
         if partition.unavailable:
             return
-        self._wanted[partition] = None
-        if self._turn is None and self._idle_workers:
-            self._turn = self._loop.call_soon(self._begin)
+        self._queued[partition] = None
+        if self._idle_workers:
+            self._alarm.schedule()
 
     async def drain(self) -> None:
         """Wait until no sync is queued or in flight."""
-        while self._wanted or self._under_way:
+        while self._queued or self._under_way:
             drained = self._loop.create_future()
             self._drained.append(drained)
             await drained
 
     def _begin(self) -> None:
         """Start the idle workers, each with an equal share of the queued partitions."""
-        self._turn = None
-        ready = [partition for partition in self._wanted if partition not in self._under_way]
+        ready = [partition for partition in self._queued if partition not in self._under_way]
         while ready and self._idle_workers:
             count = min(-(-len(ready) // self._idle_workers), _LOGS_A_JOB)
             self._work(ready[:count])
@@ -81,13 +81,13 @@ class GroupCommit:
         now_ms = self._now_ms()
         begun: list[tuple[Partition, Flush]] = []
         for partition in partitions:
-            del self._wanted[partition]
+            del self._queued[partition]
             try:
                 flush = partition.log.begin_flush(now_ms)
             except KafkaError:
                 flush = None
                 if not partition.log.offline:  # the disk is full, or no descriptors are left: temporary
-                    self._loop.call_later(_RETRY_S, self.want, partition)
+                    self._loop.call_later(_RETRY_S, self.schedule, partition)
             if flush is None:
                 self._on_synced(partition)
             else:
@@ -118,16 +118,16 @@ class GroupCommit:
     def _settled(self, partition: Partition, flush: Flush) -> None:
         self._under_way.discard(partition)
         if partition.log.recovery_point < flush.end_offset and not partition.log.offline:
-            self.want(partition)  # the log was truncated meanwhile
+            self.schedule(partition)  # the log was truncated meanwhile
         self._on_synced(partition)
 
     def _go_on(self) -> None:
-        if self._wanted and self._turn is None:
-            self._begin()
+        if self._queued:
+            self._alarm.run_now()
         self._tell_if_drained()
 
     def _tell_if_drained(self) -> None:
-        if not self._wanted and not self._under_way:
+        if not self._queued and not self._under_way:
             drained, self._drained = self._drained, []
             for waiting in drained:
                 if not waiting.done():

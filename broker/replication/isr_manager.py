@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from broker.log_dirs.missing import some_of
 from broker.replication.alter_partition_manager import AlterPartitionManager
 from broker.replication.isr import is_awaited, with_joiners, without_laggards
+from broker.runtime.alarm import Alarm
 from protocol.messages.alter_partition import AlterPartitionResponse
 
 if TYPE_CHECKING:
@@ -52,28 +53,28 @@ class IsrManager:
         self.proposals = AlterPartitionManager(node_id)
         # Partitions proposed in this turn, by the change: one log line may cover thousands.
         self._unreported: dict[str, list[str]] = {}
-        self._soon: asyncio.Handle | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._rounds: asyncio.Handle | None = None
+        self._request_alarm = Alarm(loop, self._send_request)
+        self._check_alarm = Alarm(loop, self._check_some)
+        self._round: Iterator[None] = iter(())
         self._stopped = False
 
     def start(self) -> None:
         """Start the periodic check of all partitions."""
-        self._rounds = self._loop.call_later(self._lag_max_ms / 2000, self._go_round, self.look_at_all())
+        self._round = self.check_all()
+        self._check_alarm.schedule_at(self._loop.time() + self._lag_max_ms / 2000)
 
     def stop(self) -> None:
         """Send no more proposals."""
         self._stopped = True
-        for handle in (self._soon, self._timer, self._rounds):
-            if handle is not None:
-                handle.cancel()
+        self._request_alarm.cancel()
+        self._check_alarm.cancel()
 
     def fetched(self, partition: Partition, broker: int) -> None:
         """Check whether `broker`, which is outside the ISR and has just fetched, may join."""
         self._await(partition, broker)
         self._grow(partition)
 
-    def look(self, partition: Partition) -> None:
+    def check(self, partition: Partition) -> None:
         """Check which members leave, which replicas may join, and which bound the high watermark."""
         if not partition.is_leader or not partition.followers or partition.unavailable:
             return
@@ -87,21 +88,21 @@ class IsrManager:
             self._await(partition, broker)
         self._grow(partition)
 
-    def look_at_all(self) -> Iterator[None]:
+    def check_all(self) -> Iterator[None]:
         """Check every partition, `_PARTITIONS_A_STEP` a step; an exception for one does not stop the others."""
         for number, partition in enumerate(tuple(self._replicas.partitions), 1):
             try:
-                self.look(partition)
+                self.check(partition)
             except Exception as error:
                 message = f"checking the ISR of {partition} failed"
                 self._loop.call_exception_handler({"message": message, "exception": error})
             if number % _PARTITIONS_A_STEP == 0:
                 yield
 
-    def _go_round(self, steps: Iterator[None]) -> None:
-        """Run one step, and schedule the next in another turn of the loop."""
-        for _ in steps:
-            self._rounds = self._loop.call_soon(self._go_round, steps)
+    def _check_some(self) -> None:
+        """Run one step of the round, and schedule the next in another turn of the loop."""
+        for _ in self._round:
+            self._check_alarm.schedule()
             return
         self.start()
 
@@ -136,23 +137,17 @@ class IsrManager:
         change = f"proposing to change the ISR from {_listed(partition.isr)} to {_listed(isr)}"
         self._unreported.setdefault(change, []).append(repr(partition))
         self.proposals.propose(partition, isr)
-        if self._soon is None and not self._stopped:
-            self._soon = self._loop.call_soon(self._turn)
+        if not self._stopped:
+            self._request_alarm.schedule()
 
-    def _turn(self) -> None:
-        self._soon = None
+    def _send_request(self) -> None:
         unreported, self._unreported = self._unreported, {}
         for change, partitions in unreported.items():
             _log.info("%s: %s", some_of(partitions), change)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         request = self.proposals.request(self._broker_epoch(), self._elapsed_ms())
         if request is not None:
             self._send_to_controller(request).add_done_callback(self._answered)
-        due_ms = self.proposals.due_ms
-        if due_ms is not None:
-            self._timer = self._loop.call_at((due_ms + 1) / 1000, self._turn)
+        self._request_alarm.schedule_at_ms(self.proposals.due_ms)
 
     def _answered(self, answer: Answer) -> None:
         if self._stopped:
@@ -163,11 +158,11 @@ class IsrManager:
         now_ms = self._elapsed_ms()
         for partition in self.proposals.answered(response, now_ms):
             self._replicas.isr_changed(partition)
-            self.look(partition)
+            self.check(partition)
             again_ms = self.proposals.may_grow_from_ms(partition)
             if again_ms > now_ms:
-                self._loop.call_at((again_ms + 1) / 1000, self.look, partition)
-        self._turn()
+                self._loop.call_at((again_ms + 1) / 1000, self.check, partition)
+        self._request_alarm.run_now()
 
 
 def _listed(brokers: frozenset[int]) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from broker.replication.fetcher_state import FETCH_FROM_VERSION, FetcherState
+from broker.runtime.alarm import Alarm
 from protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -47,38 +48,29 @@ class ReplicaFetcher:
         self._connection = connection
         self._broker_epoch = broker_epoch
         self._remark = remark
-        self._soon: asyncio.Handle | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._alarm = Alarm(loop, self._send)
         self._closed = False
 
     def send_now(self) -> None:
         """Send the next request, if there is one, at the end of this turn of the loop."""
-        if self._soon is None and not self._closed:
-            self._soon = self._loop.call_soon(self._turn)
+        if not self._closed:
+            self._alarm.schedule()
 
     def close(self) -> None:
         """Stop fetching; responses in flight are dropped."""
         self._closed = True
-        for handle in (self._soon, self._timer):
-            if handle is not None:
-                handle.cancel()
+        self._alarm.cancel()
         self._connection.close()
 
     def _elapsed_ms(self) -> int:
         return int(self._loop.time() * 1000)
 
-    def _turn(self) -> None:
-        self._soon = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def _send(self) -> None:
         request = self.machine.next_request(self._broker_epoch(), self._elapsed_ms())
         if request is not None:
             min_version = FETCH_FROM_VERSION if request.API_KEY == ApiKey.FETCH else 0
             self._connection.call(request, min_version=min_version).add_done_callback(self._answered)
-        due_ms = self.machine.due_ms
-        if due_ms is not None:
-            self._timer = self._loop.call_at((due_ms + 1) / 1000, self._turn)
+        self._alarm.schedule_at_ms(self.machine.due_ms)
 
     def _answered(self, answer: Answer) -> None:
         if self._closed:
@@ -91,9 +83,4 @@ class ReplicaFetcher:
             else:
                 self._remark(str(error))
         self.machine.answered(response, self._elapsed_ms())
-        self._turn_now()
-
-    def _turn_now(self) -> None:
-        if self._soon is not None:
-            self._soon.cancel()
-        self._turn()
+        self._alarm.run_now()

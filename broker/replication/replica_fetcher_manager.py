@@ -122,7 +122,7 @@ class ReplicaFetcherManager:
     def apply(self, _old: MetadataImage, _new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
         """Check all ISRs again if a record concerns a broker; called after `ReplicaManager.apply`."""
         if any(isinstance(record, _ABOUT_BROKERS) for record in records):
-            yield from self.isr.look_at_all()
+            yield from self.isr.check_all()
 
     # Called by the replica manager (`replica_manager.Replicating`).
 
@@ -139,7 +139,7 @@ class ReplicaFetcherManager:
             fetcher.machine.follow(self._replicas.copy_of(partition))
             fetcher.send_now()
         elif partition.is_leader:
-            self.isr.look(partition)
+            self.isr.check(partition)
 
     def removed(self, partition: Partition) -> None:
         """Stop following the leader of a replica."""

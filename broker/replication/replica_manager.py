@@ -172,7 +172,7 @@ class ReplicaManager:
         if partition.advance_high_watermark():
             self._purgatory.wake(partition, len(records))
         if partition.log.config.barnabas_fsync == FSYNC_ALWAYS:
-            self.group_commit.want(partition)
+            self.group_commit.schedule(partition)
         return info
 
     def _synced(self, partition: Partition) -> None:
@@ -418,7 +418,7 @@ class ReplicaManager:
 
     def _sync_if_wanted(self, partition: Partition) -> None:
         if partition.is_leader and partition.wants_sync:
-            self.group_commit.want(partition)
+            self.group_commit.schedule(partition)
 
     def _announce(self, partition: Partition, leader_epoch: int | None) -> None:
         callback = self._leadership.get(partition.topic)

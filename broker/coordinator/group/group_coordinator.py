@@ -32,6 +32,7 @@ from broker.coordinator.runtime.partition_for import partition_for
 from broker.coordinator.runtime.partition_log import Journal
 from broker.coordinator.runtime.shard_host import Outcome
 from broker.coordinator.runtime.timers import Timers
+from broker.runtime.alarm import Alarm
 from broker.runtime.cooperative import in_turns
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from storage.disk import reason
@@ -75,9 +76,8 @@ class GroupCoordinator:
         self._hosts: dict[int, GroupHost] = {}
         self.failures: dict[int, str] = {}
         """The partitions led here whose groups could not be loaded, with the reason."""
-        self._timers = Timers(self._set_timer)
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._alarm = Alarm(loop, self._fire_due)
+        self._timers = Timers(self._alarm.schedule_at)
         self._tasks: set[asyncio.Future[None]] = set()
 
     def stop(self) -> None:
@@ -86,9 +86,7 @@ class GroupCoordinator:
             self.leadership_changed(index, None)
         for task in self._tasks:
             task.cancel()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
 
     def loaded_shards(self) -> list[GroupCoordinatorShard]:
         """Return the shards that are loaded."""
@@ -261,16 +259,7 @@ class GroupCoordinator:
     def _turn(self) -> GroupContext:
         return GroupContext(self._loop.time(), self._now_ms(), self.settings, self._timers, self._random, _log)
 
-    def _set_timer(self, at: float) -> None:
-        if self._timer is not None:
-            if self._timer_at <= at:
-                return
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_at(at, self._ring)
-
-    def _ring(self) -> None:
-        self._timer = None
+    def _fire_due(self) -> None:
         now = self._loop.time()
         try:
             for _ in range(_EVENTS_A_TURN):
@@ -279,10 +268,7 @@ class GroupCoordinator:
                     break
                 self._fire(event)
         finally:
-            # Needed even for an overdue head: `schedule` sets a timer only for an earlier deadline.
-            at = self._timers.next_at
-            if at is not None:
-                self._set_timer(at)
+            self._alarm.schedule_at(self._timers.next_at)
 
     def _fire(self, event: tuple[Any, ...]) -> None:
         """Handle a timer event of a group; log an unexpected exception, which must not stop other groups' events."""

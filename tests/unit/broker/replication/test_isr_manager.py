@@ -107,7 +107,7 @@ def test_high_watermark_waits_only_for_follower_about_to_join(node: Node, contro
     assert partition.followers[2].awaited
     assert partition.high_watermark == 0
     node.commit(FenceBrokerRecord(id=2, epoch=2))
-    controller.driver.look(partition)
+    controller.driver.check(partition)
     assert partition.high_watermark == 1
     controller.driver.stop()
 
@@ -131,7 +131,7 @@ def test_records_waiting_for_refused_follower_are_committed(node: Node, controll
     node.pass_time(0.01)
     node.append("t")
     node.commit(FenceBrokerRecord(id=2, epoch=2))
-    controller.driver.look(node.partition("t"))
+    controller.driver.check(node.partition("t"))
     assert node.partition("t").high_watermark == 0
     controller.refuse()
     node.pass_time(0.01)
@@ -157,7 +157,7 @@ def test_stopped_isr_manager_sends_nothing(node: Node, controller: Controller) -
     node.append("t")
     controller.driver.stop()
     node.pass_time(3 * LAG_MS / 1000)
-    controller.driver.look(node.partition("t"))
+    controller.driver.check(node.partition("t"))
     node.pass_time(1)
     assert controller.asked == []
 
@@ -170,23 +170,23 @@ def test_failure_of_one_partition_is_reported_and_others_are_checked(
     node.loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
     for topic in "tu":
         node.append(topic)
-    look = controller.driver.look
+    check = controller.driver.check
 
     def check_others(partition: Partition) -> None:
         if partition.topic == "t":
-            raise RuntimeError(f"{partition} cannot be looked at")
-        look(partition)
+            raise RuntimeError(f"{partition} cannot be checked")
+        check(partition)
 
-    monkeypatch.setattr(controller.driver, "look", check_others)
+    monkeypatch.setattr(controller.driver, "check", check_others)
     node.pass_time(1.6 * LAG_MS / 1000)
-    assert told == ["t-0 cannot be looked at"] * 3
+    assert told == ["t-0 cannot be checked"] * 3
     assert controller.asked == [[1]]
     controller.driver.stop()
 
 
 def test_many_partitions_are_checked_in_steps(node: Node, controller: Controller) -> None:
     node.create("many", partitions=600)
-    assert len(list(controller.driver.look_at_all())) == 2
+    assert len(list(controller.driver.check_all())) == 2
     controller.driver.stop()
 
 
@@ -195,7 +195,7 @@ def test_isr_check_of_many_partitions_yields_to_loop(node: Node, controller: Con
     for index in range(600):
         node.append("many", index=index)
     node.pass_time(1.6 * LAG_MS / 1000)
-    assert 0 < len(controller.asked) < 600, "the first request left before all were looked at"
+    assert 0 < len(controller.asked) < 600, "the first request left before all were checked"
     controller.answers[-1].set_result(None)
     node.pass_time(0.1)
     assert len(controller.asked) > 600

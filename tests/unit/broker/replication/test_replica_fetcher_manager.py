@@ -396,7 +396,7 @@ class TestInSync:
         cluster.pass_time(10 * LAG_S)
         cluster.append(b"v")
         cluster.pass_time(0.0)
-        cluster[1].replication.isr.look(cluster[1].partition("t"))
+        cluster[1].replication.isr.check(cluster[1].partition("t"))
         cluster.pass_time(LAG_S)
         assert not [one for one in cluster[1].sent if isinstance(one, AlterPartitionRequest)]
 
