@@ -21,7 +21,7 @@ examples:
   barnabas consume letters --exit
 
 `barnabas COMMAND --help` explains each, with examples; `barnabas --version` prints the version.
-The commands find a broker by -b HOST:PORT,... or $BARNABAS_BROKERS, and at 127.0.0.1:9092 if neither is given.
+The commands connect to -b HOST:PORT,..., else to $BARNABAS_BROKERS, else to 127.0.0.1:9092.
 """
 
 _INTERRUPTED = 130
@@ -74,8 +74,12 @@ def _run() -> int:
 
         _write(f"barnabas {__version__}\n")
         return 0
-    from barnabas.commands._parser import COMMANDS, unknown_command
+    from barnabas.commands._parser import COMMANDS, command_first, unknown_command
 
+    arguments = command_first(arguments)
+    command = arguments[0] if arguments else ""
+    if command == "serve":
+        return _serve(arguments[1:])
     if command in COMMANDS:
         from barnabas.commands import run
 

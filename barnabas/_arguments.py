@@ -8,11 +8,24 @@ imports those.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that lists an option's valid values in the error about an invalid one."""
+    """A parser that lists an option's valid values in the error about an invalid one.
+
+    OSError if its help cannot be written.
+    """
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        if message:
+            (file or sys.stderr).write(message)  # argparse ignores errors and reports success
+            sys.stdout.flush()
 
     def _check_value(self, action: argparse.Action, value: object) -> None:
         if action.choices is not None and value not in action.choices:

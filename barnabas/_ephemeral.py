@@ -1,7 +1,9 @@
 """A temporary data directory that is deleted when its last process has exited, even if it was killed.
 
 A killed process deletes nothing, so a shell waits for EOF on a pipe and then deletes the directory. Every process that
-uses the directory holds the write end: the brokers of a killed `barnabas up` keep it until they have stopped in order.
+was started with the directory holds the write end, so the brokers of a killed `barnabas up` can stop in order. A broker
+of `barnabas up` that was restarted by hand does not hold it: the shell also waits for the processes that the lock files
+name.
 """
 
 from __future__ import annotations
@@ -14,7 +16,13 @@ from contextlib import contextmanager
 from tempfile import mkdtemp
 
 SHELL = "/bin/sh"
-DELETE_AT_END_OF_INPUT = 'read -r end; rm -rf -- "$0"'
+DELETE_AT_END_OF_INPUT = """
+read -r end
+for lock in "$0"/*/.lock; do
+  while kill -0 "$(cat "$lock")"; do sleep 1; done
+done
+rm -rf -- "$0"
+"""
 
 
 def make_directory() -> tuple[str, int, subprocess.Popen[bytes]]:

@@ -70,7 +70,14 @@ class Asked(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a broker until it is stopped; return the exit status."""
-    options = parse(argv)
+    try:
+        options = parse(argv)
+    except OSError as error:  # the help cannot be written
+        sys.stdout = sys.__stdout__ = None  # type: ignore[misc]  # the flush at exit would fail again
+        if isinstance(error, BrokenPipeError):
+            return 0
+        sys.stderr.write(f"barnabas serve: cannot write standard output: {reason(error)}\n")
+        return _HAD_TO_STOP
     log_output.configure(options.log_level, options.log_format)
     disk = OsDisk()
     try:

@@ -28,7 +28,7 @@ def warn_of_settings(settings: Settings) -> None:
             ", ".join(idle),
         )
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
-        _log.info(
+        _log.debug(
             "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
             "does not wait for more members (default: 3000)"
         )

@@ -37,19 +37,33 @@ from controller.image import BrokerImage, Endpoint, MetadataImage
 # A timer later than this means a stalled process, not a busy loop.
 _STALL_MS = 300
 
+_NO_HEARTBEAT = "no heartbeat within broker.session.timeout.ms"
+_DISCONNECTED = "its connections were lost for barnabas.broker.disconnect.grace.ms"
+_EXITED = "its connections were lost, and its address refuses new ones"
+
 
 class _Session:
     """The session of one registration.
 
     `over`: the broker is expired or fenced and has sent no heartbeat since. `presumed`: the session began with this
-    controller's leadership, which has received no heartbeat of the broker yet.
+    controller's leadership, which has received no heartbeat of the broker yet. `end_reason`: why it ends at `ends_ms`.
     """
 
-    __slots__ = ("broker", "connections", "ends_ms", "metadata_offset", "over", "presumed", "shutdown_offset")
+    __slots__ = (
+        "broker",
+        "connections",
+        "end_reason",
+        "ends_ms",
+        "metadata_offset",
+        "over",
+        "presumed",
+        "shutdown_offset",
+    )
 
     def __init__(self, broker: BrokerImage, ends_ms: int) -> None:
         self.broker = broker
         self.ends_ms = ends_ms
+        self.end_reason = _NO_HEARTBEAT
         self.over = broker.fenced
         self.presumed = False
         self.metadata_offset = -1
@@ -104,6 +118,7 @@ class BrokerHeartbeatManager:
         if session is None or session.broker.epoch != broker_epoch:
             return
         session.ends_ms = now_ms + self._timeout_ms
+        session.end_reason = _NO_HEARTBEAT
         session.over = session.presumed = False
         session.metadata_offset = metadata_offset
         if connection is not None:
@@ -125,13 +140,13 @@ class BrokerHeartbeatManager:
         """Limit the session of a broker without a connection here to `since_ms` + grace: its node is unreachable."""
         session = self._sessions.get(broker_id)
         if session is not None and not session.connections:
-            session.ends_ms = min(session.ends_ms, since_ms + self._grace_ms)
+            self._end_by(session, since_ms + self._grace_ms, _DISCONNECTED)
 
     def ended(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         """End the session of a registration whose process has exited, unless the broker has a connection again."""
         session = self._sessions.get(broker_id)
-        if session is not None and session.broker.epoch == broker_epoch:
-            self.unreachable(broker_id, now_ms - self._grace_ms)
+        if session is not None and session.broker.epoch == broker_epoch and not session.connections:
+            self._end_by(session, now_ms, _EXITED)
 
     def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int) -> None:
         """Record that a process at `endpoints` registers as this broker; it can once that is not `alive`."""
@@ -168,6 +183,10 @@ class BrokerHeartbeatManager:
                 session.ends_ms = now_ms + self._grace_ms
         return gone
 
+    def end_reason(self, broker_id: int) -> str:
+        """Return why a broker's session ended, or will end, for the log."""
+        return self._sessions[broker_id].end_reason
+
     def may_stop(self, broker_id: int) -> bool:
         """Return whether all active brokers have applied the image that began this broker's controlled shutdown."""
         session = self._sessions.get(broker_id)
@@ -182,6 +201,11 @@ class BrokerHeartbeatManager:
             for broker_id, session in self._sessions.items()
             if session.broker.active and broker_id != but
         )
+
+    @staticmethod
+    def _end_by(session: _Session, ends_ms: int, reason: str) -> None:
+        if ends_ms < session.ends_ms:
+            session.ends_ms, session.end_reason = ends_ms, reason
 
     def _wake(self, now_ms: int) -> None:
         """Extend all sessions by the time since the last call, if one ended more than `_STALL_MS` ago."""

@@ -6,6 +6,9 @@
     stopping   all at the same time, so that no broker moves leadership to one that is about to stop too; Ctrl-C then
                kills them
 
+A broker that was restarted by hand, with the command that `barnabas up` printed, belongs to the cluster: the lock of
+its data names its process. It counts as running; it is stopped with the others, by SIGTERM and then SIGKILL.
+
 A broker's standard input is the read end of a pipe; it stops at EOF: when this process closes the write end, or has
 exited in whatever way. Each broker is in its own process group: this process handles the terminal's Ctrl-C for it.
 
@@ -23,16 +26,18 @@ import selectors
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import IO, Any, Literal
 
-from barnabas.commands._cluster_files import Node
+from barnabas.commands._cluster_files import Node, broker_process
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
 READY = b"ready: "
 READ_BYTES = 64 * 1024
 STOPPING_S = 10.0
+POLL_S = 0.1  # between looks at brokers that are not children of this process
 HAD_TO_STOP = 1
 CANNOT_START = 2
 REFUSAL = "barnabas: "
@@ -90,14 +95,19 @@ class Brokers:
         self,
         on_end: Callable[[ListedBroker, int], None],
         on_refusal: Callable[[str], None],
+        on_restarted: Callable[[Node, str], None],
         inherited: Sequence[int] = (),
     ) -> None:
         """`on_end` is called with each broker that exits unexpectedly, and the number of brokers left.
 
         `on_refusal` is called once per reason for which brokers refuse the common settings; `on_end` is not called for
-        them. The descriptors `inherited` stay open until the last broker has exited.
+        them. `on_restarted` is called with each broker that was restarted by hand and is stopped now, and its process
+        id. The descriptors `inherited` stay open until the last broker has exited.
         """
         self._inherited = inherited
+        self._on_restarted = on_restarted
+        self._nodes: list[Node] = []
+        self._terminated: set[str] = set()  # processes that were sent SIGTERM
         self.phase: Phase = "starting"
         self.status = 0
         self.running: dict[int, ListedBroker] = {}
@@ -134,6 +144,7 @@ class Brokers:
 
     def start(self, node: Node, arguments: Sequence[str]) -> None:
         """Start a broker."""
+        self._nodes.append(node)
         broker = self.running[node.node_id] = ListedBroker(node, arguments, self._lifeline, self._inherited)
         for stream, take in zip(broker.streams, (self._printed, self._logged), strict=True):
             self._selector.register(stream, selectors.EVENT_READ, partial(self._read, broker, stream, Lines(), take))
@@ -148,9 +159,15 @@ class Brokers:
 
     def until_ended(self) -> int:
         """Wait until no broker is left; return the exit status."""
-        while self.running:
-            self._turn()
-        return self.status
+        while True:
+            restarted = self._restarted()
+            if self.phase == "stopping":
+                self._stop_restarted(restarted)
+            if not self.running and not restarted:
+                self.stop(HAD_TO_STOP)  # without effect if they were to stop
+                return self.status
+            waits = restarted and (self.phase == "stopping" or not self.running)
+            self._turn(POLL_S if waits else None)
 
     def stop(self, status: int = 0) -> None:
         """Stop the brokers; `until_ended` returns `status`."""
@@ -167,8 +184,24 @@ class Brokers:
             self._selector.unregister(0)
             self.stop()
 
-    def _turn(self) -> None:
-        for key, _ in self._selector.select():
+    def _restarted(self) -> dict[str, Node]:
+        """Return the brokers that were restarted by hand, by process id."""
+        ended = [node for node in self._nodes if node.node_id not in self.running]
+        return {process: node for node in ended if (process := broker_process(node.data_dir))}
+
+    def _stop_restarted(self, restarted: Mapping[str, Node], number: int = signal.SIGTERM) -> None:
+        """Send the signal to the brokers that were restarted by hand, SIGTERM once only."""
+        for process, node in restarted.items():
+            if process not in self._terminated:
+                self._on_restarted(node, process)
+            elif number == signal.SIGTERM:
+                continue
+            self._terminated.add(process)
+            with suppress(OSError, ValueError):  # it has ended, or belongs to another user, or its id is not written
+                os.kill(int(process), number)
+
+    def _turn(self, timeout_s: float | None = None) -> None:
+        for key, _ in self._selector.select(timeout_s):
             key.data()
 
     def _signalled(self) -> None:
@@ -176,6 +209,7 @@ class Brokers:
             if self.phase == "stopping" and number == signal.SIGINT:
                 for broker in self.running.values():
                     broker.process.kill()
+                self._stop_restarted(self._restarted(), signal.SIGKILL)
             self.stop()
 
     def _read(
@@ -213,11 +247,9 @@ class Brokers:
             self.status = self.status or (HAD_TO_STOP if status else 0)
             return
         if not broker.explained:
-            self._on_end(broker, len(self.running))
+            self._on_end(broker, len(self.running) + len(self._restarted()))
         if self.phase == "starting":
             self.stop(CANNOT_START if status == CANNOT_START else HAD_TO_STOP)
-        elif not self.running:
-            self.stop(HAD_TO_STOP)
 
 
 def stopping_signals() -> list[signal.Signals]:

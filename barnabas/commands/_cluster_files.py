@@ -92,7 +92,12 @@ def held(directory: str, brokers: int) -> Iterator[None]:
                 "--data-dir DIR"
             )
         for node_id in range(1, brokers + 1):
-            _refuse_running(directory, node_id)
+            try:
+                process = broker_process(os.path.join(directory, str(node_id)))
+            except OSError as error:
+                raise _unusable(directory, error) from error
+            if process:
+                raise WrongCall(f"broker {node_id} of {directory} runs already as process {process}: stop it first")
         yield
     finally:
         os.close(descriptor)
@@ -101,23 +106,19 @@ def held(directory: str, brokers: int) -> Iterator[None]:
                 os.rmdir(directory)
 
 
-def _refuse_running(directory: str, node_id: int) -> None:
-    """Raise WrongCall if a broker has locked its data."""
+def broker_process(data_dir: str) -> str:
+    """Return the id of the process that has locked a broker's data, as written in the lock file; "" if none has."""
     try:
-        with open(os.path.join(directory, str(node_id), ".lock"), "r+", encoding="utf-8") as file:
-            if not _lock(file.fileno()):
-                raise WrongCall(
-                    f"broker {node_id} of {directory} runs already as process {file.read().strip()}: stop it first"
-                )
+        with open(os.path.join(data_dir, ".lock"), encoding="utf-8") as file:
+            # A shared lock is enough: brokers take an exclusive one.
+            return "" if _lock(file.fileno(), fcntl.LOCK_SH) else file.read().strip() or "unknown"
     except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise _unusable(directory, error) from error
+        return ""
 
 
-def _lock(descriptor: int) -> bool:
+def _lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

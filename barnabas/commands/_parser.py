@@ -11,15 +11,11 @@ import argparse
 import importlib
 import inspect
 import re
-import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from barnabas._arguments import Help, Parser, did_you_mean, unknown_arguments
-
-if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
 
 PACKAGE = "barnabas.commands"
 COMMANDS = {
@@ -38,6 +34,8 @@ COMMANDS = {
 
 ALIASES = {"ls": "list", "rm": "delete"}
 """Short names of subcommands."""
+MOVABLE = ("-b", "--brokers", "--bootstrap-server", "-X", "-F", "-m", "--timeout")
+"""Options of the connection, each with a value, that may stand before the command too."""
 
 
 class ParsedCommand(NamedTuple):
@@ -60,6 +58,7 @@ def find(words: Sequence[str]) -> ParsedCommand:
     if not found.is_group:
         return found
     module = found.module
+    rest = command_first(rest)
     if rest and ALIASES.get(rest[0]) in module.SUBCOMMANDS:
         rest[0] = ALIASES[rest[0]]
     if rest and rest[0] in module.SUBCOMMANDS:
@@ -68,6 +67,14 @@ def find(words: Sequence[str]) -> ParsedCommand:
     if default and (not rest or (rest[0].startswith("-") and rest[0] not in ("-h", "--help"))):
         return ParsedCommand(_module(name, default), f"{name} {default}", rest)
     return found
+
+
+def command_first(words: Sequence[str]) -> list[str]:
+    """Return the words with the connection's options moved from before the next command to behind it."""
+    end = 0
+    while end < len(words) and (option := words[end].partition("="))[0] in MOVABLE:
+        end += 1 if option[1] else 2
+    return [*words[end : end + 1], *words[:end], *words[end + 1 :]]
 
 
 def make_parser(found: ParsedCommand) -> argparse.ArgumentParser:
@@ -125,15 +132,8 @@ def _in_usage(argument: argparse.Action) -> str:
 
 
 class _Parser(Parser):
-    """A parser whose help fails on a full disk.
-
-    It accepts values such as -1:end, as argparse accepts -1.
-    """
+    """A parser that accepts values such as -1:end, as argparse accepts -1."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._negative_number_matcher = re.compile(r"-\d")  # no option starts so
-
-    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        if message:
-            (file or sys.stderr).write(message)  # argparse ignores write errors and reports success

@@ -1,13 +1,13 @@
-"""Run a whole cluster in the foreground: brokers on this machine, each in its own process, until it is stopped.
+"""Run a cluster in the foreground: several brokers on this machine, each in its own process.
 
-The first three are controllers too. Topics have three replicas; with acks=all a record is acknowledged once two have
-it. A line on standard output says that every broker serves and lists all others; their logs go to standard error, each
-line after the number of its broker. When a broker exits, the command that restarts it is printed, and the others keep
-running. A new consumer group does not wait for more members: use `-D` for another group.initial.rebalance.delay.ms
-than 0, the value in Apache Kafka's server.properties.
+The first three brokers are controllers too. A topic has three replicas; a record sent with acks=all is acknowledged
+when at least two have it. When every broker serves and lists all others, one line with their addresses is printed on
+standard output. The brokers' logs go to standard error; each line begins with the number of its broker. When a broker
+exits, the command that restarts it is printed, and the others keep running. group.initial.rebalance.delay.ms is 0, as
+in Apache Kafka's server.properties: a new group does not wait for more members; `-D` sets another value.
 
-Ctrl-C, SIGTERM or SIGHUP stops all of them in order, another Ctrl-C at once. The exit status is then 0; it is 2 if the
-cluster cannot be started with these options, and 1 if it had to stop.
+Ctrl-C, SIGTERM or SIGHUP stops all brokers in order, also those that were restarted by hand; another Ctrl-C kills them.
+The exit status is then 0; it is 2 if the cluster cannot be started with these options, and 1 if it had to stop.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ from barnabas.commands._cluster_files import (
     write_settings,
 )
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
-from barnabas.commands.topic.create import new_topic
+from barnabas.commands._topics import choose
+from barnabas.commands.topic.create import compare_partitions, new_topic
 
 EXAMPLES = """
-  barnabas up                                      three brokers, on the ports 9092, 9093 and 9094
+  barnabas up                                      three brokers, on ports 9092, 9093 and 9094
   barnabas up --brokers 5 --data-dir cluster --topic orders:12
-  barnabas up --ephemeral --listen 127.0.0.1:0     temporary data, any free ports
-  barnabas up --json -D log.retention.hours=1      the line as JSON, and a setting for all brokers
+  barnabas up --ephemeral --listen 127.0.0.1:0     temporary data, on free ports
+  barnabas up --json -D log.retention.hours=1      addresses as JSON, and a setting for all brokers
 """
 DATA_DIR = "./barnabas-cluster"
 LISTEN = Address("127.0.0.1", 9092)
@@ -62,15 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--brokers", type=_brokers, default=3, metavar="N", help="number of brokers (default: %(default)s)"
     )
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="the data directory (default: %(default)s)")
+    place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="data directory (default: %(default)s)")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
     parser.add_argument(
         "--listen",
         type=_listen,
         default=LISTEN,
         metavar="HOST:PORT",
-        help="the first broker's address; the others use the following ports; with port 0 all use any free "
-        "ports (default: %(default)s)",
+        help="listen address of the first broker; the others use the following ports; with port 0 all use free ports "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--topic",
@@ -87,12 +88,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting for all brokers",
+        help="one setting, for all brokers",
     )
     parser.add_argument(
-        "--ready-fd", type=_descriptor, metavar="FD", help="write the line to this descriptor too, and close it"
+        "--ready-fd",
+        type=_descriptor,
+        metavar="FD",
+        help="write the line with the addresses to this descriptor too, and close it",
     )
-    parser.add_argument("--exit-with-parent", action="store_true", help="stop at the end of standard input")
+    parser.add_argument("--exit-with-parent", action="store_true", help="stop at end of file on standard input")
     add_json(parser)
 
 
@@ -111,8 +115,17 @@ def run(options: argparse.Namespace) -> int:
         write_identity(directory, cluster_id, options.brokers)
         for node in nodes:
             write_settings(node, settings_of(node, nodes, cluster_id, dict(options.define)))
-        ended, refused = partial(_say_ended, options.command), partial(complain, options.command)
-        brokers = stack.enter_context(Brokers(ended, refused, [keeping] if keeping else []))
+        report = partial(complain, options.command)
+        brokers = stack.enter_context(
+            Brokers(
+                on_end=lambda broker, others: report(_how_it_ended(broker, others)),
+                on_refusal=report,
+                on_restarted=lambda node, process: report(
+                    f"broker {node.node_id} was restarted by hand (process {process}): stopping it too"
+                ),
+                inherited=[keeping] if keeping else [],
+            )
+        )
         if options.exit_with_parent:
             try:
                 brokers.stop_at_end_of_input()
@@ -127,7 +140,7 @@ def run(options: argparse.Namespace) -> int:
             brokers.start(node, arguments)
         if brokers.until_ready():
             try:
-                _create(options.topic, nodes)
+                _create(options, nodes)
             except CommandError as error:
                 complain(options.command, str(error))
                 brokers.stop(error.status)
@@ -173,17 +186,21 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def _create(topics: Sequence[tuple[str, int | None]], nodes: Sequence[Node]) -> None:
+def _create(options: argparse.Namespace, nodes: Sequence[Node]) -> None:
     """Create the topics that do not exist; CommandError if that fails."""
-    if not topics:
+    if not options.topic:
         return
     from kafka.errors import TopicAlreadyExistsError
 
-    wanted = {name: {"num_partitions": count or -1, "replication_factor": -1} for name, count in topics}
+    counts = {name: count or -1 for name, count in options.topic}
+    wanted = {name: {"num_partitions": count, "replication_factor": -1} for name, count in counts.items()}
     brokers = [str(node.address) for node in nodes]
     connection = argparse.Namespace(brokers=brokers, settings=[], settings_file=None, timeout=DEFAULT_TIMEOUT_S)
     with admin(connection) as client:
         created = client.create_topics(wanted, raise_errors=False)["topics"]
+        existing = [topic["name"] for topic in created if topic["error_code"] == TopicAlreadyExistsError.errno]
+        for topic in choose(client, existing) if existing else []:
+            compare_partitions(options.command, topic["name"], counts[topic["name"]], len(topic["partitions"]))
     for topic in created:
         if topic["error_code"] not in (0, TopicAlreadyExistsError.errno):
             raise WrongCall(f"--topic {topic['name']}: {explain_code(topic['error_code'], topic.get('error_message'))}")
@@ -216,16 +233,16 @@ def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> N
             file.write(f"{line}\n")
 
 
-def _say_ended(command: str, broker: ListedBroker, others: int) -> None:
+def _how_it_ended(broker: ListedBroker, others: int) -> str:
     status = broker.process.returncode
     how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    said = f"broker {broker.node.node_id} (process {broker.process.pid}) {how}"
+    message = f"broker {broker.node.node_id} (process {broker.process.pid}) {how}"
     if broker.ready and not others:
-        said += "; no broker that was started here is left"
-    elif broker.ready:
+        return f"{message}; no broker is left"
+    if broker.ready:
         again = shlex.join(["barnabas", "serve", "--config", broker.node.settings_file])
-        said += f"; the others keep running. To restart it: {again}"
-    complain(command, said)
+        return f"{message}; the others keep running. To restart it: {again}"
+    return message
 
 
 def _brokers(text: str) -> int:

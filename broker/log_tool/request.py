@@ -77,7 +77,8 @@ def _in_data_directory(disk: Disk, path: str, request: Request) -> Iterator[Targ
     logs = log_directories(disk, path)
     if not disk.exists(f"{path}/meta.properties") and not any(_has_log_files(disk, log) for log in logs):
         raise RequestError(
-            f"{shown(path)}: not a broker's data directory: it has no meta.properties and no log directory"
+            f"{shown(path)}: neither a broker's data directory (no meta.properties, no log directory) nor a log "
+            "directory (no segment or other file of a log)"
         )
     if request.topic is None:
         yield Target(path, "data")
@@ -102,7 +103,11 @@ def shown(path: str) -> str:
 
 
 def _is_log(disk: Disk, path: str) -> bool:
-    return kinds.is_log_directory(path.rpartition("/")[2]) and not disk.exists(f"{path}/meta.properties")
+    parent, _, name = path.rpartition("/")
+    if not kinds.is_log_directory(name) or disk.exists(f"{path}/meta.properties"):
+        return False
+    # The log of a data directory may have lost its files; any other directory needs one.
+    return _has_log_files(disk, path) or disk.exists(f"{parent}/meta.properties")
 
 
 def _has_log_files(disk: Disk, path: str) -> bool:

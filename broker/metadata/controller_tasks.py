@@ -177,9 +177,8 @@ class ControllerTasks:
         """Fence the brokers that are due, and schedule the next check."""
         logged = self.liveness.over()  # `expired` repeats them after each grace until they are fenced
         gone = self.liveness.expired(self._now_ms())
-        others = sorted(gone.keys() - logged - {self._settings["node.id"]})  # not an earlier run of this node
-        if others:
-            _log.warning("Fencing brokers whose sessions have expired: %s", ", ".join(map(str, others)))
+        for broker_id in sorted(gone.keys() - logged - {self._settings["node.id"]}):  # not an earlier run of this node
+            _log.warning("Fencing broker %d: %s", broker_id, self.liveness.end_reason(broker_id))
         if gone:
             self._submit(partial(fence_brokers, epochs=gone, settings=self._settings))
         self._session_alarm.schedule_at_ms(self.liveness.due_ms)

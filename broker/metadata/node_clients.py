@@ -8,6 +8,7 @@ this node. Each user of a connection has its own, so that no request waits behin
 from __future__ import annotations
 
 import asyncio
+import logging
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -52,7 +53,10 @@ class NodeClients:
         )
 
     def controller(self, node_id: int, on_change: Callable[[], None]) -> NetworkClient:
-        """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks."""
+        """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks.
+
+        A voter's Raft connection to the same node logs that the node is gone.
+        """
         return self._peer(
             "controller",
             node_id,
@@ -60,6 +64,7 @@ class NodeClients:
             self._settings["controller.socket.timeout.ms"],
             on_ready=on_change,
             on_lost=on_change,
+            loss_level=logging.DEBUG if self._settings.is_controller else logging.INFO,
         )
 
     def broker(self, broker_id: int) -> NetworkClient:
@@ -135,6 +140,7 @@ class NodeClients:
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
         max_response_bytes: int = _MOST_BYTES,
+        loss_level: int = logging.INFO,
     ) -> NetworkClient:
         limits = NetworkClientLimits(
             request_timeout_ms=timeout_ms,
@@ -154,4 +160,5 @@ class NodeClients:
             on_ready=on_ready,
             on_lost=on_lost,
             on_refused=on_refused,
+            loss_level=loss_level,
         )

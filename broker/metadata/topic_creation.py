@@ -7,15 +7,19 @@ applied the new topics. The decision is `controller.commands.topics`'.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
 from controller.commands.topics import create_topics
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from protocol.plural import count_of
 
 if TYPE_CHECKING:
     from broker.node import Node
+
+_log = logging.getLogger("broker")
 
 _PATIENCE = 0.75
 """The part of the request's timeout that is spent on waiting."""
@@ -68,10 +72,24 @@ async def create_anywhere(broker: Node, request: CreateTopicsRequest) -> CreateT
 
 
 async def create_if_missing(broker: Node, name: str, partitions: int | None) -> None:
-    """Create a topic with `partitions`, or the default number, unless it exists; KafkaError if it cannot be created."""
+    """Create a topic with `partitions`, or the default number, unless it exists; KafkaError if it cannot be created.
+
+    An existing topic with another number of partitions is left as it is; a warning has both numbers.
+    """
     topic = CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
     )
     [answer] = (await create_anywhere(broker, CreateTopicsRequest(topics=[topic]))).topics
     if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
+    existing = broker.image.topic(name) if answer.error_code else None
+    if existing is not None and partitions is not None and partitions != len(existing.partitions):
+        _log.warning(
+            "--topic %s:%d: the topic exists with %s; %s",
+            name,
+            partitions,
+            count_of(len(existing.partitions), "partition"),
+            f"`barnabas topic alter {name} --partitions {partitions}` adds the others"
+            if len(existing.partitions) < partitions
+            else "partitions cannot be removed",
+        )

@@ -107,8 +107,12 @@ class NetworkClient:
         on_ready: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
+        loss_level: int = logging.INFO,
     ) -> None:
-        """`on_lost` is called when a ready connection breaks, unless this side closed it."""
+        """`on_lost` is called when a ready connection breaks, unless this side closed it.
+
+        `loss_level` is the level at which that is logged; an invalid or missing response is a warning.
+        """
         self._loop = loop
         self._address = address
         self._node_id = node_id
@@ -119,6 +123,7 @@ class NetworkClient:
         self._on_ready = on_ready
         self._on_lost = on_lost
         self._on_refused = on_refused
+        self._loss_level = loss_level
         self._closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -290,12 +295,12 @@ class NetworkClient:
             # Responses are matched by order: one missing would misalign all later ones.
             self.broken(f"no answer to {APIS[call.key].name} within {timeout_ms} ms", logging.WARNING)
 
-    def broken(self, why: str, level: int) -> None:
+    def broken(self, why: str, level: int | None = None) -> None:
         """Drop the connection; all requests in flight are lost."""
         if self._versions is None:
             self._failed(why)
             return
-        _log.log(level, "Connection to %s lost: %s", self, why)
+        _log.log(self._loss_level if level is None else level, "Connection to %s lost: %s", self, why)
         self._drop()
         self._back_off()
         if self._on_lost is not None:
@@ -373,8 +378,7 @@ class _Wire(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Notify the peer unless it dropped this connection itself."""
         if self._peer is not None:
-            why = reason(error) if error else "closed by the peer"
-            self._peer.broken(why, logging.INFO)
+            self._peer.broken(reason(error) if error else "closed by the peer")
 
     def write(self, data: bytes) -> None:
         """Send a request."""

@@ -38,6 +38,7 @@ SETTINGS_ELSEWHERE = {
 NEEDS = {"kcat": "kcat", "pyspark": "java"}
 # Prefixes of commands that serve until Ctrl-C, and the subcommand of `barnabas` that each runs.
 SERVE = {"barnabas serve": "serve", "barnabas up": "up", "make run": "serve"}
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
 
 
 class Reader:
@@ -56,8 +57,13 @@ class Reader:
         self._environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "BARNABAS_BROKERS": self.here("127.0.0.1:9092"),  # the commands' default address, with this port
         }
+        self.unset("BARNABAS_BROKERS")
+
+    def unset(self, name: str) -> None:
+        """Unset a variable; without BARNABAS_BROKERS the commands would use port 9092, so it gets this reader's."""
+        self._environment.pop(name, None)
+        self._environment["BARNABAS_BROKERS"] = self.here("127.0.0.1:9092")
 
     def follow(self, block: Block) -> None:
         if block.language == "console":
@@ -65,6 +71,10 @@ class Reader:
                 self.type(command, [self.here(line) for line in expected])
         elif block.language == "properties":
             (self.folder / block.file_name).write_text(self.here(block.text))
+        elif block.language == "log":
+            log = sorted(TIME.sub("", (self.folder / "broker.log").read_text()).splitlines(keepends=True))
+            for line in TIME.sub("", self.here(block.text)).splitlines():
+                assert any(prints([line], logged) for logged in log), f"{line}\nis not among\n{''.join(log)}"
         else:
             self.run_program(block.text)
 
@@ -78,6 +88,8 @@ class Reader:
         elif command.startswith("export "):
             name, _, value = self.here(command.removeprefix("export ")).partition("=")
             self._environment[name] = value
+        elif command.startswith("unset "):
+            self.unset(command.removeprefix("unset "))
         elif not command.startswith(tuple(RUN_ELSEWHERE)):
             shell = ["bash", "-euo", "pipefail", "-c", self.here(command)]
             done = subprocess.run(
@@ -160,7 +172,7 @@ def test_commands_of_a_page_run_in_order_print_its_output(page: str, reader: Rea
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_has_a_language_that_the_tests_run(page: str) -> None:
-    assert {block.language for block in blocks(page)} <= {"console", "python", "properties"}
+    assert {block.language for block in blocks(page)} <= {"console", "python", "properties", "log"}
 
 
 def test_console_blocks_are_on_these_pages_only() -> None:

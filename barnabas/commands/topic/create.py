@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     report = Report(options)
     for topic in sorted(created, key=lambda topic: list(wanted).index(topic["name"])):
         if topic["error_code"] == TopicAlreadyExistsError.errno and options.if_not_exists:
-            _compare(options, topic["name"], partitions[topic["name"]], there.get(topic["name"]))
+            compare_partitions(options.command, topic["name"], partitions[topic["name"]], there.get(topic["name"]))
             continue
         if topic["error_code"]:
             why = explain_code(topic["error_code"], topic.get("error_message"))
@@ -90,10 +90,15 @@ def run(options: argparse.Namespace) -> int:
     return report.end()
 
 
-def _compare(options: argparse.Namespace, topic: str, wanted: int, found: int | None) -> None:
+def compare_partitions(command: str, topic: str, wanted: int, found: int | None) -> None:
     """Report if an existing topic has another number of partitions than requested."""
     if found is not None and wanted > 0 and wanted != found:
-        complain(options.command, f"{topic} exists with {amount_of(found, 'partition')}, not {wanted:,}")
+        remedy = (
+            f"`barnabas topic alter {topic} --partitions {wanted}` adds the others"
+            if wanted > found
+            else "partitions cannot be removed"
+        )
+        complain(command, f"{topic} exists with {amount_of(found, 'partition')}, not {wanted:,}; {remedy}")
 
 
 def _meant(configs: Iterable[str]) -> str:

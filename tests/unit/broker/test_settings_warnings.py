@@ -27,7 +27,7 @@ def test_valid_settings_cause_no_warning(warned: Callable[..., list[str]]) -> No
 def test_zero_initial_rebalance_delay_is_logged_with_its_origin(
     warned: Callable[..., list[str]], caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "broker")
+    caplog.set_level("DEBUG", "broker")
     assert warned(group_initial_rebalance_delay_ms="3000") == []
     [said] = warned(group_initial_rebalance_delay_ms="0")
     assert said.startswith("group.initial.rebalance.delay.ms=0, as in the server.properties")

@@ -91,6 +91,8 @@ def test_broker_with_a_lost_connection_expires_after_the_grace() -> None:
     controller.liveness.connection_lost("c2", controller.now)
     assert controller.look() == [2]
     assert controller.now == 1000 + GRACE
+    assert controller.liveness.end_reason(2) == "its connections were lost for barnabas.broker.disconnect.grace.ms"
+    assert controller.liveness.end_reason(1) == "no heartbeat within broker.session.timeout.ms"
 
 
 def test_broker_whose_process_exited_expires_without_grace() -> None:
@@ -102,6 +104,9 @@ def test_broker_whose_process_exited_expires_without_grace() -> None:
     controller.liveness.ended(2, alone.epoch, controller.now)
     assert controller.look() == [2]
     assert controller.now == 1020
+    assert controller.liveness.end_reason(2) == "its connections were lost, and its address refuses new ones"
+    controller.hear(2)
+    assert controller.liveness.end_reason(2) == "no heartbeat within broker.session.timeout.ms"
 
 
 def test_heartbeat_after_a_reported_exit_keeps_the_broker_alive() -> None:

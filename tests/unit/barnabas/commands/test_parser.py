@@ -47,6 +47,25 @@ def test_list_and_delete_have_shell_aliases(words: list[str], command: str) -> N
     assert find(words).command == command
 
 
+@pytest.mark.parametrize(
+    ("words", "command", "rest"),
+    [
+        (["topic", "-b", "h:1", "ls"], "topic list", ["-b", "h:1"]),
+        (["topic", "--brokers=h:1", "-X", "a=b", "rm", "t"], "topic delete", ["--brokers=h:1", "-X", "a=b", "t"]),
+        (["cluster", "-b", "h:1"], "cluster info", ["-b", "h:1"]),
+    ],
+)
+def test_connection_options_may_stand_before_a_subcommand(words: list[str], command: str, rest: list[str]) -> None:
+    found = find(words)
+    assert (found.command, found.rest) == (command, rest)
+
+
+def test_connection_options_may_stand_before_the_command(call: Command) -> None:
+    status, _, err = call("-b", "127.0.0.1:1", "topic", "ls")
+    assert (status, err.startswith("barnabas topic list: no broker answers at 127.0.0.1:1 (")) == (1, True)
+    assert call("-b", "127.0.0.1:1") == (2, "", "barnabas: -b stands before the command; options come after it\n")
+
+
 def test_alias_exists_only_for_existing_commands(call: Command) -> None:
     assert "unknown command 'rm'" in call("config", "rm").err
 

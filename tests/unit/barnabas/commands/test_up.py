@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -145,17 +146,72 @@ def test_killed_broker_is_reported_and_the_others_continue(
     cluster = json.loads(call("cluster", "--json", "-b", bootstrap).out)
     assert [broker["fenced"] for broker in cluster["brokers"]] == [True, False, False]
     assert {row["problem"] for row in cluster["problems"]} == {"under-replicated"}
-    with open(tmp_path / "again", "wb") as log:
-        command = [*COMMAND, *shlex.split(said[2])]
-        again = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
-        ready = present(again.stdout).readline()
-        assert ready == f"ready: {victim['host']}:{victim['port']}\n", (tmp_path / "again").read_text()
-    finally:
+    with restarted(running, victim, tmp_path) as again:
         again.terminate()
         again.communicate(timeout=TIMEOUT_S)
     assert again.returncode == 0
     assert running.stop() == 0
+
+
+@contextmanager
+def restarted(running: Up, victim: dict[str, Any], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Run the command that `barnabas up` printed to restart a broker."""
+    said = running.wait_for_log(rf"barnabas up: broker {victim['id']} .*restart it: barnabas (.*)\n")
+    with open(tmp_path / "again", "wb") as log:
+        command = [*COMMAND, *shlex.split(said[1])]
+        again = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+    with again:
+        try:
+            ready = present(again.stdout).readline()
+            assert ready == f"ready: {victim['host']}:{victim['port']}\n", (tmp_path / "again").read_text()
+            yield again
+        finally:
+            again.kill()
+
+
+def test_up_stops_a_broker_that_was_restarted_by_hand(
+    up: Callable[..., Up], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    running = up("--json", "--ephemeral", "--brokers", "2")
+    _, victim = running.ready()["brokers"]
+    os.kill(victim["pid"], signal.SIGKILL)
+    with restarted(running, victim, tmp_path) as again:
+        assert running.stop(signal.SIGINT) == 0
+        assert again.wait(timeout=TIMEOUT_S) == 0
+        assert f"barnabas up: broker 2 was restarted by hand (process {again.pid}): stopping it too\n" in running.said
+    assert "Traceback" not in (tmp_path / "again").read_text()
+    assert not Path(victim["data_dir"]).parent.exists()
+
+
+def test_up_runs_while_a_broker_that_was_restarted_by_hand_does(up: Callable[..., Up], tmp_path: Path) -> None:
+    running = up("--json", "--data-dir", str(tmp_path / "data"), "--brokers", "2")
+    other, victim = running.ready()["brokers"]
+    os.kill(victim["pid"], signal.SIGKILL)
+    with restarted(running, victim, tmp_path) as again:
+        os.kill(other["pid"], signal.SIGKILL)
+        running.wait_for_log(r"broker 1 .* was ended by SIGKILL; the others keep running")
+        again.kill()
+        assert running.end() == 1
+
+
+def test_ephemeral_data_of_a_restarted_broker_outlive_a_killed_up(
+    up: Callable[..., Up], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    running = up("--json", "--ephemeral", "--brokers", "2")
+    other, victim = running.ready()["brokers"]
+    os.kill(victim["pid"], signal.SIGKILL)
+    with restarted(running, victim, tmp_path) as again:
+        running.process.kill()
+        wait_until_gone([other["pid"]])
+        assert again.poll() is None
+        data = Path(victim["data_dir"])
+        assert (data / "meta.properties").exists()
+        again.kill()
+    deadline = time.monotonic() + TIMEOUT_S
+    while data.parent.exists():
+        assert time.monotonic() < deadline
 
 
 def test_up_exits_with_1_when_no_broker_runs(up: Callable[..., Up]) -> None:
@@ -163,7 +219,7 @@ def test_up_exits_with_1_when_no_broker_runs(up: Callable[..., Up]) -> None:
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
     assert running.end() == 1
-    assert "was ended by SIGKILL; no broker that was started here is left\n" in running.said
+    assert "was ended by SIGKILL; no broker is left\n" in running.said
 
 
 def test_brokers_end_when_up_is_killed(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -179,7 +235,6 @@ def test_sighup_stops_all_brokers_cleanly(up: Callable[..., Up], tmp_path: Path)
     brokers = running.ready()["brokers"]
     assert running.stop(signal.SIGHUP) == 0
     assert {(Path(broker["data_dir"]) / ".kafka_cleanshutdown").exists() for broker in brokers} == {True}
-    assert "group.initial.rebalance.delay.ms=0, as in the server.properties" in running.said
 
 
 def test_ephemeral_data_is_removed_when_up_is_killed(
@@ -217,12 +272,13 @@ def test_second_start_keeps_records_and_does_not_wait_for_sessions(
     assert running.stop() == 0
     if ports == "the same":
         options += ["--listen", told["bootstrap"].partition(",")[0]]
-    again = up(*options, "--topic", "t")
+    again = up(*options, "--topic", "t:2")
     bootstrap = again.ready()["bootstrap"]
     assert call("consume", "t", "-e", "-b", bootstrap).out == "a\nb\n"
     assert call("produce", "t", "-b", bootstrap, stdin=b"c\n").status == 0
     assert again.stop(signal.SIGINT) == 0
     assert "unclean" not in again.said
+    assert "barnabas up: t exists with 1 partition, not 2; `barnabas topic alter t --partitions 2`" in again.said
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [(1, [1]), (2, [1]), (4, [1, 2, 3])])

@@ -14,7 +14,10 @@ from storage.disk import OsDisk
 from tests.all_files import write_all_files
 
 SEGMENT = f"t0-0/{18:020d}"
-NO_DATA_DIRECTORY = "not a broker's data directory: it has no meta.properties and no log directory\n"
+NO_DATA_DIRECTORY = (
+    "neither a broker's data directory (no meta.properties, no log directory) nor a log directory (no segment or other "
+    "file of a log)\n"
+)
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -99,6 +102,7 @@ def test_dump_shows_damage_and_continues(run: Run, folder: Path) -> None:
         ("../data/.lock", {}, "not a file of a Kafka log or data directory"),
         ("..", {}, NO_DATA_DIRECTORY),
         ("../etc", {}, NO_DATA_DIRECTORY),
+        ("../etc/dbus-1", {}, NO_DATA_DIRECTORY),
         ("../etc", {"topic": "dbus"}, NO_DATA_DIRECTORY),
         ("", {"topic": "x"}, "has no log of x"),
         ("", {"topic": "t0", "partition": 3}, "has no log of t0-3"),

@@ -32,10 +32,14 @@ def test_automatic_topic_creation_fails_on_full_disk(tmp_path: Path) -> None:
     node.close()
 
 
-def test_a_topic_is_created_once(controlled: ControllerNode) -> None:
-    controlled.wait(create_if_missing(controlled, "t", 3))  # type: ignore[arg-type]
-    controlled.wait(create_if_missing(controlled, "t", 5))  # type: ignore[arg-type]
+def test_a_topic_is_created_once(controlled: ControllerNode, caplog: pytest.LogCaptureFixture) -> None:
+    for partitions in (3, 3, None, 5, 1):
+        controlled.wait(create_if_missing(controlled, "t", partitions))  # type: ignore[arg-type]
     assert len(controlled.image.topic("t").partitions) == 3  # type: ignore[union-attr]
+    assert [message for message in caplog.messages if message.startswith("--topic")] == [
+        "--topic t:5: the topic exists with 3 partitions; `barnabas topic alter t --partitions 5` adds the others",
+        "--topic t:1: the topic exists with 3 partitions; partitions cannot be removed",
+    ]
 
 
 def test_topic_creation_moves_to_successor_of_deposed_controller() -> None:

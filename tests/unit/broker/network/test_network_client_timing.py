@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -94,8 +95,9 @@ def test_unreachable_node_is_logged_once_per_outage_and_not_at_the_first_attempt
         network.lines[-1].protocol.connection_lost(None)
 
 
+@pytest.mark.parametrize("loss_level", [logging.INFO, logging.DEBUG])
 def test_lost_connection_is_logged_with_node_role_and_reason(
-    network: Network, caplog: pytest.LogCaptureFixture
+    network: Network, caplog: pytest.LogCaptureFixture, loss_level: int
 ) -> None:
     caplog.set_level("INFO")
     peer = NetworkClient(
@@ -106,10 +108,12 @@ def test_lost_connection_is_logged_with_node_role_and_reason(
         NetworkClientLimits(1000, 1000, 100, 1000, 1 << 20),
         node_id=2,
         role="controller",
+        loss_level=loss_level,
     )
     assert network.run_until_complete(peer.call(vote())) is not None
     network.lines[-1].protocol.connection_lost(ConnectionResetError(104, "Connection reset by peer"))
-    assert "Connection to controller 2 at a:1 lost: Connection reset by peer" in caplog.messages
+    logged = ["Connection to controller 2 at a:1 lost: Connection reset by peer"]
+    assert caplog.messages == (logged if loss_level == logging.INFO else [])
 
 
 def test_success_resets_the_backoff(network: Network) -> None:

@@ -30,7 +30,10 @@ def test_existing_topic_can_be_accepted(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     assert barnabas("topic", "create", topic, "--if-not-exists") == (0, "", "")
     assert barnabas("topic", "create", f"{topic}:1", "--if-not-exists") == (0, "", "")
-    note = f"barnabas topic create: {topic} exists with 1 partition, not 7\n"
+    note = (
+        f"barnabas topic create: {topic} exists with 1 partition, not 7; `barnabas topic alter {topic} --partitions 7` "
+    )
+    note += "adds the others\n"
     assert barnabas("topic", "create", f"{topic}:7", "--if-not-exists") == (0, "", note)
 
 
