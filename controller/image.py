@@ -16,10 +16,16 @@ from typing import Any, NamedTuple, TypeAlias
 
 NO_LEADER = -1
 
-# The directory of a replica is not known (KIP-858). By value this is Kafka's `DirectoryId.MIGRATING`, for records
-# without
-# directories; Kafka's UNASSIGNED is 1, LOST is 2.
-UNASSIGNED_DIRECTORY = bytes(16)
+
+class DirectoryId:
+    """Reserved ids in place of the directory of a replica (KIP-858; Kafka: `DirectoryId`); those below 100 are."""
+
+    MIGRATING = bytes(16)
+    """In a directory that the controller does not know: the record has none, or the broker registered none."""
+    UNASSIGNED = (1).to_bytes(16, "big")
+    """In no directory yet: the broker will choose one."""
+    LOST = (2).to_bytes(16, "big")
+    """In a failed directory of unknown id."""
 
 
 class ResourceType(IntEnum):

@@ -13,9 +13,9 @@ from typing import Any
 from controller.image import (
     NO_CONFIGS,
     NO_QUOTAS,
-    UNASSIGNED_DIRECTORY,
     BrokerImage,
     ControllerImage,
+    DirectoryId,
     MetadataImage,
     PartitionImage,
     QuotaEntity,
@@ -165,7 +165,7 @@ class ImageBuilder:
             leader_epoch=record.leader_epoch,
             partition_epoch=record.partition_epoch,
             # Records written before KIP-858 have no directories.
-            directories=tuple(record.directories) or (UNASSIGNED_DIRECTORY,) * len(record.replicas),
+            directories=tuple(record.directories) or (DirectoryId.MIGRATING,) * len(record.replicas),
             removing_replicas=tuple(record.removing_replicas),
             adding_replicas=tuple(record.adding_replicas),
             leader_recovery_state=record.leader_recovery_state,

@@ -12,8 +12,9 @@ A leader elected from outside ISR and ELR may lack committed records: it becomes
 it reports RECOVERED. The leader epoch is bumped when the leader changes, also to none, and when a replica is removed,
 to fence its fetches; not when the ISR only shrinks. The partition epoch is bumped by every change.
 
-`elections.py` finds the partitions that an event concerns. A reassignment begins in `commands/reassignments.py` and is
-completed here, once the ISR has all target replicas.
+Every record that changes a partition's replicas, directories, ISR, ELR or leader is built here; a reassignment
+completes with the change that brings the last replica it waits for into the ISR. `elections.py` finds the partitions
+that a broker's change of state concerns.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from typing import Any, NamedTuple
 from controller.configs.broker import BROKER_CONFIGS
 from controller.configs.definition import parse_value
 from controller.configs.effective import StaticSettings, effective_topic_value
-from controller.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage, ResourceType, TopicImage
+from controller.image import (
+    NO_LEADER,
+    BrokerImage,
+    DirectoryId,
+    MetadataImage,
+    PartitionImage,
+    ResourceType,
+    TopicImage,
+)
 from controller.image_builder import LEADER_UNCHANGED
 from protocol.records.metadata import PartitionChangeRecord
 
@@ -33,11 +42,6 @@ ELR_VERSION = "eligible.leader.replicas.version"
 
 # Leader recovery states: after an unclean election a leader is RECOVERING until it reports RECOVERED.
 RECOVERED, RECOVERING = 0, 1
-
-# The replica was in a failed directory of unknown id (KIP-858; Kafka: `DirectoryId.LOST`).
-LOST_DIRECTORY = (2).to_bytes(16, "big")
-# Kafka's `DirectoryId.MIGRATING` and `UNASSIGNED`: the directory is not known, and counts as working.
-_UNKNOWN_DIRECTORIES = frozenset({bytes(16), (1).to_bytes(16, "big")})
 
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 
@@ -71,10 +75,18 @@ def tracks_eligible(image: MetadataImage) -> bool:
 
 
 def has_directory(broker: BrokerImage, directory: bytes) -> bool:
-    """Return whether a broker's directory, given by id, works as far as is known."""
-    if directory in broker.directories or directory in _UNKNOWN_DIRECTORIES:
+    """Return whether a broker's directory, given by id, works as far as is known (Kafka: `DirectoryId.isOnline`)."""
+    if directory in broker.directories or directory in (DirectoryId.UNASSIGNED, DirectoryId.MIGRATING):
         return True
-    return directory != LOST_DIRECTORY and not broker.directories
+    return directory != DirectoryId.LOST and not broker.directories
+
+
+class Replicas(NamedTuple):
+    """The replicas of a partition; those that a reassignment adds and removes are among them."""
+
+    replicas: Sequence[int]
+    adding: Sequence[int] = ()
+    removing: Sequence[int] = ()
 
 
 class _Rules(NamedTuple):
@@ -133,19 +145,22 @@ class PartitionChangeBuilder:
         partition: PartitionImage,
         *,
         election: Election | None = None,
+        replicas: Replicas | None = None,
         isr: Sequence[int] | None = None,
         recovery_state: int | None = None,
         directories: Mapping[int, bytes] | None = None,
     ) -> PartitionChangeRecord | None:
-        """Return the change to this ISR, recovery state and directories, with the election that follows; None if none.
+        """Return the change to this target state, with the election that follows; None if there is none.
 
-        An argument that is None leaves its part as it is, unless the election changes it. `directories` are by replica.
-        The default `election` is UNCLEAN if the topic allows that, else ONLINE.
+        An argument that is None leaves its part as it is, unless the election changes it. `directories` are by replica;
+        each new replica has one. The default `election` is UNCLEAN if the topic allows that, else ONLINE.
         """
         rules = self._rules(topic)
         if election is None:
             election = Election.UNCLEAN if rules.unclean else Election.ONLINE
         target = _Target(self, partition, election, min(rules.min_isr, len(partition.replicas)))
+        if replicas is not None:
+            target.replicas, target.adding, target.removing = map(tuple, replicas)
         if isr is not None:
             target.isr = tuple(isr)
         if directories:
@@ -185,13 +200,14 @@ class _Target:
         self.homes = dict(zip(partition.replicas, partition.directories, strict=True))
         self.isr = partition.isr
         self.eligible = partition.eligible_leader_replicas
-        self.moving = bool(partition.adding_replicas or partition.removing_replicas)
+        self.adding = partition.adding_replicas
+        self.removing = partition.removing_replicas
 
     def record(self, topic_id: bytes, recovery_state: int | None) -> PartitionChangeRecord | None:
         """Return the difference between the partition and its target; None if there is none."""
         old, tracks_eligible = self.partition, self.elector.tracks_eligible
         change = PartitionChangeRecord(partition_id=old.partition, topic_id=topic_id)
-        self._complete_move()
+        self._complete_reassignment()
         if old.leader == NO_LEADER:
             self._leave_out_dead()
         if tracks_eligible:
@@ -212,7 +228,10 @@ class _Target:
                 change.leader_recovery_state = RECOVERING
         if unclean or not tracks_eligible:
             self.eligible = ()
-        if self.isr != old.isr and (self.isr or tracks_eligible):
+        if not (self.isr or tracks_eligible):
+            # Without ELR the ISR is never empty: the last replicas in sync stay in it; if they are removed, the first.
+            self.isr = tuple(replica for replica in old.isr if replica in self.replicas) or self.replicas[:1]
+        if self.isr != old.isr:
             change.isr = list(self.isr)
         if self.eligible != old.eligible_leader_replicas:
             change.eligible_leader_replicas = list(self.eligible)
@@ -223,15 +242,15 @@ class _Target:
         self._assign(change)
         return None if _changes_nothing(change) else change
 
-    def _complete_move(self) -> None:
-        """Complete a reassignment if all remaining replicas are in sync."""
-        if not self.moving:
+    def _complete_reassignment(self) -> None:
+        """Complete a reassignment if all replicas that it adds are in sync, and all that remain if it removes more."""
+        if not (self.adding or self.removing):
             return
-        removing = self.partition.removing_replicas
-        isr = tuple(replica for replica in self.isr if replica not in removing)
-        replicas = tuple(replica for replica in self.replicas if replica not in removing)
-        if isr and replicas and set(replicas) <= set(isr):
-            self.isr, self.replicas, self.moving = isr, replicas, False
+        isr = tuple(replica for replica in self.isr if replica not in self.removing)
+        replicas = tuple(replica for replica in self.replicas if replica not in self.removing)
+        needed = self.adding if len(self.adding) >= len(self.removing) else replicas
+        if isr and replicas and set(needed) <= set(isr):
+            self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     def _keep_eligible(self) -> None:
         """Add replicas that leave the ISR to the ELR while the ISR is below min.insync.replicas; else clear it."""
@@ -273,8 +292,7 @@ class _Target:
         return replica in (self.isr or self.eligible) and self._lives(replica)
 
     def _lives(self, replica: int) -> bool:
-        home = self.homes.get(replica)
-        return home is not None and self.elector.lives(replica, home)
+        return replica in self.replicas and self.elector.lives(replica, self.homes[replica])
 
     def _last_known_leader(self) -> int:
         """Return the last known leader if it is live and ISR and ELR are empty; else NO_LEADER."""
@@ -296,9 +314,10 @@ class _Target:
         old = self.partition
         if self.replicas != old.replicas:
             change.replicas = list(self.replicas)
-        if not self.moving:
-            change.adding_replicas = [] if old.adding_replicas else None
-            change.removing_replicas = [] if old.removing_replicas else None
+        if self.adding != old.adding_replicas:
+            change.adding_replicas = list(self.adding)
+        if self.removing != old.removing_replicas:
+            change.removing_replicas = list(self.removing)
         directories = tuple(self.homes[replica] for replica in self.replicas)
         if directories != old.directories:
             change.directories = list(directories)

@@ -15,12 +15,12 @@ The leader is the first replica, in the order of assignment, that is in sync and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.image import NO_LEADER, BrokerImage
+from controller.image import BrokerImage
 from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -104,14 +104,3 @@ def _turned(brokers: list[UsableBroker], turn: int) -> list[UsableBroker]:
     """Return the brokers rotated to start at index `turn`."""
     begin = turn % len(brokers) if brokers else 0
     return brokers[begin:] + brokers[:begin]
-
-
-def choose_leader(
-    replicas: Iterable[int], isr: Collection[int], active: Callable[[int], bool], *, unclean: bool = False
-) -> int:
-    """Return the first live replica in sync; with `unclean`, else the first live one; NO_LEADER if there is none."""
-    living = [replica for replica in replicas if active(replica)]
-    in_sync = [replica for replica in living if replica in isr]
-    if in_sync:
-        return in_sync[0]
-    return living[0] if unclean and living else NO_LEADER

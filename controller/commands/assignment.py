@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from controller.image import UNASSIGNED_DIRECTORY, BrokerImage, MetadataImage, PartitionImage
+from controller.image import BrokerImage, DirectoryId, MetadataImage, PartitionImage
 from controller.records import partition_record
-from controller.replica_placer import choose_leader
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import PartitionRecord
 
@@ -45,7 +44,7 @@ def new_partition(image: MetadataImage, topic_id: bytes, partition: int, replica
         partition=partition,
         replicas=tuple(replicas),
         isr=isr,
-        leader=choose_leader(replicas, isr, isr.__contains__),
+        leader=isr[0],
         leader_epoch=0,
         partition_epoch=0,
         directories=tuple(choose_directory(image.brokers[replica], topic_id, partition) for replica in replicas),
@@ -61,7 +60,7 @@ def choose_directory(broker: BrokerImage, topic_id: bytes, partition: int) -> by
     """
     directories = broker.open_directories or broker.directories
     if not directories:
-        return UNASSIGNED_DIRECTORY
+        return DirectoryId.MIGRATING
     return directories[(topic_id[-1] + partition) % len(directories)]
 
 

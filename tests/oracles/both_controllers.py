@@ -13,15 +13,20 @@ from itertools import count
 from typing import Any
 
 from controller.broker_heartbeat_manager import BrokerHeartbeatManager
+from controller.commands.alter_partition import alter_partition
 from controller.commands.brokers import unregister_broker
 from controller.commands.heartbeats import broker_heartbeat
 from controller.commands.producer_ids import allocate_producer_ids
+from controller.commands.reassignments import alter_reassignments
 from controller.commands.registration import register_broker
 from controller.image import Endpoint, MetadataImage
 from protocol.api import ApiKey
 from protocol.errors import KafkaError
+from protocol.messages.alter_partition import AlterPartitionRequest
+from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.records.metadata import FeatureLevelRecord
 from tests.oracles.kafka_server import CLUSTER_ID, KafkaServer
 from tests.raw_client import RawClient
@@ -45,6 +50,7 @@ class BothControllers:
     def __init__(self, kafka: KafkaServer) -> None:
         self._controller, self._broker = RawClient(kafka.controller), RawClient(kafka.bootstrap)
         self._epochs: dict[int, int] = {}
+        self._topic_ids: dict[str, bytes] = {}
         self._ours = Cluster(brokers=0)
         self._ours.image = MetadataImage(cluster_id=CLUSTER_ID)
         levels = self._broker.call(
@@ -169,6 +175,7 @@ class BothControllers:
         topic = new_topic(name, assignments=assignments, configs=configs)
         told = self._broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000).topics[0]
         assert told.error_code == 0, told.error_message
+        self._topic_ids[name] = told.topic_id
         return name
 
     def state(self, name: str, partition: int = 0) -> State:
@@ -204,6 +211,71 @@ class BothControllers:
         code, _ = self._decide(partial(unregister_broker, broker_id=broker_id, settings=self._ours.settings))
         assert code == self._controller.call(ApiKey.UNREGISTER_BROKER, 0, broker_id=broker_id).error_code
         return code
+
+    def reassign(self, name: str, replicas: list[int] | None) -> int:
+        """Reassign partition 0, or cancel its reassignment if `replicas` is None; return the error code of both."""
+        asked = AlterPartitionReassignmentsRequest.Topic
+        topics = [asked(name=name, partitions=[asked.Partition(partition_index=0, replicas=replicas)])]
+        request = AlterPartitionReassignmentsRequest(topics=topics)
+        _, answer = self._decide(partial(alter_reassignments, request=request, settings=self._ours.settings))
+        told = self._controller.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, **_fields(request))
+        ours, kafkas = (response.responses[0].partitions[0].error_code for response in (answer, told))
+        assert ours == kafkas, (ours, kafkas)
+        return int(ours)
+
+    def alter_isr(self, name: str, isr: list[int]) -> int:
+        """Set the ISR of partition 0 as its leader; return the error code of both."""
+        topic = self._ours.image.topic(name)
+        assert topic is not None
+        partition = topic.partitions[0]
+        asked, state = AlterPartitionRequest.Topic, AlterPartitionRequest.Topic.Partition.BrokerState
+
+        def request(topic_id: bytes, epochs: Mapping[int, int]) -> AlterPartitionRequest:
+            wanted = asked.Partition(
+                partition_index=0,
+                leader_epoch=partition.leader_epoch,
+                new_isr_with_epochs=[state(broker_id=one, broker_epoch=epochs[one]) for one in isr],
+                partition_epoch=partition.partition_epoch,
+            )
+            return AlterPartitionRequest(
+                broker_id=partition.leader,
+                broker_epoch=epochs[partition.leader],
+                topics=[asked(topic_id=topic_id, partitions=[wanted])],
+            )
+
+        epochs = {broker.broker_id: broker.epoch for broker in self._ours.image.brokers.values()}
+        _, answer = self._decide(
+            partial(alter_partition, request=request(topic.topic_id, epochs), settings=self._ours.settings)
+        )
+        told = self._controller.call(ApiKey.ALTER_PARTITION, 3, **_fields(request(self._topic_ids[name], self._epochs)))
+        ours, kafkas = (
+            (one.error_code, one.leader_id, one.leader_epoch, one.isr, one.partition_epoch)
+            for one in (response.topics[0].partitions[0] for response in (answer, told))
+        )
+        assert ours == kafkas, (ours, kafkas)
+        return int(ours[0])
+
+    def assignment(self, name: str) -> tuple[list[int], list[int], list[int]]:
+        """Return the replicas of partition 0, those being added and removed, which must be equal in both."""
+        found = self._ours.partition(name, 0)
+        ours = (list(found.replicas), sorted(found.adding_replicas), sorted(found.removing_replicas))
+
+        def ask() -> tuple[list[int], list[int], list[int]]:
+            topics = [DescribeTopicPartitionsRequest.Topic(name=name)]
+            told = self._broker.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=2000)
+            moving = self._controller.call(
+                ApiKey.LIST_PARTITION_REASSIGNMENTS,
+                0,
+                topics=[ListPartitionReassignmentsRequest.Topic(name=name, partition_indexes=[0])],
+            )
+            replicas = told.topics[0].partitions[0].replica_nodes
+            for topic in moving.topics:
+                (one,) = topic.partitions
+                return one.replicas, sorted(one.adding_replicas), sorted(one.removing_replicas)
+            return replicas, [], []
+
+        _eventually_equal(ask, ours)
+        return ours
 
     def allocate(self, broker_id: int, epoch: int = 0) -> tuple[int, int]:
         """Request producer ids from both; return the error code and the block size."""
@@ -243,4 +315,4 @@ def _eventually_equal(ask: Callable[[], Any], ours: object, meanwhile: Callable[
     while (told := ask()) != ours and time.monotonic() < deadline:
         meanwhile()
         time.sleep(0.05)
-    assert ours == told
+    assert ours == told, (ours, told)

@@ -2,7 +2,7 @@
 
 Intended differences are not tested. A heartbeat of a broker that never registered returns BROKER_ID_NOT_REGISTERED,
 not an unknown error as in Kafka. A broker that has just stopped can register again immediately; Kafka rejects it until
-its last session ends.
+its last session ends. A replica that a reassignment removes leaves the ELR; Kafka keeps it there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from protocol.errors import ErrorCode
 from tests.oracles.both_controllers import HIGHEST, BothControllers, directory
 from tests.oracles.kafka_server import KafkaServer
 
+TWO = {"min.insync.replicas": "2"}
 ACTIVE, FENCED, STOPPED = (0, True, False, False), (0, True, True, False), (0, True, True, True)
 
 
@@ -188,6 +189,117 @@ class TestPartitions:
         assert both.unregister(first) == ErrorCode.NONE
         assert both.unregister(first) == ErrorCode.BROKER_ID_NOT_REGISTERED
         assert both.state(topic)[:3] == (second, 1, [second])
+
+    def test_unregistered_broker_stays_in_the_elr_until_it_registers_again(
+        self, both: BothControllers, ids: list[int]
+    ) -> None:
+        first, second, third = ids
+        topic = both.create({0: [first, second, third]}, **TWO)
+        both.beat(first, fence=True)
+        both.beat(second, fence=True)
+        assert both.state(topic)[2:4] == ([third], [second])
+        assert both.unregister(second) == ErrorCode.NONE
+        assert both.state(topic)[2:4] == ([third], [second])
+        assert both.unregister(third) == ErrorCode.NONE
+        assert both.state(topic) == (-1, 3, [], [second, third], [third])
+        for broker_id in (second, third):
+            assert both.register(broker_id, **OTHER_INCARNATION) == ErrorCode.NONE
+        assert both.state(topic)[2:4] == ([], [])
+
+
+class TestReassignments:
+    """Reassigned partitions, with eligible leader replicas."""
+
+    @pytest.fixture
+    def ids(self, both: BothControllers) -> list[int]:
+        return both.join(4)
+
+    def test_reassignment_completes_when_the_new_replicas_are_in_sync(
+        self, both: BothControllers, ids: list[int]
+    ) -> None:
+        first, second, third, fourth = ids
+        topic = both.create({0: [first, second]})
+        assert both.reassign(topic, [third, fourth]) == ErrorCode.NONE
+        assert both.assignment(topic) == ([third, fourth, first, second], [third, fourth], [first, second])
+        assert both.state(topic)[:3] == (first, 0, [first, second])
+        assert both.alter_isr(topic, [first, second, third]) == ErrorCode.NONE
+        assert both.alter_isr(topic, ids) == ErrorCode.NEW_LEADER_ELECTED
+        assert both.assignment(topic) == ([third, fourth], [], [])
+        assert both.state(topic)[:3] == (third, 1, [third, fourth])
+
+    def test_cancelling_returns_to_the_old_replicas(self, both: BothControllers, ids: list[int]) -> None:
+        first, second, third, fourth = ids
+        topic = both.create({0: [first, second]})
+        assert both.reassign(topic, None) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        assert both.reassign(topic, [fourth, third]) == ErrorCode.NONE
+        assert both.alter_isr(topic, [first, third]) == ErrorCode.NONE
+        assert both.reassign(topic, None) == ErrorCode.NONE
+        assert both.assignment(topic) == ([first, second], [], [])
+        assert both.state(topic)[:3] == (first, 1, [first])
+
+    def test_reassignment_waits_for_no_other_replicas_than_those_it_adds(
+        self, both: BothControllers, ids: list[int]
+    ) -> None:
+        first, second, third, _ = ids
+        topic = both.create({0: [first, second]})
+        assert both.reassign(topic, [second, third]) == ErrorCode.NONE
+        assert both.alter_isr(topic, [first, third]) == ErrorCode.NEW_LEADER_ELECTED
+        assert both.assignment(topic) == ([second, third], [], [])
+        assert both.state(topic)[:3] == (third, 1, [third])
+
+    def test_reassignment_keeps_the_elr(self, both: BothControllers, ids: list[int]) -> None:
+        first, second, third, fourth = ids
+        topic = both.create({0: [first, second, third]}, **TWO)
+        both.beat(third, fence=True)
+        both.beat(second, fence=True)
+        assert both.state(topic)[2:4] == ([first], [second])
+        assert both.reassign(topic, [second, first, fourth]) == ErrorCode.NONE
+        assert both.state(topic)[2:4] == ([first], [second])
+        both.beat(first, fence=True)
+        assert both.state(topic)[2:4] == ([], [first, second])
+        # Its ISR is empty: an eligible replica leads.
+        both.beat(second)
+        assert both.state(topic)[2:4] == ([second], [first])
+        assert both.reassign(topic, None) == ErrorCode.NONE
+        assert both.state(topic)[2:4] == ([second], [first])
+        assert both.assignment(topic)[1:] == ([], [])
+
+    def test_completed_reassignment_clears_the_elr(self, both: BothControllers, ids: list[int]) -> None:
+        first, second, third, _ = ids
+        topic = both.create({0: [first, second]}, **TWO)
+        both.beat(second, fence=True)
+        assert both.state(topic)[2:4] == ([first], [second])
+        assert both.reassign(topic, [first, third]) == ErrorCode.NONE
+        assert both.alter_isr(topic, [first, third]) == ErrorCode.NONE
+        assert both.assignment(topic) == ([first, third], [], [])
+        assert both.state(topic)[2:4] == ([first, third], [])
+
+    @pytest.mark.parametrize("unclean", ["false", "true"])
+    def test_cancellation_elects_an_unclean_leader_if_the_config_allows_it(
+        self, both: BothControllers, ids: list[int], unclean: str
+    ) -> None:
+        first, _, third, fourth = ids
+        topic = both.create({0: [first]}, **{"unclean.leader.election.enable": unclean})
+        assert both.reassign(topic, [third, fourth]) == ErrorCode.NONE
+        assert both.alter_isr(topic, [first, third]) == ErrorCode.NONE
+        both.beat(first, fence=True)
+        assert both.state(topic)[:3] == (third, 1, [third])
+        both.beat(first)
+        if unclean == "true":
+            assert both.reassign(topic, None) == ErrorCode.NONE
+            assert both.state(topic)[:4] == (first, 2, [first], [])
+        else:
+            assert both.reassign(topic, None) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            assert both.state(topic)[:4] == (third, 1, [third], [])
+
+    @pytest.mark.parametrize("target", [[1, 2, 0, 3], [2, 1], [0, 3], [3, 2], [3, 1, 2], [3]])
+    def test_reassignments_of_three_replicas(self, both: BothControllers, ids: list[int], target: list[int]) -> None:
+        for in_sync in (1, 2, 3):
+            topic = both.create({0: ids[:3]}, **TWO)
+            assert both.alter_isr(topic, ids[:in_sync]) == ErrorCode.NONE
+            assert both.reassign(topic, [ids[at] for at in target]) == ErrorCode.NONE
+            both.assignment(topic)
+            both.state(topic)
 
 
 class TestProducerIds:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.image import NO_LEADER, UNASSIGNED_DIRECTORY, MetadataImage, ResourceType
+from controller.image import NO_LEADER, DirectoryId, MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from protocol.errors import InvariantError
 from protocol.records.metadata import (
@@ -111,7 +111,7 @@ def test_partitions_of_older_records_have_no_directories_yet() -> None:
         partition_id=0, topic_id=ID, replicas=[1, 2], isr=[1], removing_replicas=[], adding_replicas=[], leader=1
     )
     cluster.replay([TopicRecord(name="old", topic_id=ID), record])
-    assert cluster.partition("old").directories == (UNASSIGNED_DIRECTORY,) * 2
+    assert cluster.partition("old").directories == (DirectoryId.MIGRATING,) * 2
 
 
 def test_topic_created_and_removed_in_one_batch_does_not_exist(cluster: Cluster) -> None:

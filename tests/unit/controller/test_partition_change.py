@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from controller.image import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionImage
+from controller.image import NO_LEADER, DirectoryId, PartitionImage
 from controller.partition_change import (
     DEFAULT_SETTINGS,
-    LOST_DIRECTORY,
     RECOVERED,
     RECOVERING,
     Election,
@@ -204,9 +203,9 @@ def test_eligible_replica_leads_once_more_and_the_elr_is_cleared_after_a_downgra
     [
         (directory(1), True),
         (directory(1, 8), False),
-        (LOST_DIRECTORY, False),
-        (UNASSIGNED_DIRECTORY, True),
-        ((1).to_bytes(16, "big"), True),
+        (DirectoryId.LOST, False),
+        (DirectoryId.MIGRATING, True),
+        (DirectoryId.UNASSIGNED, True),
     ],
 )
 def test_replica_leads_only_from_an_online_directory(cluster: Cluster, home: bytes, works: bool) -> None:
@@ -219,7 +218,7 @@ def test_replica_leads_only_from_an_online_directory(cluster: Cluster, home: byt
 def test_broker_without_directory_ids_has_any_directory_but_the_lost_one(cluster: Cluster) -> None:
     broker = cluster.image.brokers[1]._replace(directories=())
     assert has_directory(broker, directory(1, 8))
-    assert not has_directory(broker, LOST_DIRECTORY)
+    assert not has_directory(broker, DirectoryId.LOST)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from controller.image import NO_LEADER
-from controller.replica_placer import UsableBroker, choose_leader, place_replicas
+from controller.replica_placer import UsableBroker, place_replicas
 from protocol.errors import ErrorCode, KafkaError
 
 
@@ -86,19 +85,3 @@ def test_too_few_brokers_are_an_error(count: int, fenced: tuple[int, ...], facto
     with pytest.raises(KafkaError, match=message) as too_few:
         place_replicas(brokers(count, fenced=fenced), 1, factor, Random(1))
     assert too_few.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
-
-
-@pytest.mark.parametrize(
-    ("isr", "active", "unclean", "leader"),
-    [
-        ({1, 2, 3}, {1, 2, 3}, False, 3),
-        ({1, 2}, {1, 2, 3}, False, 1),
-        ({2}, {1, 2, 3}, False, 2),
-        ({2}, {1, 3}, False, NO_LEADER),
-        ({2}, {1, 3}, True, 3),
-        ({2}, {1, 2, 3}, True, 2),
-        ({1, 2, 3}, set(), True, NO_LEADER),
-    ],
-)
-def test_the_first_active_replica_in_sync_leads(isr: set[int], active: set[int], unclean: bool, leader: int) -> None:
-    assert choose_leader((3, 1, 2), isr, active.__contains__, unclean=unclean) == leader

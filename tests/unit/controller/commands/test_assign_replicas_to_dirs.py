@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 
 from controller.commands.assign_replicas_to_dirs import assign_replicas_to_dirs
-from controller.image import NO_LEADER
-from controller.partition_change import LOST_DIRECTORY
+from controller.image import NO_LEADER, DirectoryId
 from protocol.errors import ErrorCode
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from tests.unit.controller.cluster import Cluster, directory
@@ -74,9 +73,9 @@ def test_unchanged_directory_writes_no_record(cluster: Cluster) -> None:
 
 
 def test_replica_in_a_failed_directory_leaves_the_isr_and_another_leads(cluster: Cluster) -> None:
-    ask(cluster, {LOST_DIRECTORY: [(topic_of(cluster, "t").topic_id, 0)]})
+    ask(cluster, {DirectoryId.LOST: [(topic_of(cluster, "t").topic_id, 0)]})
     after = cluster.partition("t")
-    assert (after.leader, after.isr, after.directories) == (2, (2,), (LOST_DIRECTORY, directory(2, 0)))
+    assert (after.leader, after.isr, after.directories) == (2, (2,), (DirectoryId.LOST, directory(2, 0)))
 
 
 def test_last_in_sync_replica_stays_in_the_isr_and_leads_again_from_an_online_directory(cluster: Cluster) -> None:

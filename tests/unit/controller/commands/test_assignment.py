@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.commands.assignment import check_assignment, new_partition
-from controller.image import UNASSIGNED_DIRECTORY
+from controller.image import DirectoryId
 from controller.records import broker_record
 from protocol.errors import ErrorCode, KafkaError
 from tests.unit.controller.cluster import Cluster, directory
@@ -69,7 +69,7 @@ def test_topics_start_at_different_directories(cluster: Cluster) -> None:
 def test_replicas_on_a_broker_without_directories_are_unassigned() -> None:
     cluster = Cluster(brokers=1)
     cluster.replay([broker_record(cluster.image.brokers[1]._replace(directories=()))])
-    assert new_partition(cluster.image, ID, 0, [1]).directories == [UNASSIGNED_DIRECTORY]
+    assert new_partition(cluster.image, ID, 0, [1]).directories == [DirectoryId.MIGRATING]
 
 
 def test_assignment_without_an_active_broker_is_rejected(cluster: Cluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from controller.commands.brokers import (
@@ -15,6 +17,7 @@ from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from tests.unit.controller.cluster import Cluster, Settings, directory
+from tests.unit.controller.partitions import track_eligible
 
 
 def test_broker_registers_fenced_with_the_fields_of_its_request() -> None:
@@ -209,6 +212,17 @@ def test_unregistered_broker_is_removed_and_its_partitions_get_other_leaders() -
     assert (cluster.partition("u").leader, cluster.partition("u").isr) == (NO_LEADER, (1,))
     cluster.add_broker(1)
     assert cluster.partition("u").leader == 1
+
+
+def test_unregistered_broker_stays_in_the_elr_and_leads_nothing() -> None:
+    cluster = Cluster(brokers=2)
+    track_eligible(cluster)
+    cluster.create("t", assignments={0: [1, 2]}, configs={"min.insync.replicas": "2"})
+    for broker_id in (1, 2):
+        cluster.apply(partial(unregister_broker, broker_id=broker_id))
+    after = cluster.partition("t")
+    assert (after.leader, after.isr, after.eligible_leader_replicas) == (NO_LEADER, (), (1, 2))
+    assert after.last_known_elr == (2,)
 
 
 def test_unknown_broker_cannot_be_unregistered() -> None:

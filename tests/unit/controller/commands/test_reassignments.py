@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from controller.commands.reassignments import alter_reassignments, list_reassignments
-from controller.image import PartitionImage
+from controller.image import NO_LEADER, DirectoryId, PartitionImage
+from controller.partition_change import RECOVERED, RECOVERING
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
+from protocol.records.metadata import BrokerRegistrationChangeRecord
 from tests.unit.controller.cluster import Cluster, directory
+from tests.unit.controller.partitions import change, fence, track_eligible
 
 
 @pytest.fixture
@@ -38,12 +40,6 @@ def moved(cluster: Cluster, replicas: list[int] | None) -> PartitionImage:
     """Reassign the partition without an error and return its new state."""
     assert alter(cluster, replicas).error_code == ErrorCode.NONE
     return cluster.partition("t")
-
-
-def change(cluster: Cluster, **fields: Any) -> None:
-    topic = cluster.image.topic("t")
-    assert topic is not None
-    cluster.replay([PartitionChangeRecord(partition_id=0, topic_id=topic.topic_id, **fields)])
 
 
 def listed(cluster: Cluster, **asked: list[int]) -> list[tuple[str, int, list[int], list[int], list[int]]]:
@@ -115,6 +111,76 @@ def test_reassignment_can_be_cancelled(cluster: Cluster) -> None:
     assert after.leader_epoch == before.leader_epoch + 1
 
 
+def test_reassignment_waits_for_the_added_replicas_alone_unless_it_removes_more(cluster: Cluster) -> None:
+    moved(cluster, [2, 3])
+    change(cluster, isr=[1, 3])
+    after = moved(cluster, [2, 3])
+    assert (after.replicas, after.isr, after.leader) == ((2, 3), (3,), 3)
+    cluster.create("u", assignments={0: [1, 2, 3]})
+    change(cluster, "u", isr=[1, 4])
+    assert alter(cluster, [2, 4], "u").error_code == ErrorCode.NONE
+    assert cluster.partition("u").removing_replicas == (1, 3)
+
+
+def test_cancelling_an_extended_reassignment_returns_to_the_replicas_before_both(cluster: Cluster) -> None:
+    moved(cluster, [1, 2, 3])
+    assert moved(cluster, [1, 2, 3, 4]).adding_replicas == (3, 4)
+    assert moved(cluster, None).replicas == (1, 2)
+
+
+class TestEligible:
+    """With eligible leader replicas, and min.insync.replicas=2."""
+
+    @pytest.fixture(autouse=True)
+    def eligible(self, cluster: Cluster) -> None:
+        track_eligible(cluster)
+        cluster.create("u", assignments={0: [1, 2, 3]}, configs={"min.insync.replicas": "2"})
+
+    def test_running_reassignment_keeps_the_elr(self, cluster: Cluster) -> None:
+        change(cluster, "u", isr=[1], eligible_leader_replicas=[2, 3])
+        alter(cluster, [1, 4], "u")
+        assert cluster.partition("u").eligible_leader_replicas == (2, 3)
+
+    def test_completed_reassignment_clears_the_elr_if_min_isr_is_met(self, cluster: Cluster) -> None:
+        change(cluster, "u", isr=[1, 2], eligible_leader_replicas=[3])
+        alter(cluster, [1, 2], "u")
+        assert cluster.partition("u").eligible_leader_replicas == ()
+
+    def test_completed_reassignment_removes_its_replicas_from_the_elr(self, cluster: Cluster) -> None:
+        change(cluster, "u", isr=[1], eligible_leader_replicas=[2, 3])
+        alter(cluster, [1], "u")
+        after = cluster.partition("u")
+        assert (after.replicas, after.isr, after.eligible_leader_replicas) == ((1,), (1,), ())
+
+    def test_cancelling_elects_an_eligible_replica_before_others(self, cluster: Cluster) -> None:
+        cluster.create("v", assignments={0: [1, 2]}, configs={"unclean.leader.election.enable": "true"})
+        alter(cluster, [3], "v")
+        change(cluster, "v", isr=[3], leader=3, eligible_leader_replicas=[2])
+        alter(cluster, None, "v")
+        after = cluster.partition("v")
+        assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), ())
+        assert after.leader_recovery_state == RECOVERED
+
+
+def test_replica_in_a_failed_directory_does_not_lead_after_a_reassignment(cluster: Cluster) -> None:
+    change(cluster, isr=[1, 2, 3], directories=[directory(1), DirectoryId.LOST], leader=1)
+    moved(cluster, [2, 3])
+    change(cluster, isr=[1, 2, 3])
+    after = moved(cluster, [2, 3])
+    assert (after.replicas, after.leader) == ((2, 3), 3)
+    assert after.directories == (DirectoryId.LOST, directory(3))
+
+
+def test_cancelling_leaves_no_removed_replica_in_sync_though_no_other_is_live() -> None:
+    cluster = Cluster({"unclean.leader.election.enable": "true"}, brokers=4)
+    cluster.create("t", assignments={0: [1, 2]})
+    moved(cluster, [3, 4])
+    change(cluster, isr=[3], leader=3)
+    fence(cluster, 1, 2)
+    after = moved(cluster, None)
+    assert (after.replicas, after.isr, after.leader) == ((1, 2), (1,), NO_LEADER)
+
+
 @pytest.mark.parametrize("unclean", ["false", "true"])
 def test_cancelling_elects_an_unclean_leader_only_if_the_topic_allows_it(unclean: str) -> None:
     cluster = Cluster({"unclean.leader.election.enable": unclean}, brokers=4)
@@ -125,6 +191,7 @@ def test_cancelling_elects_an_unclean_leader_only_if_the_topic_allows_it(unclean
     after = cluster.partition("t")
     if unclean == "true":
         assert (code, after.replicas, after.isr, after.leader) == (ErrorCode.NONE, (1, 2), (1,), 1)
+        assert after.leader_recovery_state == RECOVERING
     else:
         assert (code, after.isr) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, (3,))
 
