@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from broker.replication.partition import Partition
 from broker.replication.replica_state import NO_OFFSET
+from broker.runtime.purgatory import DelayedOperation
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -80,7 +81,7 @@ def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsRe
     return response
 
 
-class _Waiting:
+class _Waiting(DelayedOperation):
     """A request that waits for followers (Kafka: `DelayedDeleteRecords`)."""
 
     kind: ClassVar[str] = "DeleteRecords"
@@ -101,11 +102,6 @@ class _Waiting:
             answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             broker.purgatory.watch(partition, self)
 
-    @property
-    def done(self) -> bool:
-        """Return whether the response was made or the request was cancelled."""
-        return self.answered.done()
-
     def woken(self, key: Hashable, size_bytes: int) -> None:
         """Do nothing: `act` checks each partition that is behind."""
 
@@ -117,9 +113,10 @@ class _Waiting:
 
     def expire(self) -> None:
         """Respond now; partitions that are still behind have REQUEST_TIMED_OUT."""
+        self.cancel()
         for _, partition, _ in self._behind:
             self._broker.purgatory.unwatch(partition, self)
-        if not self.done:
+        if not self.answered.done():
             self.answered.set_result(self._response)
 
     def _settled(self, answer: _Deleted, partition: Partition, target: int) -> bool:

@@ -35,6 +35,7 @@ from broker.replication.fetch_sessions import NO_SESSION, FetchPartition, FetchS
 from broker.replication.partition import Isolation, Partition, ReadResult
 from broker.replication.replica_state import NO_EPOCH, NO_OFFSET
 from broker.runtime.deferred import Deferred
+from broker.runtime.purgatory import DelayedOperation
 from protocol import fetch_fast_path
 from protocol.errors import ErrorCode, KafkaError
 from protocol.fetch_fast_path import encode_plain_response, encode_topic_name
@@ -74,7 +75,7 @@ def handle(broker: Node, context: RequestContext, request: FetchRequest) -> Answ
     return response if response is not None else fetch.park(request.max_wait_ms / 1000)
 
 
-class _Fetch:
+class _Fetch(DelayedOperation):
     """One request in progress (Kafka: `DelayedFetch`)."""
 
     kind: ClassVar[str] = "Fetch"
@@ -131,39 +132,34 @@ class _Fetch:
         self._broker.purgatory.expire_at(self, loop.time() + wait_s)
         return self._response
 
-    @property
-    def done(self) -> bool:
-        """Return whether the response was made or the request was cancelled."""
-        return self._response.done()
-
     def more(self, size_bytes: int) -> None:
         """Count `size_bytes` that became readable."""
         self._missing_bytes -= size_bytes
 
     def act(self) -> None:
         """Respond if enough can be read."""
-        if self.done:
-            self._session.unpark(self)
-        elif self._missing_bytes <= 0:
+        if self._missing_bytes <= 0:
             self._finish(final=False)
 
     def expire(self) -> None:
         """Respond with what can be read now."""
-        if not self.done:
-            self._finish(final=True)
+        self._finish(final=True)
 
     def supersede(self) -> None:
         """Respond with INVALID_FETCH_SESSION_EPOCH: a later request of the session has arrived."""
-        self._session.unpark(self)
-        if not self.done:
-            code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-            answer = FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
-            self._response.answer_soon(answer)
+        self._unpark()
+        code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        answer = FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
+        self._response.answer_soon(answer)
 
     def _dropped(self, response: Deferred[Answer]) -> None:
         """Unpark the fetch of a closed connection: it may otherwise wait long, or forever."""
         if response.cancelled():
-            self._session.unpark(self)
+            self._unpark()
+
+    def _unpark(self) -> None:
+        self._session.unpark(self)
+        self.cancel()
 
     def _finish(self, *, final: bool) -> None:
         """Respond if there is enough.
@@ -176,7 +172,7 @@ class _Fetch:
         except Exception as error:
             outcome = error
         if outcome is not None:
-            self._session.unpark(self)
+            self._unpark()
             (self._response.answer_soon if final else self._response.answer)(outcome)
 
     # Reading.

@@ -10,14 +10,14 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
 from broker.runtime.deferred import Deferred
-from broker.runtime.purgatory import Purgatory
+from broker.runtime.purgatory import DelayedOperation, Purgatory
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
 
 
-class DelayedProduce:
+class DelayedProduce(DelayedOperation):
     """An operation that completes once the result of each write is known, or at its deadline."""
 
     kind: ClassVar[str] = "Produce"
@@ -40,11 +40,6 @@ class DelayedProduce:
         purgatory.expire_at(self, deadline)
         self.act()
 
-    @property
-    def done(self) -> bool:
-        """Return whether the outcomes are known, or the request was cancelled."""
-        return self.outcomes.done()
-
     def woken(self, key: Hashable, size_bytes: int) -> None:
         """Do nothing: `act` checks every open write."""
 
@@ -53,7 +48,7 @@ class DelayedProduce:
         for at, (partition, end_offset) in enumerate(self._writes):
             if self._outcomes[at] is None:
                 self._outcomes[at] = partition.committed(end_offset)
-        if self.done or None not in self._outcomes:
+        if None not in self._outcomes or self.outcomes.done():
             self._finish()
 
     def expire(self) -> None:
@@ -61,6 +56,7 @@ class DelayedProduce:
         self._finish()
 
     def _finish(self) -> None:
+        self.cancel()
         for partition, _ in self._writes:
             self._purgatory.unwatch(partition, self)
         if not self.outcomes.done():

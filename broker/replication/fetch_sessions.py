@@ -289,7 +289,7 @@ class FetchSessions:
 
     def open(self, request: FetchRequest, version: int, privileged: bool, now_ms: int) -> FetchSession:
         """Return the updated session of `request`, or a new one; KafkaError for a wrong id or epoch."""
-        self._purgatory.tell()
+        self._purgatory.notify()
         by_id = version >= TOPIC_IDS_FROM_VERSION
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._remove(request.session_id)

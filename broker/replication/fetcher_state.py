@@ -42,10 +42,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker.replication.replica_state import NO_OFFSET
+from broker.runtime.deadline_queue import DeadlineQueue, Timer
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -90,12 +90,13 @@ class FetchLimits(NamedTuple):
     backoff_ms: int = 1000
 
 
-class _FollowedPartition:
-    """Fetch state of one partition (Kafka: `PartitionFetchState`)."""
+class _FollowedPartition(Timer):
+    """Fetch state of one partition (Kafka: `PartitionFetchState`); its deadline is the end of its backoff, in ms."""
 
     __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "first_asked_in", "lag", "lost")
 
     def __init__(self, copy: FollowerReplica) -> None:
+        super().__init__()
         self.copy = copy
         self.asked = NO_OFFSET
         """The fetch offset that the leader has in this session."""
@@ -133,8 +134,7 @@ class FetcherState:
         self._to_name: dict[Key, _FollowedPartition] = {}
         self._to_forget: dict[Key, None] = {}
         self._lost: dict[Key, _FollowedPartition] = {}
-        self._pausing: list[tuple[int, int, Key, _FollowedPartition]] = []
-        self._pauses = 0
+        self._delayed: DeadlineQueue[_FollowedPartition] = DeadlineQueue()
         self._session_id = _NO_SESSION
         self._session_epoch = _NEW_SESSION
         self._under_way: deque[tuple[FetchRequest | ListOffsetsRequest, int]] = deque()
@@ -178,7 +178,9 @@ class FetcherState:
             self._name((topic_id, index), followed)
 
     def _drop(self, key: Key) -> None:
-        if self._followed.pop(key, None) is not None:
+        followed = self._followed.pop(key, None)
+        if followed is not None:
+            followed.cancel()
             self._to_name.pop(key, None)
             self._lost.pop(key, None)
             self._to_forget[key] = None
@@ -196,20 +198,17 @@ class FetcherState:
 
     def _pause(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
         self._set_aside(key, followed)
-        self._pauses += 1
-        due_ms = now_ms + self._pause_ms(followed.failures)
+        self._delayed.schedule(followed, now_ms + self._pause_ms(followed.failures))
         followed.failures += 1
-        heappush(self._pausing, (due_ms, self._pauses, key, followed))
 
     def _resume(self, now_ms: int) -> None:
         """Name the partitions whose backoff has ended."""
         unsaved: list[tuple[Key, _FollowedPartition]] = []
-        while self._pausing and self._pausing[0][0] <= now_ms:
-            _, _, key, followed = heappop(self._pausing)
-            if self._followed.get(key) is followed:
-                self._name(key, followed)
-                if not followed.copy.start_is_saved:
-                    unsaved.append((key, followed))
+        while (followed := self._delayed.pop_due(now_ms)) is not None:
+            key = (followed.copy.partition.topic_id, followed.copy.partition.index)
+            self._name(key, followed)
+            if not followed.copy.start_is_saved:
+                unsaved.append((key, followed))
         if unsaved:
             self._save_starts(unsaved, now_ms)
 
@@ -223,8 +222,8 @@ class FetcherState:
         """Return when `next_request` may have a request; None while it waits for a response, or has nothing to do."""
         if self._to_name or (not self._under_way and (self._lost or self._asks_for_any)):
             due_ms = self._not_before_ms
-        elif self._pausing:
-            due_ms = max(self._not_before_ms, self._pausing[0][0])
+        elif (resumes_ms := self._delayed.next_at) is not None:
+            due_ms = max(self._not_before_ms, int(resumes_ms))
         else:
             return None
         return due_ms if self._may_ask else None

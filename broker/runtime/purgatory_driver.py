@@ -22,7 +22,7 @@ class PurgatoryDriver:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._alarm = Alarm(loop, self._run)
-        self.purgatory = Purgatory(self._alarm.schedule)
+        self.purgatory = Purgatory(self._alarm.schedule, self._alarm.schedule_at)
 
     def stop(self) -> None:
         """Cancel the scheduled runs; operations that still wait are neither completed nor expired."""

@@ -27,6 +27,7 @@ PURE_IN_BROKER = (
     "broker/network/listeners.py",
     "broker/metadata/process_roles.py",
     "broker/replication/partition.py",
+    "broker/runtime/deadline_queue.py",
     "broker/runtime/purgatory.py",
     "broker/replication/record_validation.py",
     "broker/replication/follower_replica.py",

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import ClassVar
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -11,6 +10,7 @@ from broker.handlers.delete_records import _Waiting
 from broker.handlers.fetch import _Fetch
 from broker.monitoring.monitor import TABLES
 from broker.replication.delayed_produce import DelayedProduce
+from broker.runtime.purgatory import DelayedOperation
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -247,12 +247,9 @@ def test_probes_report_readiness(stopped: Monitored) -> None:
 
 @pytest.mark.parametrize("kind", ["Fetch", "Produce", "DeleteRecords"])
 def test_the_purgatory_is_counted_by_kind_of_operation(kind: str, used: Monitored) -> None:
-    class Waiting:
-        kind: ClassVar[str] = ""
-        done = False
-
+    class Waiting(DelayedOperation):
         def expire(self) -> None:
-            self.done = True
+            pass
 
     Waiting.kind = kind
     used.broker.purgatory.expire_at(Waiting(), used.loop.time() + 30)

@@ -8,16 +8,17 @@ from typing import ClassVar
 
 import pytest
 
-from broker.runtime.purgatory import CHANGED, EXPIRED_A_RUN, Purgatory
+from broker.runtime.purgatory import CHANGED, EXPIRED_A_RUN, DelayedOperation, Purgatory
 
 
-@dataclass(eq=False)
-class Waiter:
+class Waiter(DelayedOperation):
     """Records its callbacks."""
 
     kind: ClassVar[str] = "Fetch"
-    events: list[object] = field(default_factory=list)
-    done: bool = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[object] = []
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
         self.events.append((key, size_bytes))
@@ -26,17 +27,17 @@ class Waiter:
         self.events.append("act")
 
     def expire(self) -> None:
-        self.done = True
         self.events.append("expire")
 
 
 @dataclass
 class Bench:
     asked_to_run: int = 0
+    deadlines: list[float] = field(default_factory=list)
     purgatory: Purgatory = field(init=False)
 
     def __post_init__(self) -> None:
-        self.purgatory = Purgatory(self._on_work)
+        self.purgatory = Purgatory(self._on_work, self.deadlines.append)
 
     def _on_work(self) -> None:
         self.asked_to_run += 1
@@ -96,7 +97,7 @@ def test_watchers_can_be_woken_before_they_act(bench: Bench) -> None:
     waiter = Waiter()
     bench.purgatory.watch("a", waiter)
     bench.purgatory.wake("a", 1)
-    bench.purgatory.tell()
+    bench.purgatory.notify()
     assert waiter.events == [("a", 1)]
     bench.purgatory.run(0.0)
     assert waiter.events == [("a", 1), "act"]
@@ -184,8 +185,10 @@ def test_wakes_are_delivered_before_deadlines_of_same_run(bench: Bench) -> None:
 
 
 def test_a_finished_operation_does_not_expire(bench: Bench) -> None:
-    operation = Waiter(done=True)
+    operation = Waiter()
     bench.purgatory.expire_at(operation, 1.0)
+    operation.cancel()
+    assert list(bench.purgatory.waiting()) == []
     bench.purgatory.run(2.0)
     assert operation.events == []
     assert bench.purgatory.next_deadline is None
@@ -194,12 +197,16 @@ def test_a_finished_operation_does_not_expire(bench: Bench) -> None:
 def test_driver_is_rescheduled_only_for_earlier_deadline(bench: Bench) -> None:
     for deadline in (5.0, 6.0, 4.0):
         bench.purgatory.expire_at(Waiter(), deadline)
-    assert bench.asked_to_run == 2
+    assert bench.deadlines == [5.0, 4.0]
+    assert bench.asked_to_run == 0
 
 
 def test_deadlines_of_finished_operations_are_purged(bench: Bench) -> None:
     for number in range(10_000):
-        bench.purgatory.expire_at(Waiter(done=number % 100 != 0), 1e6 + number)
+        operation = Waiter()
+        bench.purgatory.expire_at(operation, 1e6 + number)
+        if number % 100:
+            operation.cancel()
     assert len(bench.purgatory._deadlines) < 1000
 
 

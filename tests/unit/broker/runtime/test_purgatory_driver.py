@@ -8,17 +8,18 @@ from typing import ClassVar
 
 import pytest
 
-from broker.runtime.purgatory import EXPIRED_A_RUN
+from broker.runtime.purgatory import EXPIRED_A_RUN, DelayedOperation
 from broker.runtime.purgatory_driver import PurgatoryDriver
 from tests.unit.broker.node import VirtualLoop
 
 
-class Operation:
+class Operation(DelayedOperation):
     """Records when it is woken and expired, by the loop's clock."""
 
     kind: ClassVar[str] = "Fetch"
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
         self.loop = loop
         self.acted_at: list[float] = []
         self.expired_at: list[float] = []
