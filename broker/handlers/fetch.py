@@ -221,30 +221,30 @@ class _Fetch(DelayedOperation):
 
     def _read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
         hosted = self._hosted(wanted)
+        max_bytes = max(0, min(wanted.max_bytes, room))
         if self._replica_id >= 0:
-            self._broker.replicas.check_follower(
-                hosted, self._replica_id, self._replica_epoch, wanted.current_leader_epoch
+            result = self._broker.replicas.fetch_as_follower(
+                hosted,
+                self._replica_id,
+                self._replica_epoch,
+                wanted,
+                max_bytes,
+                min_one=min_one,
+                update=not self._waited,
             )
-        result = hosted.read(
-            wanted.fetch_offset,
-            max(0, min(wanted.max_bytes, room)),
-            self._isolation,
-            current_leader_epoch=wanted.current_leader_epoch,
-            last_fetched_epoch=wanted.last_fetched_epoch,
-            leader_only=self._leader_only,
-            min_one=min_one,
-        )
+        else:
+            result = hosted.read(
+                wanted.fetch_offset,
+                max_bytes,
+                self._isolation,
+                current_leader_epoch=wanted.current_leader_epoch,
+                last_fetched_epoch=wanted.last_fetched_epoch,
+                leader_only=self._leader_only,
+                min_one=min_one,
+            )
         version = self._context.api_version
         if version < _ZSTD_FROM_VERSION and hosted.log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of Fetch")
-        # A fetch offset is valid in the leader epoch in which the request arrived: apply it on the first read only.
-        if self._replica_id >= 0 and result.diverging_epoch is None and not self._waited:
-            self._broker.replicas.acknowledge(
-                hosted, self._replica_id, wanted.fetch_offset, wanted.log_start_offset, self._replica_epoch
-            )
-            if hosted.high_watermark != result.high_watermark:
-                log = hosted.log
-                result = result._replace(high_watermark=log.high_watermark, last_stable_offset=log.last_stable_offset)
         return result
 
     def _hosted(self, wanted: FetchPartition) -> Partition:

@@ -130,7 +130,7 @@ def handle_frame(
         produce.wait_for(response, uncommitted)
         return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
     if uncommitted:
-        outcome = replicas.acknowledged([*uncommitted.values()], plain_timeout_ms(frame, body_at))
+        outcome = replicas.await_commit([*uncommitted.values()], plain_timeout_ms(frame, body_at))
         return outcome.then(partial(_answer_later, broker, header, connection, topic, appended, uncommitted))
     return encode_plain_response(header.correlation_id, topic, appended)
 
@@ -294,7 +294,7 @@ class _Produce:
     def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> Deferred[ProduceResponse]:
         """Return a promise of `response`, completed with the outcomes of its uncommitted writes."""
         writes = [(partition, end_offset) for _, partition, end_offset in self.uncommitted]
-        return self.replicas.acknowledged(writes, timeout_ms).then(partial(self.settle, response))
+        return self.replicas.await_commit(writes, timeout_ms).then(partial(self.settle, response))
 
     def settle(self, response: ProduceResponse, outcomes: list[ErrorCode] | Exception) -> ProduceResponse:
         """Return `response` with the error code of each write that it waited for."""

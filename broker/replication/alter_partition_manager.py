@@ -158,7 +158,7 @@ class AlterPartitionManager:
             self.shrinks += proposal.growth < 0
             if partition.is_leader and answer.leader_epoch == partition.leader_epoch:
                 unchanged = answer.partition_epoch == proposal.partition_epoch
-                if not partition.take_isr(answer.isr, answer.partition_epoch) and unchanged and proposal.counts:
+                if not partition.update_isr(answer.isr, answer.partition_epoch) and unchanged and proposal.counts:
                     partition.propose(None)
             return True
         self.failures += 1

@@ -69,7 +69,7 @@ class IsrManager:
         self._request_alarm.cancel()
         self._check_alarm.cancel()
 
-    def fetched(self, partition: Partition, broker: int) -> None:
+    def follower_fetched(self, partition: Partition, broker: int) -> None:
         """Check whether `broker`, which is outside the ISR and has just fetched, may join."""
         self._await(partition, broker)
         self._grow(partition)

@@ -160,10 +160,10 @@ class ReplicaFetcherManager:
             fetcher.machine.tell(partition.topic_id, partition.index)
             fetcher.send_now()
 
-    def fetched(self, partition: Partition, broker: int) -> None:
+    def follower_fetched(self, partition: Partition, broker: int) -> None:
         """Check whether a replica outside the ISR may join."""
         if not self._stopped:
-            self.isr.fetched(partition, broker)
+            self.isr.follower_fetched(partition, broker)
 
     def _fetcher(self, leader: int) -> ReplicaFetcher:
         found = self._fetchers.get(leader)

@@ -39,7 +39,8 @@ from storage.log.config import FSYNC_ALWAYS
 if TYPE_CHECKING:
     import asyncio
 
-    from broker.replication.fetch_sessions import FetchSessions
+    from broker.replication.fetch_sessions import FetchPartition, FetchSessions
+    from broker.replication.partition import ReadResult
     from controller.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
     from storage.log.log import LogAppendInfo, LogConfig
     from storage.log_manager import LogManager
@@ -62,7 +63,7 @@ class Replicating(Protocol):
     def trimmed(self, partition: Partition) -> None:
         """Handle a log start that moved forward."""
 
-    def fetched(self, partition: Partition, broker: int) -> None:
+    def follower_fetched(self, partition: Partition, broker: int) -> None:
         """Handle a fetch by `broker`, which is outside the ISR, from a partition led here."""
 
 
@@ -86,6 +87,7 @@ class ReplicaManager:
         self._purgatory = purgatory
         self._loop = loop
         self._now_ms = now_ms
+        self._elapsed_ms: Callable[[], int] = lambda: int(loop.time() * 1000)
         self._topic_config = topic_config
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
@@ -100,9 +102,6 @@ class ReplicaManager:
         self.replication: Replicating | None = None
         """Set before `load` in a cluster; None on a single broker, which has no other replicas."""
         self.group_commit = GroupCommit(loop, now_ms, self._synced)
-
-    def _elapsed_ms(self) -> int:
-        return int(self._loop.time() * 1000)
 
     # Requests of clients and coordinators.
 
@@ -156,21 +155,20 @@ class ReplicaManager:
     def append(
         self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
     ) -> LogAppendInfo:
-        """Append a checked batch to a partition led here; KafkaError if that fails.
+        """Append a checked batch to a partition led here, and wake its readers (Kafka: `ReplicaManager.appendRecords`).
 
-        `header` is the batch's, if already parsed (Kafka: `ReplicaManager.appendRecords`).
+        `header` is the batch's, if already parsed. KafkaError if nothing was appended.
         """
         traffic = partition.traffic
         traffic.produces += 1
-        info = partition.append(records, acks, self._now_ms(), header)
-        if partition.at_end:
-            partition.leave_behind(self._elapsed_ms())
-        traffic.bytes_in += len(records)
+        info, moved = partition.append_as_leader(records, acks, self._now_ms(), self._elapsed_ms, header)
+        size_bytes = len(records)
+        traffic.bytes_in += size_bytes
         traffic.messages_in += info.last_offset - info.base_offset + 1
         if partition.followers:
-            self._purgatory.wake(partition.log, len(records))
-        if partition.advance_high_watermark():
-            self._purgatory.wake(partition, len(records))
+            self._purgatory.wake(partition.log, size_bytes)
+        if moved:
+            self._purgatory.wake(partition, size_bytes)
         if partition.log.config.barnabas_fsync == FSYNC_ALWAYS:
             self.group_commit.schedule(partition)
         return info
@@ -191,36 +189,45 @@ class ReplicaManager:
         self._purgatory.wake(partition)
         self._purgatory.wake(partition.log)
 
-    def acknowledged(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Deferred[list[ErrorCode]]:
+    def await_commit(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Deferred[list[ErrorCode]]:
         """Return the error code of each (partition, end offset), once all are committed or `timeout_ms` has passed."""
         outcomes: Deferred[list[ErrorCode]] = Deferred(self._loop)
         return DelayedProduce(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
 
-    def check_follower(self, partition: Partition, broker: int, broker_epoch: int, current_leader_epoch: int) -> None:
-        """Raise KafkaError if `broker` has no replica of `partition`, or is registered with a newer broker epoch."""
-        partition.check_follower(broker, current_leader_epoch)
-        known = self._image.brokers.get(broker) if self._image is not None and broker_epoch != NO_EPOCH else None
-        if known is not None and known.epoch > broker_epoch:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"broker {broker} is registered with broker epoch {known.epoch}, but fetched with {broker_epoch}",
-            )
-
-    def acknowledge(
+    def fetch_as_follower(
         self,
         partition: Partition,
         broker: int,
-        log_end_offset: int,
-        log_start_offset: int,
-        broker_epoch: int = NO_EPOCH,
-    ) -> None:
-        """Update a follower's state from its fetch (Kafka: `Partition.updateFollowerFetchState`)."""
-        start_before = partition.followers[broker].log_start_offset
-        moved = partition.acknowledge(broker, log_end_offset, log_start_offset, self._elapsed_ms(), broker_epoch)
-        if self.replication is not None and broker not in partition.isr:
-            self.replication.fetched(partition, broker)
-        if moved or log_start_offset > start_before:
+        broker_epoch: int,
+        wanted: FetchPartition,
+        max_bytes: int,
+        *,
+        min_one: bool,
+        update: bool,
+    ) -> ReadResult:
+        """Return batches for a follower, check whether it may join the ISR, and wake readers of what it commits.
+
+        As `Partition.fetch_as_follower`.
+        """
+        registered = self.brokers.get(broker)
+        result, moved, may_join = partition.fetch_as_follower(
+            broker,
+            wanted.fetch_offset,
+            wanted.log_start_offset,
+            max_bytes,
+            self._elapsed_ms(),
+            broker_epoch=broker_epoch,
+            registered_epoch=NO_EPOCH if registered is None else registered.epoch,
+            current_leader_epoch=wanted.current_leader_epoch,
+            last_fetched_epoch=wanted.last_fetched_epoch,
+            min_one=min_one,
+            update=update,
+        )
+        if may_join and self.replication is not None:
+            self.replication.follower_fetched(partition, broker)
+        if moved:
             self._wake_readers(partition)
+        return result
 
     def isr_changed(self, partition: Partition) -> None:
         """Advance the high watermark after an ISR change, and wake the waiting operations."""
@@ -417,7 +424,7 @@ class ReplicaManager:
             _log.error("Deleting the log of %s failed: %s", partition, error)
 
     def _sync_if_wanted(self, partition: Partition) -> None:
-        if partition.is_leader and partition.wants_sync:
+        if partition.is_leader and partition.needs_sync:
             self.group_commit.schedule(partition)
 
     def _announce(self, partition: Partition, leader_epoch: int | None) -> None:

@@ -4,7 +4,7 @@ A follower is *caught up* while its log end offset equals the leader's. As in Ka
 under steady load counts as caught up too: `caught_up_ms` is the latest time at which it is known to have had everything
 that the leader had at that time. A fetch at the leader's end sets it to now; a fetch at or past the leader's end as of
 the previous fetch sets it to the time of that fetch. On an idle partition no fetch arrives, so no lag accrues for a
-follower at the end: the next append sets its `caught_up_ms` (`Partition.leave_behind`).
+follower at the end: the next append sets its `caught_up_ms` (`Partition.append_as_leader`).
 
 Times are the loop's monotonic clock, in ms. The ISR rules live in `isr`.
 """

@@ -88,7 +88,7 @@ def test_rule_22_list_offsets_equals_a_scan_for_every_timestamp(batches: list[Ba
                 node.append("t", *records, is_transactional=transactional, **fields)
                 times += stamps
             high_watermark = max(0, len(times) - lag)
-            node.replicas.acknowledge(node.partition("t"), OTHER_REPLICA, high_watermark, 0)
+            node.follower_fetch(node.partition("t"), OTHER_REPLICA, high_watermark, 0)
             start = min(start, high_watermark)
             node.partition("t").log.advance_log_start(start)
 

@@ -102,7 +102,7 @@ class PartitionJournal:
 
     def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
         """Return a future of a list with that one result."""
-        return self._replicas.acknowledged([(self._partition, end_offset)], self._timeout_ms).as_future()
+        return self._replicas.await_commit([(self._partition, end_offset)], self._timeout_ms).as_future()
 
     def read(self) -> Reading:
         """Yield the partition from its start to its end, `load_bytes` a read, decompressed batch by batch.

@@ -72,14 +72,13 @@ class Machine:
 
     def append(self, step: Step) -> str:
         batch = build_batch([(None, b"v")] * step.int("records", 1), timestamp_ms=0)
-        self.partition.append(memoryview(batch), step.int("acks", -1), 0)
-        self.partition.advance_high_watermark()
+        self.partition.append_as_leader(memoryview(batch), step.int("acks", -1), 0, lambda: 0)
         return self.state()
 
     def ack(self, step: Step) -> str:
         broker = step.int("broker")
         self.partition.check_follower(broker, step.int("epoch", -1))
-        self.partition.acknowledge(broker, step.int("end"), 0, 0)
+        self.partition.update_follower_fetch_state(broker, step.int("end"), 0, 0)
         return self.state()
 
     def write(self, step: Step) -> str:

@@ -67,7 +67,7 @@ class GroupNode:
         """Let the follower fetch to the log end."""
         for index in range(PARTITIONS):
             partition = self.node.partition(OFFSETS_TOPIC, index)
-            self.node.replicas.acknowledge(partition, FOLLOWER_ID, partition.log.log_end_offset, 0)
+            self.node.follower_fetch(partition, FOLLOWER_ID, partition.log.log_end_offset, 0)
         self.settle()
 
     def settle(self) -> None:

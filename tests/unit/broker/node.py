@@ -20,7 +20,7 @@ from broker.metadata.suspected_leaders import SuspectedLeaders
 from broker.monitoring.counters import Metrics
 from broker.monitoring.telemetry import Telemetry
 from broker.network.connection import Connection, RequestContext
-from broker.replication.fetch_sessions import FetchSessions
+from broker.replication.fetch_sessions import FetchPartition, FetchSessions
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from broker.runtime.deferred import Deferred
@@ -30,6 +30,7 @@ from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.headers import RequestHeader, decode_response_header
+from protocol.messages.fetch import FetchRequest
 from protocol.primitives import read_parts
 from protocol.record import Record
 from protocol.record_batch import RecordLike, build_batch, iter_batches, iter_records
@@ -278,6 +279,16 @@ class Node:
         """Append a batch as the leader, without a handler; return its base offset."""
         encoded = build_batch(records or [(None, b"value")], **{"timestamp_ms": self.now_ms()} | batch)
         return self.replicas.append(self.partition(topic, index), memoryview(encoded), 1).base_offset
+
+    def follower_fetch(self, partition: Partition, broker: int, offset: int, log_start_offset: int = 0) -> None:
+        """Fetch nothing as a follower whose log ends at `offset`, which acknowledges the records below."""
+        wanted = FetchPartition(partition.topic, partition.topic_id, partition.index)
+        wanted.ask(
+            FetchRequest.Topic.Partition(
+                partition=partition.index, fetch_offset=offset, log_start_offset=log_start_offset, partition_max_bytes=0
+            )
+        )
+        self.replicas.fetch_as_follower(partition, broker, -1, wanted, 0, min_one=False, update=True)
 
     def stored(self, topic: str, index: int = 0) -> list[Record]:
         """Return all records of a partition's log."""

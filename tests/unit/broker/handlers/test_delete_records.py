@@ -152,14 +152,14 @@ class TestReplicas:
         node.create("t", replicas=(1, 2), config=LogConfig())
         for _ in range(5):
             node.append("t")
-        node.replicas.acknowledge(node.partition("t"), 2, 5, 0)
+        node.follower_fetch(node.partition("t"), 2, 5, 0)
         return node
 
     def test_rule_23_response_waits_until_every_replica_has_the_log_start(self, node: Node) -> None:
         waiting = ask(node, 3)
         assert isinstance(waiting, Awaitable)
-        node.loop.call_later(0.2, node.replicas.acknowledge, node.partition("t"), 2, 5, 2)
-        node.loop.call_later(0.4, node.replicas.acknowledge, node.partition("t"), 2, 5, 3)
+        node.loop.call_later(0.2, node.follower_fetch, node.partition("t"), 2, 5, 2)
+        node.loop.call_later(0.4, node.follower_fetch, node.partition("t"), 2, 5, 3)
         [answer] = node.wait(waiting).topics[0].partitions
         assert (answer.error_code, answer.low_watermark) == (0, 3)
         assert node.loop.time() == pytest.approx(0.4, abs=0.01)

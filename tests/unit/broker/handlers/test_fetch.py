@@ -411,7 +411,7 @@ class TestIsolation:
         node.create("t", replicas=(1, 2))
         node.append("t")
         node.append("t")
-        node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+        node.follower_fetch(node.partition("t"), 2, 1, 0)
         return node
 
     @pytest.mark.parametrize("isolation_level", [0, 1])
@@ -421,7 +421,7 @@ class TestIsolation:
 
     def test_fetch_above_the_high_watermark_waits(self, node: Node) -> None:
         waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
-        node.loop.call_later(0.1, node.replicas.acknowledge, node.partition("t"), 2, 2, 0)
+        node.loop.call_later(0.1, node.follower_fetch, node.partition("t"), 2, 2, 0)
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == [1]
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 

@@ -17,7 +17,7 @@ def node(node: Node) -> Node:
     node.create("t", replicas=(1, 2))
     node.append("t")
     node.append("t")
-    node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+    node.follower_fetch(node.partition("t"), 2, 1, 0)
     return node
 
 
@@ -41,7 +41,7 @@ def test_new_high_watermark_does_not_complete_a_replica_fetch(node: Node) -> Non
     node.create("t3", replicas=(1, 2, 3))
     node.append("t3")
     waiting = ask(node, {"t3": [wanted(offset=1)]}, max_wait_ms=500, replica_id=2)
-    node.loop.call_later(0.1, node.replicas.acknowledge, node.partition("t3"), 3, 1, 0)
+    node.loop.call_later(0.1, node.follower_fetch, node.partition("t3"), 3, 1, 0)
     assert node.wait(waiting).responses[0].partitions[0].high_watermark == 1
     assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
@@ -109,7 +109,7 @@ def test_replica_bytes_and_consumer_bytes_are_counted_separately(node: Node) -> 
     traffic = node.partition("t").traffic
     copied = fetched(node, wanted(offset=1), replica_id=2)
     assert (traffic.replication_bytes_out, traffic.bytes_out) == (len(copied.records or b""), 0)
-    node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
+    node.follower_fetch(node.partition("t"), 2, 2, 0)
     consumed = fetched(node, wanted(offset=0))
     assert (traffic.replication_bytes_out, traffic.bytes_out) == (
         len(copied.records or b""),

@@ -155,7 +155,7 @@ class TestReplicas:
         append(node, 100)
         append(node, 200)
         append(node, 300)
-        node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
+        node.follower_fetch(node.partition("t"), 2, 2, 0)
         return node
 
     def test_consumers_get_committed_offsets_only(self, node: Node) -> None:
@@ -175,7 +175,7 @@ class TestReplicas:
         assert found(node, 201)[0] == ErrorCode.OFFSET_NOT_AVAILABLE
         assert found(node, 101) == (0, 1, 200, 0)
         assert found(node, EARLIEST)[:2] == (0, 0)
-        node.replicas.acknowledge(node.partition("t"), 2, 3, 0)
+        node.follower_fetch(node.partition("t"), 2, 3, 0)
         assert found(node, LATEST)[:2] == (0, 3)
 
     def test_follower_answers_only_the_debugging_replica_id(self, node: Node) -> None:

@@ -126,14 +126,14 @@ def test_unexpected_exception_in_one_partition_does_not_fail_the_others(
 ) -> None:
     topic_id = node.create("t", partitions=3)
 
-    append = Partition.append
+    append = Partition.append_as_leader
 
-    def fail_for_partition_1(partition: Partition, *batch: Any) -> LogAppendInfo:
+    def fail_for_partition_1(partition: Partition, *batch: Any) -> tuple[LogAppendInfo, bool]:
         if partition.index == 1:
             raise ZeroDivisionError
         return append(partition, *batch)
 
-    monkeypatch.setattr(Partition, "append", fail_for_partition_1)
+    monkeypatch.setattr(Partition, "append_as_leader", fail_for_partition_1)
     topic = topic_data("t", *((index, build()) for index in range(3)), topic_id=topic_id)
     response = node.answer(ApiKey.PRODUCE, 13, acks=acks, timeout_ms=1000, topic_data=[topic])
     answers = response.responses[0].partition_responses
@@ -375,7 +375,7 @@ class TestAcksAll:
     def test_response_waits_until_the_whole_isr_has_the_batch(self, node: Node) -> None:
         waiting = send(node, build(), acks=-1)
         assert isinstance(waiting, Awaitable)
-        node.loop.call_later(0.5, node.replicas.acknowledge, node.partition("t"), 2, 1, 0)
+        node.loop.call_later(0.5, node.follower_fetch, node.partition("t"), 2, 1, 0)
         answer = self.finish(node, waiting)
         assert (answer.error_code, answer.base_offset) == (0, 0)
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
@@ -407,7 +407,7 @@ class TestAcksAll:
     def test_isr_that_shrinks_after_commit_returns_not_enough_replicas_after_append(self, node: Node) -> None:
         """Rule 5: the record stays."""
         waiting = send(node, build(), acks=-1)
-        node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+        node.follower_fetch(node.partition("t"), 2, 1, 0)
         node.shrink("t", [1])
         assert self.finish(node, waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert len(node.stored("t")) == 1
@@ -435,7 +435,7 @@ class TestAcksAll:
             timeout_ms=1000,
             topic_data=[topic_data(name, (0, build())) for name in ("alone", "t", "none")],
         )
-        node.loop.call_later(0.5, node.replicas.acknowledge, node.partition("t"), 2, 1, 0)
+        node.loop.call_later(0.5, node.follower_fetch, node.partition("t"), 2, 1, 0)
         response = node.wait(waiting)
         assert [topic.partition_responses[0].error_code for topic in response.responses] == [0, 0, 3]
 

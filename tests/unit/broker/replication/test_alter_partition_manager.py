@@ -48,7 +48,7 @@ def sent(proposals: AlterPartitionManager, now_ms: int = 0) -> AlterPartitionReq
 
 def test_all_proposals_are_sent_in_one_request(proposals: AlterPartitionManager, partitions: list[Partition]) -> None:
     for partition in partitions:
-        partition.acknowledge(2, 0, 0, 0, 5)
+        partition.update_follower_fetch_state(2, 0, 0, 0, 5)
         proposals.propose(partition, SMALLER)
     request = sent(proposals)
     assert (request.broker_id, request.broker_epoch) == (1, 9)
@@ -62,9 +62,9 @@ def test_all_proposals_are_sent_in_one_request(proposals: AlterPartitionManager,
 def test_request_carries_broker_epochs_at_time_of_proposal(
     proposals: AlterPartitionManager, partition: Partition
 ) -> None:
-    partition.acknowledge(2, 0, 0, 0, 5)
+    partition.update_follower_fetch_state(2, 0, 0, 0, 5)
     proposals.propose(partition, SMALLER)
-    partition.acknowledge(2, 0, 0, 0, 6)  # Restarted meanwhile: it may have lost its log.
+    partition.update_follower_fetch_state(2, 0, 0, 0, 6)  # Restarted meanwhile: it may have lost its log.
     [wanted] = sent(proposals).topics[0].partitions
     assert [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs] == [(1, 9), (2, 5)]
 

@@ -18,33 +18,33 @@ def node(node: Node) -> Node:
 
 
 def test_outcomes_are_returned_once_all_partitions_are_resolved(node: Node) -> None:
-    outcomes = node.replicas.acknowledged([(node.partition("t", index), 1) for index in (0, 1)], 1000)
-    node.replicas.acknowledge(node.partition("t", 1), 2, 1, 0)
+    outcomes = node.replicas.await_commit([(node.partition("t", index), 1) for index in (0, 1)], 1000)
+    node.follower_fetch(node.partition("t", 1), 2, 1, 0)
     node.pass_time(0)
     assert not outcomes.done()
-    node.replicas.acknowledge(node.partition("t", 0), 2, 1, 0)
+    node.follower_fetch(node.partition("t", 0), 2, 1, 0)
     assert node.wait(outcomes) == [ErrorCode.NONE, ErrorCode.NONE]
     assert node.purgatory._watchers == {}
 
 
 def test_timeout_applies_only_to_unresolved_partitions(node: Node) -> None:
-    outcomes = node.replicas.acknowledged([(node.partition("t", index), 1) for index in (0, 1)], 1000)
-    node.replicas.acknowledge(node.partition("t", 1), 2, 1, 0)
+    outcomes = node.replicas.await_commit([(node.partition("t", index), 1) for index in (0, 1)], 1000)
+    node.follower_fetch(node.partition("t", 1), 2, 1, 0)
     assert node.wait(outcomes) == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
     assert node.loop.time() == pytest.approx(1.0, abs=0.01)
     assert node.purgatory._watchers == {}
 
 
 def test_resolved_outcome_does_not_change_later(node: Node) -> None:
-    outcomes = node.replicas.acknowledged([(node.partition("t", index), 1) for index in (0, 1)], 1000)
-    node.replicas.acknowledge(node.partition("t", 1), 2, 1, 0)
+    outcomes = node.replicas.await_commit([(node.partition("t", index), 1) for index in (0, 1)], 1000)
+    node.follower_fetch(node.partition("t", 1), 2, 1, 0)
     node.pass_time(0)
     node.elect("t", 2, index=1)
     assert node.wait(outcomes)[1] is ErrorCode.NONE
 
 
 def test_cancelled_wait_is_removed_by_next_change(node: Node) -> None:
-    outcomes = node.replicas.acknowledged([(node.partition("t"), 1)], 1000)
+    outcomes = node.replicas.await_commit([(node.partition("t"), 1)], 1000)
     outcomes.cancel()
     node.elect("t", 2)
     node.pass_time(0)
@@ -52,5 +52,5 @@ def test_cancelled_wait_is_removed_by_next_change(node: Node) -> None:
 
 
 def test_wait_for_committed_offset_completes_immediately(node: Node) -> None:
-    node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
-    assert node.replicas.acknowledged([(node.partition("t"), 1)], 1000).done()
+    node.follower_fetch(node.partition("t"), 2, 1, 0)
+    assert node.replicas.await_commit([(node.partition("t"), 1)], 1000).done()

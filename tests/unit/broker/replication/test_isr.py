@@ -37,13 +37,13 @@ def partition(node: Node) -> Partition:
         node.append("t")
     partition = node.partition("t")
     for broker in (2, 3):
-        partition.acknowledge(broker, 2, 0, 1000, EPOCH)
+        partition.update_follower_fetch_state(broker, 2, 0, 1000, EPOCH)
     return partition
 
 
 class TestIsrShrink:
     def test_follower_beyond_max_lag_leaves_isr(self, partition: Partition) -> None:
-        partition.acknowledge(3, 3, 0, 1000, EPOCH)
+        partition.update_follower_fetch_state(3, 3, 0, 1000, EPOCH)
         assert without_laggards(partition, LAG_MS, LAG_MS) is None
         assert without_laggards(partition, LAG_MS + 1, LAG_MS) == frozenset({1, 3})
 
@@ -65,7 +65,7 @@ class TestIsrExpand:
         assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
     def test_follower_below_high_watermark_does_not_join_isr(self, partition: Partition) -> None:
-        partition.acknowledge(2, 1, 0, 1000, EPOCH)
+        partition.update_follower_fetch_state(2, 1, 0, 1000, EPOCH)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
 
     def test_follower_below_epoch_start_offset_does_not_join_isr(self, partition: Partition) -> None:
@@ -75,7 +75,7 @@ class TestIsrExpand:
     def test_follower_below_log_start_does_not_join_isr(self, partition: Partition) -> None:
         partition.log.advance_log_start(1)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) is None
-        partition.acknowledge(2, 2, 1, 1000, EPOCH)
+        partition.update_follower_fetch_state(2, 2, 1, 1000, EPOCH)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
     def test_lagging_follower_does_not_join_isr(self, partition: Partition) -> None:
@@ -96,7 +96,7 @@ class TestIsrExpand:
         assert with_joiners(partition, {} if broker is None else {2: broker}, 0, LAG_MS) is None
 
     def test_follower_without_broker_epoch_may_join_isr(self, partition: Partition) -> None:
-        partition.acknowledge(2, 2, 0, 1000)
+        partition.update_follower_fetch_state(2, 2, 0, 1000)
         assert with_joiners(partition, ALIVE, 0, LAG_MS) == frozenset({1, 2, 3})
 
     def test_follower_without_fetch_in_leader_epoch_is_not_eligible(self, partition: Partition, node: Node) -> None:

@@ -67,13 +67,13 @@ def controller(node: Node) -> Controller:
 
 
 def acknowledge(node: Node, controller: Controller, broker: int, end: int) -> None:
-    node.replicas.acknowledge(node.partition("t"), broker, end, 0)
-    controller.driver.fetched(node.partition("t"), broker)
+    node.follower_fetch(node.partition("t"), broker, end, 0)
+    controller.driver.follower_fetched(node.partition("t"), broker)
 
 
 def test_lagging_follower_leaves_isr_in_next_check_and_records_commit(node: Node, controller: Controller) -> None:
     node.append("t")
-    node.replicas.acknowledge(node.partition("t"), 2, 1, 0)
+    node.follower_fetch(node.partition("t"), 2, 1, 0)
     node.pass_time(1.6 * LAG_MS / 1000)
     assert controller.asked == [[1, 2]]
     assert node.partition("t").high_watermark == 0

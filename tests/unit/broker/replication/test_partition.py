@@ -77,9 +77,9 @@ class TestInSync:
         partition.propose(frozenset({1, 3}))
         assert partition.maximal_isr == {1, 2, 3}
         append(node)
-        partition.acknowledge(2, 1, 0, 0)
+        partition.update_follower_fetch_state(2, 1, 0, 0)
         assert partition.high_watermark == 0
-        partition.acknowledge(3, 1, 0, 0)
+        partition.update_follower_fetch_state(3, 1, 0, 0)
         assert partition.high_watermark == 1
         partition.propose(None)
         assert partition.maximal_isr == {1, 2}
@@ -91,27 +91,27 @@ class TestInSync:
         node.shrink("t", [1])
         partition.propose(frozenset({1, 2}))
         append(node)
-        partition.acknowledge(2, 1, 0, 0)
+        partition.update_follower_fetch_state(2, 1, 0, 0)
         assert partition.high_watermark == 0
         with pytest.raises(KafkaError) as refused:
             node.replicas.append(partition, memoryview(build_batch([(None, b"v")], timestamp_ms=0)), ACKS_ALL)
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
-        assert partition.take_isr([1, 2], partition.partition_epoch + 1)
+        assert partition.update_isr([1, 2], partition.partition_epoch + 1)
         assert partition.advance_high_watermark()
         assert partition.high_watermark == 1
 
     def test_committed_append_returns_not_enough_replicas_after_append(self, node: Node, partition: Partition) -> None:
         node.configure("t", min_insync_replicas=2)
         append(node)
-        partition.acknowledge(2, 1, 0, 0)
-        partition.acknowledge(3, 1, 0, 0)
+        partition.update_follower_fetch_state(2, 1, 0, 0)
+        partition.update_follower_fetch_state(3, 1, 0, 0)
         assert partition.committed(1) is ErrorCode.NONE
         node.shrink("t", [1])
         assert partition.committed(1) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def test_append_sets_caught_up_time_of_followers_at_log_end(self, node: Node, partition: Partition) -> None:
-        partition.acknowledge(2, 0, 0, 0)
-        partition.acknowledge(3, 0, 0, 0)
+        partition.update_follower_fetch_state(2, 0, 0, 0)
+        partition.update_follower_fetch_state(3, 0, 0, 0)
         node.pass_time(5)
         append(node)
         assert [partition.followers[broker].caught_up_ms for broker in (2, 3)] == [5000, 5000]
@@ -126,6 +126,6 @@ class TestInSync:
         assert not partition.followers[2].awaited
 
     def test_only_newer_isr_is_applied(self, partition: Partition) -> None:
-        assert partition.take_isr([1, 2], 1)
-        assert not partition.take_isr([1], 1)
+        assert partition.update_isr([1, 2], 1)
+        assert not partition.update_isr([1], 1)
         assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)

@@ -161,7 +161,7 @@ class TestRestart:
         node.create("t", replicas=(1, 2))
         for _ in range(3):
             node.append("t")
-        node.replicas.acknowledge(node.partition("t"), 2, 2, 0)
+        node.follower_fetch(node.partition("t"), 2, 2, 0)
         again = restarted(node, tmp_path)
         again.start()
         assert len(again.stored("t")) == 3

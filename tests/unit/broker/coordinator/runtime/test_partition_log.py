@@ -149,7 +149,7 @@ def test_outcome_is_unknown_until_records_are_replicated(replicated: Node) -> No
     written.append(RECORDS)
     assert written.outcome(2) is None
     later = written.outcome_later(2)
-    replicated.replicas.acknowledge(replicated.partition(OFFSETS_TOPIC), FOLLOWER_ID, 2, 0)
+    replicated.follower_fetch(replicated.partition(OFFSETS_TOPIC), FOLLOWER_ID, 2, 0)
     assert replicated.wait(later) == [ErrorCode.NONE]
     assert written.outcome(2) is ErrorCode.NONE
 
