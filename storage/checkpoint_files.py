@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import KafkaError
 from storage.checkpoint import CheckpointError, TopicPartition
+from storage.log.log_checkpoint import LogCheckpoint
 from storage.log_directory import CLEANED_TO, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory
 
 if TYPE_CHECKING:
@@ -31,14 +32,12 @@ class Checkpointed(NamedTuple):
 
     files: dict[str, dict[TopicPartition, int] | None]
 
-    def offset(self, name: str, key: TopicPartition) -> int:
-        """Return the offset of a partition in a file; 0 if there is none."""
-        return (self.files[name] or {}).get(key, 0)
-
-    def may_be_compacted(self, key: TopicPartition) -> bool:
-        """Return whether a log may have gaps: it is listed, or the file is unusable."""
-        cleaned = self.files[CLEANED_TO]
-        return cleaned is None or key in cleaned
+    def of_log(self, key: TopicPartition, *, clean: bool, contiguous_from: int | None) -> LogCheckpoint:
+        """Return the entries of one log. Without the cleaner checkpoint, any log may be compacted."""
+        recovery_point, log_start, high_watermark, cleaned = (self.files[name] for name in CHECKPOINTS)
+        compacted = cleaned is None or key in cleaned
+        offsets = [(found or {}).get(key, 0) for found in (recovery_point, log_start, high_watermark)]
+        return LogCheckpoint(clean, offsets[0], offsets[1], offsets[2], compacted, contiguous_from)
 
     def cleaned_to(self, key: TopicPartition, log_start_offset: int) -> int:
         """Return the offset below which a log is compacted; the log start if the file is unusable.

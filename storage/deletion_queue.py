@@ -37,14 +37,12 @@ class DeletionQueue:
         self._disk = disk
         self._now_ms = now_ms
         self._random = random
-        self._pending: list[tuple[int, LogDirectory, str]] = []
+        # Path -> when it is due, in ms, and its data directory.
+        self._pending: dict[str, tuple[int, LogDirectory]] = {}
         self._not_renamed: dict[TopicPartition, _Former] = {}
 
-    def take_away(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int) -> str:
-        """Rename a partition's log as `rename_away`, which also queues it for deletion if `suffix` is `-delete`.
-
-        If that fails, `make_way` separates it from the next log of its name.
-        """
+    def retire(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int) -> str:
+        """Rename a partition's log as `rename_away`; if that fails, `make_way` separates it from the next log."""
         self._not_renamed[key] = _Former(path, suffix, delay_ms)
         target = self.rename_away(directory, key, path, suffix, delay_ms)
         del self._not_renamed[key]
@@ -58,40 +56,37 @@ class DeletionQueue:
         path = f"{directory.path}/{log_name(key)}"
         with directory.storage_errors():
             if former.path != path:
-                supersede(
-                    self._disk, former.path, path, f"{directory.path}/{unique_name(key, DELETE_SUFFIX, self._random)}"
-                )
+                temporary = f"{directory.path}/{unique_name(key, DELETE_SUFFIX, self._random)}"
+                supersede(self._disk, former.path, path, temporary)
             elif self._disk.exists(path):
                 self.rename_away(directory, key, *former)
         del self._not_renamed[key]
 
-    def discard(self, directory: LogDirectory, key: TopicPartition, path: str, delay_ms: int = 0) -> None:
-        """Rename the files of a partition at `path` for deletion; `empty` deletes them after `delay_ms`."""
-        self.rename_away(directory, key, path, DELETE_SUFFIX, delay_ms)
-
     def rename_away(
-        self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int = 0
+        self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str = DELETE_SUFFIX, delay_ms: int = 0
     ) -> str:
-        """Rename the files of a partition to a unique name with `suffix`, and return it; raise KafkaError."""
+        """Rename the files of a partition to a unique name with `suffix`, and return it; raise KafkaError.
+
+        With the suffix `-delete`, `empty` deletes them after `delay_ms`.
+        """
         target = f"{directory.path}/{unique_name(key, suffix, self._random)}"
         with directory.storage_errors():
             self._disk.rename(path, target)
         if suffix == DELETE_SUFFIX:
-            self._pending.append((self._now_ms() + delay_ms, directory, target))
+            self._pending[target] = (self._now_ms() + delay_ms, directory)
         return target
 
     def found(self, directory: LogDirectory, path: str) -> None:
         """Queue a directory that an earlier process renamed, without delay."""
-        self._pending.append((self._now_ms(), directory, path))
+        self._pending[path] = (self._now_ms(), directory)
 
     def empty(self, now_ms: int) -> Iterator[KafkaError | None]:
         """Delete the directories that are due, or in a full data directory, one per step; yield its error or None."""
-        due = [item for item in self._pending if item[0] <= now_ms or item[1].full]
-        for item in due:
-            _, directory, path = item
+        due = [(path, directory) for path, (ms, directory) in self._pending.items() if ms <= now_ms or directory.full]
+        for path, directory in due:
             failed = self.remove(directory, path)
             if failed is None or directory.failure is not None:
-                self._pending.remove(item)
+                del self._pending[path]
             yield failed
 
     def remove(self, directory: LogDirectory, path: str) -> KafkaError | None:

@@ -263,6 +263,6 @@ class FutureReplicas:
         """Rename files for deletion; if that fails, the next start does it."""
         try:
             if directory.failure is None and self._disk.exists(path):
-                self._logs.deletion_queue.discard(directory, key, path, delay_ms)
+                self._logs.deletion_queue.rename_away(directory, key, path, delay_ms=delay_ms)
         except KafkaError as error:
             self._logs.problems.append(str(error))

@@ -93,7 +93,8 @@ class LogDirectory:
         """Create the directory if it is missing, lock it, and read its `meta.properties` and clean shutdown file.
 
         Raise `AlreadyLocked` with the pid of the process that holds it. The clean shutdown file is removed at once:
-        until the next clean shutdown, any end of the process is unclean.
+        until the next clean shutdown, any end of the process is unclean. What is found is durable when this returns: a
+        killed process may have renamed files, such as `meta.properties`, and not synced the directory.
         """
         self._make()
         self._lock = self._disk.lock(f"{self.path}/{_LOCK}")
@@ -106,11 +107,11 @@ class LogDirectory:
             with suppress(OSError, CheckpointError):
                 self.previous_broker_epoch = parse_clean_shutdown(self._read(_CLEAN_SHUTDOWN) or "", path)
                 self.clean = True
-            self._disk.remove(path)
             # If a power cut restored it, a torn log would pass for a cleanly closed one.
-            self._disk.sync_dir(self.path)
+            self._disk.remove(path)
         else:
             self._check_writable(f"{path}.tmp")
+        self._disk.sync_dir(self.path)
 
     def _check_writable(self, path: str) -> None:
         """Raise OSError if the file `path` cannot be created in the directory for another reason than a full disk.

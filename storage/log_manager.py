@@ -31,9 +31,10 @@ from storage.log.corruption_checks import refuse_file
 from storage.log.flush import Flush
 from storage.log.loader import open_log
 from storage.log.log import Log
+from storage.log.log_checkpoint import NEW_LOG, LogCheckpoint
 from storage.log.names import DELETE_SUFFIX, METADATA_TOPIC, STRAY_SUFFIX, parse_future_name, parse_log_name
 from storage.log.retention import describe_deleted
-from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogDirectory, new_directory_id
+from storage.log_directory import LogDirectory, new_directory_id
 
 if TYPE_CHECKING:
     from random import Random
@@ -104,7 +105,7 @@ class LogManager:
 
     def load(self) -> Iterator[Log]:
         """Open the logs of every directory, one per step; `Log.recovery` has what recovery changed."""
-        found = {directory: self._names(directory, durably=not directory.clean) for directory in self.online}
+        found = {directory: self._names(directory) for directory in self.online}
         older = superseded(self._disk, found)
         outdated: list[tuple[LogDirectory, TopicPartition, str]] = []
         for directory, names in found.items():
@@ -131,18 +132,9 @@ class LogManager:
                 if path in older:
                     outdated.append((directory, key, path))
                     continue
-                compacted = checkpointed.may_be_compacted(key)
-                log = self._open(
-                    directory,
-                    key,
-                    self._default_config,
-                    clean=directory.clean,
-                    recovery_point=checkpointed.offset(RECOVERY_POINTS, key),
-                    log_start_offset=checkpointed.offset(LOG_STARTS, key),
-                    high_watermark=checkpointed.offset(HIGH_WATERMARKS, key),
-                    compacted=compacted,
-                    contiguous_from=None if contiguous is None else contiguous.get(key, 0),
-                )
+                contiguous_from = None if contiguous is None else contiguous.get(key, 0)
+                checkpoint = checkpointed.of_log(key, clean=directory.clean, contiguous_from=contiguous_from)
+                log = self._open(directory, key, self._default_config, checkpoint=checkpoint)
                 if log is None:
                     found_to[key] = _MAX_OFFSET
                     self._checkpoints.could_not_open(directory, key, checkpointed)
@@ -150,7 +142,7 @@ class LogManager:
                     if begins := log.segments[-1].base_offset:
                         found_to[key] = begins
                     self._checkpoints.stale.discard(key)
-                    if compacted:
+                    if checkpoint.compacted:
                         log.cleaned_to = checkpointed.cleaned_to(key, log.log_start_offset)
                     yield log
             if contiguous is None:
@@ -176,7 +168,7 @@ class LogManager:
 
     def _discard(self, directory: LogDirectory, key: TopicPartition, path: str) -> None:
         try:
-            self.deletion_queue.discard(directory, key, path)
+            self.deletion_queue.rename_away(directory, key, path)
         except KafkaError as error:
             self.problems.append(str(error))
 
@@ -287,7 +279,7 @@ class LogManager:
         home = self._log_dirs.pop(key)
         self._count[home] -= 1
         self._checkpoints.left(key, home)
-        return self.deletion_queue.take_away(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
+        return self.deletion_queue.retire(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
 
     def set_log_dir(self, log: Log, directory: LogDirectory) -> None:
         """Record that a log is in `directory` now; `checkpoint_one` has written its checkpoint entries there."""
@@ -437,28 +429,11 @@ class LogManager:
         config: LogConfig,
         *,
         topic_id: bytes = ZERO_UUID,
-        clean: bool = True,
-        recovery_point: int = 0,
-        log_start_offset: int = 0,
-        high_watermark: int = 0,
-        compacted: bool | None = None,
-        contiguous_from: int | None = None,
+        checkpoint: LogCheckpoint = NEW_LOG,
     ) -> Log | None:
+        now_ms = self._now_ms()
         try:
-            log = open_log(
-                self._disk,
-                directory,
-                *key,
-                config,
-                now_ms=self._now_ms(),
-                topic_id=topic_id,
-                clean=clean,
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-                high_watermark=high_watermark,
-                compacted=compacted,
-                contiguous_from=contiguous_from,
-            )
+            log = open_log(self._disk, directory, *key, config, now_ms=now_ms, topic_id=topic_id, checkpoint=checkpoint)
         except KafkaError as error:
             self.problems.append(str(error))
             return None
@@ -487,11 +462,9 @@ class LogManager:
             if self._logs.get(key) is log and self._log_dirs[key].failure is None:
                 yield log
 
-    def _names(self, directory: LogDirectory, *, durably: bool = False) -> list[str]:
-        """Return the names in a directory; `durably`: no power cut restores one that an earlier process removed."""
+    def _names(self, directory: LogDirectory) -> list[str]:
+        """Return the names in a directory; none if they cannot be read, which takes the directory offline."""
         try:
-            if durably:
-                self._disk.sync_dir(directory.path)
             return self._disk.list_dir(directory.path)
         except OSError as error:
             self.problems.append(str(directory.give_up(error)))

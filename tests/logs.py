@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from protocol.primitives import ZERO_UUID
 from protocol.record import Record
 from protocol.record_batch import BatchHeader, build_batch, iter_batches
 from storage.disk import Disk, OsDisk
 from storage.log import loader
 from storage.log.log import Log, LogConfig
+from storage.log.log_checkpoint import LogCheckpoint
 from storage.log_directory import LogDirectory
 
 NOW_MS = 1_700_000_000_000
@@ -17,11 +19,18 @@ TOPIC_ID = bytes(range(16))
 
 
 def open_log(
-    folder: Path, config: LogConfig = DEFAULT, *, disk: Disk | None = None, topic: str = "topic", **known: Any
+    folder: Path,
+    config: LogConfig = DEFAULT,
+    *,
+    disk: Disk | None = None,
+    topic: str = "topic",
+    topic_id: bytes = ZERO_UUID,
+    **checkpointed: Any,
 ) -> Log:
-    """Return the log `topic`-0 in `folder`, opened without the directory lock."""
-    disk = disk or OsDisk()
-    return loader.open_log(disk, LogDirectory(disk, str(folder)), topic, 0, config, now_ms=NOW_MS, **known)
+    """Return the log `topic`-0 in `folder`, opened without the directory lock from a `LogCheckpoint` of the rest."""
+    disk, checkpoint = disk or OsDisk(), LogCheckpoint(**checkpointed)
+    home = LogDirectory(disk, str(folder))
+    return loader.open_log(disk, home, topic, 0, config, now_ms=NOW_MS, topic_id=topic_id, checkpoint=checkpoint)
 
 
 def batch(count: int = 1, *, size: int = 10, timestamp: int = NOW_MS, **fields: Any) -> bytearray:

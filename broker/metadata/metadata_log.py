@@ -47,6 +47,7 @@ from storage.log.flush import Flush
 from storage.log.leader_epochs import EpochEntry
 from storage.log.loader import open_log
 from storage.log.log import Log
+from storage.log.log_checkpoint import LogCheckpoint
 from storage.log.segment import LOG_SUFFIX
 from storage.log_directory import LogDirectory
 from storage.steps import Steps
@@ -119,8 +120,7 @@ class MetadataLog:
             config,
             now_ms=now_ms,
             topic_id=METADATA_TOPIC_ID,
-            clean=directory.clean,
-            log_start_offset=_start_offset(disk, path, snapshots.ids),
+            checkpoint=LogCheckpoint(directory.clean, log_start_offset=_start_offset(disk, path, snapshots.ids)),
         )
         newest = snapshots.newest
         if newest is not None:
@@ -213,7 +213,7 @@ class MetadataLog:
             raise InvariantError(f"{path}: {error}") from error
 
     def write_quorum_state(self, state: QuorumState, voters: VoterSet, kraft_version: int) -> None:
-        """Store the quorum state durably."""
+        """Store the quorum state durably; may run in a thread. KafkaError if it cannot be written."""
         data = QuorumStateData(
             leader_id=state.leader_id,
             leader_epoch=state.epoch,
@@ -222,7 +222,8 @@ class MetadataLog:
             current_voters=[QuorumStateData.Voter(voter_id=voter_id) for voter_id in voters.by_id],
         )
         text = format_quorum_state(data, min(kraft_version, 1))
-        self._disk.replace_file(f"{self._log.directory}/{_QUORUM_STATE}", text.encode())
+        with self._directory.storage_errors():
+            self._disk.replace_file(f"{self._log.directory}/{_QUORUM_STATE}", text.encode())
 
     def read_entries(self, offset: int) -> Iterator[Entry]:
         """Yield the entries from `offset` to the end; InvariantError if one cannot be decoded."""
@@ -312,9 +313,10 @@ class MetadataLog:
     def write_snapshot_part(self, snapshot: SnapshotId, position: int, data: Buffer) -> None:
         """Write the next part of a snapshot that is being received; position 0 starts a new one.
 
-        InvariantError if it does not follow the previous part; OSError.
+        May run in a thread. InvariantError if it does not follow the previous part; KafkaError if it cannot be written.
         """
-        self._snapshots.write_part(snapshot, position, data)
+        with self._directory.storage_errors():
+            self._snapshots.write_part(snapshot, position, data)
 
     def reset_to_snapshot(self, snapshot: SnapshotId) -> Steps[Snapshot]:
         """Replace the whole log by a completely received snapshot, durably; return the snapshot's contents.

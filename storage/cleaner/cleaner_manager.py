@@ -1,9 +1,9 @@
 """Selects, among all logs, the next one to clean (Kafka: `LogCleanerManager.grabFilthiestCompactedLog`).
 
 The log with the highest cleanable ratio among those that are due comes first (`cleanable_range.py` computes it). The
-first dirty offset of each log is written to `cleaner-offset-checkpoint` of its directory, without a sync: a stale
-checkpoint costs a repeated pass. A log whose pass fails because of its content (a damaged batch) is uncleanable until
-the next start, as in Kafka; other logs are still cleaned. An I/O error takes the directory offline with all its logs.
+first dirty offset of each log is written to `cleaner-offset-checkpoint` of its directory. A log whose pass fails
+because of its content (a damaged batch) is uncleanable until the next start, as in Kafka; other logs are still cleaned.
+An I/O error takes the directory offline with all its logs.
 """
 
 from __future__ import annotations

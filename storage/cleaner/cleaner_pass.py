@@ -11,7 +11,7 @@ failed or deleted log, and any error, which `step` raises. Segments that were al
 complete in itself.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from protocol.errors import KafkaError
@@ -22,13 +22,13 @@ from storage.cleaner.batch_cleaner import RECORDS_A_STEP, BatchCleaner, LastBatc
 from storage.cleaner.batch_reader import BatchReader
 from storage.cleaner.cleanable_range import LogToClean
 from storage.cleaner.offset_map import OffsetMap
-from storage.cleaner.segment_groups import group_segments
 from storage.cleaner.segment_swap import SegmentSwap
 from storage.cleaner.transactions import Transactions, find_aborted
 from storage.disk import Disk
+from storage.log.config import LogConfig
 from storage.log.flush import Flush
 from storage.log.log import Log
-from storage.log.segment import LogSegment
+from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import CLEANED_TO, LogDirectory
 from storage.steps import Step, Steps
@@ -271,3 +271,30 @@ class CleanerPass:
             self.interrupted = True
             yield None
         self._swap = None
+
+
+def group_segments(segments: Sequence[LogSegment], end_offset: int, config: LogConfig) -> Iterator[list[LogSegment]]:
+    """Yield groups of adjacent segments, each to be rewritten as one (Kafka: `Cleaner.groupSegmentsBySize`).
+
+    Without groups, repeated passes would leave a log of many tiny segments. Before cleaning, a group has at most
+    `segment.bytes` of batches and `segment.index.bytes` of each index, and its offsets are within 2^31 - 1 of its base
+    offset, the limit of an index entry. `end_offset` is the offset after the last segment.
+    """
+    group: list[LogSegment] = []
+    size = offsets = times = 0
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
+        size += segment.size_bytes
+        offsets += segment.offset_index.size_bytes
+        times += segment.time_index.size_bytes
+        if group and (
+            size > config.segment_bytes
+            or max(offsets, times) > config.segment_index_bytes
+            or following - 1 - group[0].base_offset > MAX_RELATIVE_OFFSET
+        ):
+            yield group
+            group = []
+            size, offsets, times = segment.size_bytes, segment.offset_index.size_bytes, segment.time_index.size_bytes
+        group.append(segment)
+    if group:
+        yield group

@@ -93,8 +93,7 @@ class SegmentSwap:
 
     def _obsolete(self) -> bool:
         """Return whether the swap cannot go on: it was aborted, or an old segment is gone, which aborts it."""
-        current = self._log.segments
-        if not self.interrupted and not all(segment in current for segment in self._old):
+        if not self.interrupted and not set(self._old).issubset(self._log.segments):
             self.interrupt()
         return self.interrupted
 

@@ -17,6 +17,7 @@ from protocol.record_batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 from storage.checkpoint import CheckpointError, TopicPartition, parse_offsets
 from storage.disk import Disk, File
 from storage.log.batch_scanner import valid_batches
+from storage.log.log_checkpoint import LogCheckpoint
 from storage.log.names import METADATA_TOPIC, parse_log_name
 from storage.log.segment import (
     CLEANED_SUFFIX,
@@ -56,18 +57,13 @@ def refuse_segments(
     directory: str,
     names: Collection[str],
     bases: Sequence[int],
-    *,
-    clean: bool,
-    recovery_point: int,
-    log_start_offset: int = 0,
-    compacted: bool | None = None,
-    now_ms: int = 0,
+    checkpoint: LogCheckpoint,
+    now_ms: int,
 ) -> dict[int, LogSegment]:
     """Raise LogRefused if the segments with base offsets `bases` cannot be those of one log; raise OSError.
 
-    `names` are those in the directory before an unfinished segment swap was completed; `compacted` is what the data
-    directory's checkpoint says, None: read it. Return the segments that were examined and have all their files; of
-    these only the last one's file is open.
+    `names` are those in the directory before an unfinished segment swap was completed. Return the segments that were
+    examined and have all their files; of these only the last one's file is open.
     """
     examined: dict[int, LogSegment] = {}
     for base, following in zip(bases, [*bases[1:], None], strict=False):
@@ -75,7 +71,7 @@ def refuse_segments(
         if segment is not None:
             examined[base] = segment
         path = segment_path(directory, base, LOG_SUFFIX)
-        durable = clean or (following is not None and following <= recovery_point)
+        durable = checkpoint.clean or (following is not None and following <= checkpoint.recovery_point)
         if following is None or not durable:
             _refuse_other_formats(disk, path, segment, durable=durable)
         if following is None:
@@ -92,8 +88,8 @@ def refuse_segments(
         if (
             end is not None
             and base < end  # only compaction leaves a segment without a batch
-            and max(end, log_start_offset) < following
-            and not is_compacted(disk, directory, names, bases, compacted)
+            and max(end, checkpoint.log_start_offset) < following
+            and not is_compacted(disk, directory, names, bases, checkpoint.compacted)
         ):
             raise LogRefused(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: a segment is missing;"

@@ -12,8 +12,8 @@ from storage.log.config import LogConfig
 from storage.log.corruption_checks import LogRefused, refuse_newer
 from storage.log.files import EPOCHS_FILE, METADATA_FILE, LogFiles
 from storage.log.leader_epochs import LeaderEpochs
-from storage.log.log import Log
-from storage.log.parts import LoadedLog
+from storage.log.log import LoadedLog, Log
+from storage.log.log_checkpoint import NEW_LOG, LogCheckpoint
 from storage.log.producer_recovery import recover_producers
 from storage.log.producer_state import ProducerStateManager
 from storage.log.recovery import RecoveryReport, recover_segments
@@ -31,97 +31,56 @@ def open_log(
     *,
     now_ms: int,
     topic_id: bytes = ZERO_UUID,
-    clean: bool = True,
-    recovery_point: int = 0,
-    log_start_offset: int = 0,
-    high_watermark: int = 0,
-    compacted: bool | None = None,
-    contiguous_from: int | None = None,
+    checkpoint: LogCheckpoint = NEW_LOG,
     name: str = "",
 ) -> Log:
-    """Open the log of a partition in `directory`, or create it; recover it unless the last shutdown was `clean`.
+    """Open the log of a partition in `directory`, or create it; recover it unless the last shutdown was clean.
 
-    The offsets are those of the directory's checkpoint files, and so is `compacted`, whether the log may have been
-    compacted; None: read that file. Segments above `contiguous_from` were written by this broker; None: unknown
-    (`corruption_checks.is_loss`). `name` is the directory's name where it is not the partition's: a future replica
-    (`future_replicas.py`). `Log.recovery` has what recovery changed. Raise KafkaError, or LogRefused.
+    `name` is the directory's name where it is not the partition's: a future replica (`future_replicas.py`).
+    `Log.recovery` has what recovery changed. Raise KafkaError, or LogRefused.
     """
     path = f"{directory.path}/{name or f'{topic}-{partition}'}"
     with directory.storage_errors():
         try:
-            parts = _open_parts(
-                disk,
-                path,
-                clean=clean,
-                recovery_point=recovery_point,
-                log_start_offset=log_start_offset,
-                high_watermark=high_watermark,
-                compacted=compacted,
-                contiguous_from=contiguous_from,
-                index_interval_bytes=config.index_interval_bytes,
-                now_ms=now_ms,
-            )
+            loaded = _load(disk, path, checkpoint, config.index_interval_bytes, now_ms)
         except IsADirectoryError as error:
             # Not an I/O error, which would take every log in the data directory offline.
             raise LogRefused(
                 f"{error.filename} is a directory, not a log file: restore the file, or move the directory away"
             ) from error
-    log = Log(disk, directory, path, topic, partition, config, parts, now_ms)
+    log = Log(disk, directory, path, topic, partition, config, loaded, now_ms)
     if log.topic_id == ZERO_UUID != topic_id:
         log.assign_topic_id(topic_id)
-    log.update_high_watermark(high_watermark)
+    log.update_high_watermark(checkpoint.high_watermark)
     return log
 
 
-def _open_parts(
-    disk: Disk,
-    path: str,
-    *,
-    clean: bool,
-    recovery_point: int,
-    log_start_offset: int,
-    high_watermark: int,
-    compacted: bool | None,
-    contiguous_from: int | None,
-    index_interval_bytes: int,
-    now_ms: int,
-) -> LoadedLog:
+def _load(disk: Disk, path: str, checkpoint: LogCheckpoint, index_interval_bytes: int, now_ms: int) -> LoadedLog:
     try:
         names = disk.list_dir(path)
     except FileNotFoundError:
         disk.make_dirs(path)
-        return _new_parts(disk, path, log_start_offset, now_ms)
+        return _create(disk, path, checkpoint.log_start_offset, now_ms)
     except NotADirectoryError as error:
         # Not an I/O error either.
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path} is a file: move it away") from error
     files = LogFiles(disk, path)
     try:
-        epochs = files.read_epochs(clean)
+        epochs = files.read_epochs(checkpoint.clean)
     except CheckpointError as error:
         refuse_newer(error)
         # Scan all batches: they have the epochs too.
         files.damaged.append(EPOCHS_FILE)
         epochs = LeaderEpochs()
-        clean, recovery_point = False, 0
-    found = recover_segments(
-        disk,
-        path,
-        names,
-        epochs,
-        clean=clean,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_offset,
-        compacted=compacted,
-        contiguous_from=contiguous_from,
-        index_interval_bytes=index_interval_bytes,
-        now_ms=now_ms,
-    )
+        checkpoint = checkpoint._replace(clean=False, recovery_point=0)
+    clean, recovery_point = checkpoint.clean, checkpoint.recovery_point
+    found = recover_segments(disk, path, names, epochs, checkpoint, index_interval_bytes, now_ms)
     end_offset = found.next_offset
     producers = recover_producers(
         files,
         found.segments,
         end_offset,
-        high_watermark=high_watermark,
+        high_watermark=checkpoint.high_watermark,
         snapshots=found.snapshots,
         trusted_to=end_offset if clean else recovery_point,
         scanned=found.scanned,
@@ -152,7 +111,7 @@ def _open_parts(
     )
 
 
-def _new_parts(disk: Disk, path: str, start_offset: int, now_ms: int) -> LoadedLog:
+def _create(disk: Disk, path: str, start_offset: int, now_ms: int) -> LoadedLog:
     """Create the files of a new log in a directory that was just created."""
     segment = LogSegment.create(disk, path, start_offset, now_ms)
     segment.close_file()

@@ -15,6 +15,7 @@ acks and isolation levels. `loader.py` opens logs; `retention.py` selects the se
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import (
@@ -32,19 +33,38 @@ from storage.log.file_slice import FetchDataInfo, FileSlice
 from storage.log.files import LogFiles
 from storage.log.flush import Flush, sync_truncation
 from storage.log.flush_queue import FlushQueue
-from storage.log.leader_epochs import EpochEnd
+from storage.log.leader_epochs import EpochEnd, LeaderEpochs
 from storage.log.log_validator import LogAppendInfo, append_info, batches_to_follow, validate_batch
-from storage.log.parts import LoadedLog
 from storage.log.producer_recovery import recover_producers
 from storage.log.producer_state import CompletedTxn, ProducerStateManager
 from storage.log.record_search import TimestampOffset
+from storage.log.recovery import RecoveryReport
 from storage.log.retention import Bounds, Deletable, deletable
 from storage.log.segment import LENGTH_COVERS_FROM, MAX_RELATIVE_OFFSET, LogSegment
+from storage.log.segments import LogSegments
 from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import LogDirectory, no_directory
 from storage.steps import Steps, T, while_unchanged
 
 __all__ = ["FetchDataInfo", "FileSlice", "Log", "LogAppendInfo", "LogConfig", "TimestampOffset"]
+
+
+class LoadedLog(NamedTuple):
+    """A log's parts and offsets, as `loader.py` has loaded them from its files (Kafka: `LoadedLogOffsets`)."""
+
+    files: LogFiles
+    segments: LogSegments
+    producers: ProducerStateManager
+    leader_epochs: LeaderEpochs
+    start_offset: int
+    end_offset: int
+    recovery_point: int
+    is_new: bool
+    """Whether the name of the log's directory may not be durable yet."""
+    topic_id: bytes
+    report: RecoveryReport
+    maybe_former: bool = False
+    """Whether the log has records but lost its topic id in a power cut: they may be a deleted topic's."""
 
 
 class Log:
@@ -64,35 +84,34 @@ class Log:
         topic: str,
         partition: int,
         config: LogConfig,
-        parts: LoadedLog,
+        loaded: LoadedLog,
         now_ms: int,
     ) -> None:
         self._disk = disk
         self._directory = directory
-        self._files = parts.files
-        self._flushes = FlushQueue(disk, now_ms, is_new=parts.is_new)
-        self._segments = parts.segments
+        self._files = loaded.files
+        self._flushes = FlushQueue(disk, now_ms, is_new=loaded.is_new)
+        self._segments = loaded.segments
         self.cleaned_to: int | None = None
         """The offset below which the log is compacted; None if it never was."""
         self.config = config
         self.truncations = 0
         self.directory = path
         self.high_watermark = 0
-        self.leader_epochs = parts.leader_epochs
-        self.log_end_offset = parts.end_offset
-        self.log_start_offset = parts.start_offset
+        self.leader_epochs = loaded.leader_epochs
+        self.log_end_offset = loaded.end_offset
+        self.log_start_offset = loaded.start_offset
         # Called before a truncation, a move or a deletion of the log: aborts its compaction pass.
         self.on_truncation: Callable[[], None] | None = None
         self.partition = partition
         # (due time in ms, path) of the files of segments that were removed from the log.
         self.pending_deletes: list[tuple[int, str]] = []
-        self.producers = parts.producers
-        self.recovery = parts.report
-        self.recovery_point = parts.recovery_point
+        self.producers = loaded.producers
+        self.recovery = loaded.report
+        self.recovery_point = loaded.recovery_point
         self.topic = topic
-        self.topic_id = parts.topic_id
-        self.maybe_former = parts.maybe_former
-        """Whether the records may belong to a deleted topic of the same name (`loader.py`)."""
+        self.topic_id = loaded.topic_id
+        self.maybe_former = loaded.maybe_former
 
     def assign_topic_id(self, topic_id: bytes) -> None:
         """Assign a topic id to a log without one: a new log, or one that lost its id in a power cut."""

@@ -62,9 +62,10 @@ class OpenFiles:
 
     def sweep(self) -> None:
         """Close the files that were not used since the last sweep, while more than `KEPT` are open."""
-        excess = len(self._holders) - KEPT
-        for holder in list(self._holders):
-            if excess > 0 and not holder.used:
-                holder.close_file()
-                excess -= 1
+        excess, unused = len(self._holders) - KEPT, list[Holder]()
+        for holder in self._holders:
+            if len(unused) < excess and not holder.used:
+                unused.append(holder)
             holder.used = False
+        for holder in unused:
+            holder.close_file()

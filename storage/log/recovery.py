@@ -20,6 +20,7 @@ from storage.disk import Disk
 from storage.log.batch_scanner import valid_batches
 from storage.log.corruption_checks import end_offset, is_compacted, is_loss, refuse_log_start, refuse_segments
 from storage.log.leader_epochs import LeaderEpochs
+from storage.log.log_checkpoint import LogCheckpoint
 from storage.log.producer_snapshot import SNAPSHOT_SUFFIX, snapshot_offsets
 from storage.log.segment import (
     CLEANED_SUFFIX,
@@ -93,21 +94,15 @@ def recover_segments(
     directory: str,
     names: Sequence[str],
     epochs: LeaderEpochs,
-    *,
-    clean: bool,
-    recovery_point: int,
-    log_start_offset: int,
-    compacted: bool | None,
-    contiguous_from: int | None,
+    checkpoint: LogCheckpoint,
     index_interval_bytes: int,
     now_ms: int,
 ) -> Recovered:
     """Open and repair the segments in `directory`; create the first one if there are none.
 
-    `names` are the names of the files there, sorted; `epochs` is updated to match the log. All below `recovery_point`
-    was synced, and records below `log_start_offset` were deleted, as far as is known. `compacted` is as for
-    `refuse_segments`, `contiguous_from` as for `is_loss`.
+    `names` are the names of the files there, sorted; `epochs` is updated to match the log.
     """
+    clean, recovery_point, log_start_offset, _, compacted, contiguous_from = checkpoint
     found = names
     if [name for name in names if name.endswith(_UNFINISHED)]:
         from storage.cleaner.swap_recovery import finish_swaps  # seldom needed
@@ -115,17 +110,7 @@ def recover_segments(
         finish_swaps(disk, directory)
         names = disk.list_dir(directory)
     bases = [int(name[:20]) for name in names if name[20:] == LOG_SUFFIX and name[:20].isdigit()]
-    examined = refuse_segments(
-        disk,
-        directory,
-        found,
-        bases,
-        clean=clean,
-        recovery_point=recovery_point,
-        log_start_offset=log_start_offset,
-        compacted=compacted,
-        now_ms=now_ms,
-    )
+    examined = refuse_segments(disk, directory, found, bases, checkpoint, now_ms)
     names = _without_leftovers(disk, directory, names)
     segments: list[LogSegment] = []
     scanned: list[LogSegment] = []

@@ -34,9 +34,12 @@ class LogSegments:
         "_sealed_bytes", "_segments", "active",
     )  # fmt: skip
 
+    _bases: list[int]
     _no_roll_bytes: int
     _no_roll_config: LogConfig | None
     _no_roll_ms: int
+    _sealed_bytes: int
+    _segments: list[LogSegment]
 
     def __init__(self, disk: Disk, directory: str, segments: list[LogSegment]) -> None:
         """Use the segments of `directory`, the last of which is ready for appending."""
@@ -223,8 +226,12 @@ class LogSegments:
         # First segment first: a crash in between may leave batches that `made` dropped, but no value without its
         # tombstone.
         paths = _mark_deleted(old)
-        at = self._segments.index(old[0])
-        self._set([*self._segments[:at], made, *self._segments[at + len(old) :]])
+        at = bisect_left(self._bases, old[0].base_offset)
+        # Not `_set`, which examines every segment: a pass over a log replaces thousands. The active segment stays.
+        self._segments = [*self._segments[:at], made, *self._segments[at + len(old) :]]
+        self._bases[at : at + len(old)] = [made.base_offset]
+        self._sealed_bytes += made.size_bytes - sum(segment.size_bytes for segment in old)
+        self._aborting = None
         return paths
 
     def take_unsynced(self, start_offset: int, end_offset: int) -> list[File]:

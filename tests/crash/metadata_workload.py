@@ -22,6 +22,8 @@ from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
+from storage.checkpoint import MetaProperties
+from storage.inspection.kinds import is_log_directory
 from storage.log.config import LogConfig
 from storage.log.flush import Flush
 from storage.log_directory import LogDirectory
@@ -32,6 +34,7 @@ from tests.crash.memory_disk import Mark, MemoryDisk
 NOW_MS = 1_700_000_000_000
 DIRECTORY = "/a"
 PATH = f"{DIRECTORY}/__cluster_metadata-0"
+META = MetaProperties("cluster", 1, b"directory-number")
 NODE, OTHER = 1, 2
 VOTERS = VoterSet([Voter(NODE, b"directory-number")])
 CONFIG = LogConfig(
@@ -85,6 +88,8 @@ class Workload:
         self.branch = Branch(_FIRST, []) if branch is None else branch
         self.contents: Contents = {_FIRST: ()} if contents is None else contents
         self.durable = len(self.branch.entries)
+        if branch is None:
+            _die_in_the_first_start(disk)
         self.directory, self.log = start(disk, self.now)
         self.quorum = self.log.read_quorum_state()
         self.committed = self.snapshot_end = newest(self.log).end_offset
@@ -292,7 +297,20 @@ def start(disk: MemoryDisk, now_ms: int) -> tuple[LogDirectory, MetadataLog]:
     """Open the metadata log as a broker does."""
     directory = LogDirectory(disk, DIRECTORY)
     directory.open()
+    if directory.meta is None:
+        logs = [name for name in directory.names() if is_log_directory(name)]
+        _hold(Invariant.STARTS, not logs, f"{logs} are found without meta.properties")
+        directory.format(META)
     return directory, MetadataLog.open(disk, directory, VOTERS, config=CONFIG, now_ms=now_ms)
+
+
+def _die_in_the_first_start(disk: MemoryDisk) -> None:
+    """Kill the process of the first start while it syncs `meta.properties`: the next one finds the unsynced file."""
+    directory = LogDirectory(disk, DIRECTORY)
+    directory.open()
+    with pytest.MonkeyPatch.context() as within:
+        within.setattr(disk, "sync_dir", lambda path: None)
+        directory.format(META)
 
 
 def newest(log: MetadataLog) -> SnapshotId:

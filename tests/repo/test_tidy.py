@@ -94,7 +94,7 @@ TESTED_ELSEWHERE = {
     "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",
-    "storage/log/parts.py": "tests/unit/storage/log/test_loader.py",
+    "storage/log/log_checkpoint.py": "tests/unit/storage/log/test_loader.py",
     "storage/inspection/metadata_files.py": "tests/corruption/test_verify.py",
     "storage/inspection/partition.py": "tests/corruption/test_verify.py",
     "storage/inspection/repair.py": "tests/corruption/test_repair.py",

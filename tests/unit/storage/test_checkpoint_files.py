@@ -66,8 +66,8 @@ def test_log_start_and_cleaner_checkpoints_omit_default_values(checkpointing: Ch
 def test_read_values_are_stale_until_all_files_are_rewritten(checkpointing: Checkpointing) -> None:
     (checkpointing.folder / HIGH_WATERMARKS).write_text("0\n1\ntopic 0 7\n")
     found = checkpointing.files.read(checkpointing.directory)
-    assert found.offset(HIGH_WATERMARKS, KEY) == 7
-    assert found.offset(RECOVERY_POINTS, KEY) == found.offset(HIGH_WATERMARKS, ("topic", 1)) == 0
+    assert found.of_log(KEY, clean=True, contiguous_from=3) == (True, 0, 0, 7, False, 3)
+    assert found.of_log(("topic", 1), clean=False, contiguous_from=None) == (False, 0, 0, 0, False, None)
     assert checkpointing.files.stale == {KEY}
     checkpointing.files.write([checkpointing.directory], [HIGH_WATERMARKS])
     assert checkpointing.files.stale == {KEY}
@@ -84,7 +84,7 @@ def test_without_a_cleaner_checkpoint_each_log_may_be_compacted(
     if text is not None:
         (checkpointing.folder / CLEANED_TO).write_text(text)
     found = checkpointing.files.read(checkpointing.directory)
-    assert found.may_be_compacted(KEY) is may_be
+    assert found.of_log(KEY, clean=True, contiguous_from=None).compacted is may_be
     assert found.cleaned_to(KEY, log_start_offset=2) == cleaned_to
     assert len(checkpointing.problems) == (text == "?")
 

@@ -38,7 +38,7 @@ def names(directory: LogDirectory) -> list[str]:
 def test_deleted_log_is_renamed_at_once_and_removed_later(
     deletion_queue: DeletionQueue, directory: LogDirectory
 ) -> None:
-    deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
+    deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     assert names(directory) == ["delete"]
     assert list(deletion_queue.empty(NOW_MS + 59)) == []
     assert list(deletion_queue.empty(NOW_MS + 60)) == [None]
@@ -46,7 +46,7 @@ def test_deleted_log_is_renamed_at_once_and_removed_later(
 
 
 def test_deletion_in_a_full_directory_has_no_delay(deletion_queue: DeletionQueue, directory: LogDirectory) -> None:
-    deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
+    deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     directory.full = True
     assert list(deletion_queue.empty(NOW_MS)) == [None]
     assert names(directory) == []
@@ -71,7 +71,7 @@ def test_failed_rename_changes_nothing(
 ) -> None:
     disk.arm("rename", errno.ENOSPC)
     with pytest.raises(KafkaError):
-        deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0")
+        deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0")
     assert names(directory) == ["0"]
     assert list(deletion_queue.empty(NOW_MS)) == []
 
@@ -80,7 +80,7 @@ def test_failed_rename_changes_nothing(
 def test_failed_deletion_is_retried_while_the_directory_is_online(
     deletion_queue: DeletionQueue, directory: LogDirectory, disk: FaultyDisk, code: int, tried_again: bool
 ) -> None:
-    deletion_queue.discard(directory, KEY, f"{directory.path}/topic-0")
+    deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0")
     disk.arm("remove_tree", code)
     [failed] = deletion_queue.empty(NOW_MS)
     assert isinstance(failed, KafkaError)

@@ -27,7 +27,7 @@ def test_new_directory_is_created_without_meta_properties(tmp_path: Path) -> Non
 def test_the_name_of_a_new_directory_is_durable_with_those_of_its_parents(tmp_path: Path) -> None:
     disk = FaultyDisk()
     LogDirectory(disk, str(tmp_path / "new" / "data")).open()
-    assert disk.called("sync_dir") == ["new", tmp_path.name]
+    assert disk.called("sync_dir") == ["new", tmp_path.name, "data"]
 
 
 def test_meta_properties_are_kept(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from storage.log_directory import LogDirectory
 from storage.steps import finish
 from tests.crash.memory_disk import Effect, MemoryDisk
 from tests.crash.power_cut import Platter
+from tests.disks import FaultyDisk
 from tests.typed import present
 
 VOTERS = VoterSet([Voter(1, b"directory-number")])
@@ -157,6 +159,21 @@ def test_vote_is_read_after_restart(tmp_path: Path, kraft_version: int, voter: b
     assert log.read_quorum_state() == QuorumState()
     log.write_quorum_state(state, VOTERS, kraft_version)
     assert opened(tmp_path).read_quorum_state() == state
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_unwritable_vote_and_snapshot_part_are_storage_errors(tmp_path: Path, code: int) -> None:
+    disk = FaultyDisk()
+    directory = LogDirectory(disk, str(tmp_path))
+    log = MetadataLog.open(disk, directory, VOTERS, config=CONFIG, now_ms=0)
+    disk.arm("replace", code)
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        log.write_quorum_state(QuorumState(epoch=5), VOTERS, 1)
+    assert (directory.failure is None, directory.full) == (code == errno.ENOSPC, code == errno.ENOSPC)
+    directory.failure = None
+    disk.arm("pwrite", code)
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        log.write_snapshot_part(SnapshotId(100, 7), 0, b"a part")
 
 
 def test_start_makes_vote_of_killed_process_durable() -> None:

@@ -1,10 +1,12 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from protocol.compression import Compression
 from protocol.errors import KafkaError
 from protocol.record_batch import read_header
+from storage.cleaner.cleaner_pass import group_segments
 from storage.disk import OsDisk
 from storage.log.log import Log
 from storage.log.transaction_index import AbortedTxn
@@ -380,3 +382,40 @@ def test_segments_stay_contiguous_though_their_last_records_are_removed(tmp_path
     ends = [header.next_offset for header in headers(log)]
     assert {segment.base_offset for segment in log.segments[1:]} <= set(ends)
     assert offsets(log) == list(range(6, 12))
+
+
+@pytest.fixture
+def small_segments(tmp_path: Path) -> Log:
+    log = open_log(tmp_path, COMPACTED._replace(segment_bytes=1 << 20, index_interval_bytes=0))
+    for _ in range(6):
+        for _ in range(3):
+            put(log, (b"k", b"v" * 40))
+        log.roll(NOW_MS)
+    return log
+
+
+def groups(log: Log, end_offset: int = 18, **config: Any) -> list[list[int]]:
+    found = group_segments(log.segments[:-1], end_offset, log.config._replace(**config))
+    return [[segment.base_offset for segment in group] for group in found]
+
+
+def test_neighbouring_segments_are_grouped_up_to_the_segment_size(small_segments: Log) -> None:
+    size = small_segments.segments[0].size_bytes
+    assert groups(small_segments, segment_bytes=2 * size) == [[0, 3], [6, 9], [12, 15]]
+    assert groups(small_segments, segment_bytes=2 * size - 1) == [[0], [3], [6], [9], [12], [15]]
+    assert groups(small_segments) == [[0, 3, 6, 9, 12, 15]]
+
+
+def test_segment_above_the_segment_size_stays_alone(small_segments: Log) -> None:
+    assert groups(small_segments, segment_bytes=14) == [[0], [3], [6], [9], [12], [15]]
+
+
+def test_index_size_bounds_a_group(small_segments: Log) -> None:
+    size = small_segments.segments[0].offset_index.size_bytes
+    assert size > 0
+    assert groups(small_segments, segment_index_bytes=3 * size) == [[0, 3, 6], [9, 12, 15]]
+
+
+def test_offset_range_bounds_a_group(small_segments: Log) -> None:
+    assert groups(small_segments, end_offset=2**31) == [[0, 3, 6, 9, 12, 15]]
+    assert groups(small_segments, end_offset=2**31 + 1) == [[0, 3, 6, 9, 12], [15]]
