@@ -37,22 +37,16 @@ def main() -> int:
                 sys.stdout.flush()
     except KeyboardInterrupt:  # during the imports; later the commands handle it
         return _INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has exited
-        _forget_output()
-        return 0
     except OSError as error:
-        from barnabas.commands import NO_SPACE
+        from barnabas.commands import NO_SPACE, forget_output
 
-        if error.errno not in NO_SPACE:
+        if not isinstance(error, BrokenPipeError) and error.errno not in NO_SPACE:
             raise
-        _forget_output()
+        forget_output()
+        if isinstance(error, BrokenPipeError):  # the reader of our output has exited
+            return 0
         _write(f"barnabas: cannot write standard output: {error.strerror}\n", error=True)
         return 1
-
-
-def _forget_output() -> None:
-    """Discard buffered output: the interpreter would try to write it again at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(text: str, *, error: bool = False) -> None:

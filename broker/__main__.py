@@ -225,9 +225,7 @@ def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) 
     try:
         loop.add_reader(_STANDARD_INPUT, read)
     except OSError:
-        raise CannotStart(
-            "--exit-with-parent: standard input has to be a pipe, whose other end the parent holds"
-        ) from None
+        raise CannotStart("--exit-with-parent: standard input must be a pipe from the parent process") from None
 
 
 def _settings(options: Options, disk: Disk, environment: Mapping[str, str] = os.environ) -> Settings:

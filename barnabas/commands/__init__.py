@@ -69,12 +69,12 @@ def run(words: Sequence[str]) -> int:
             _forget_closed_terminal()
         return 128 + (end.number if isinstance(end, Signalled) else signal.SIGINT)
     except BrokenPipeError:  # the reader of our output (head, a pager) has exited
-        _forget_output()
+        forget_output()
         return 0
     except OSError as error:
         if error.errno not in NO_SPACE:
             raise
-        _forget_output()
+        forget_output()
         return _fail(found.command, f"cannot write standard output: {error.strerror}", 1)
     except Exception as error:
         message = explain(error)
@@ -88,7 +88,7 @@ def _fail(command: str, message: str, status: int) -> int:
     return status
 
 
-def _forget_output() -> None:
+def forget_output() -> None:
     """Discard buffered output: the interpreter would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

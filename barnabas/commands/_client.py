@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._codecs import provide_zstd
-from barnabas.commands._output import CommandError, WrongCall, complain, plain
+from barnabas.commands._output import CommandError, WrongCall, add_json, complain, plain
 from barnabas.commands._settings import ClientSettings, parse_setting, read_settings
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         type=addresses,
         metavar="HOST[:PORT][,...]",
         default=os.environ.get("BARNABAS_BROKERS") or DEFAULT_BROKERS,
-        help=f"brokers to ask first (default: $BARNABAS_BROKERS or {DEFAULT_BROKERS})",
+        help=f"addresses; the first that answers is used (default: $BARNABAS_BROKERS or {DEFAULT_BROKERS})",
     )
     group.add_argument(
         "-X",
@@ -60,10 +60,10 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the client, as librdkafka or Java name it; may be given several times",
+        help="a client setting, with its name in librdkafka or the Java client; repeatable",
     )
     group.add_argument(
-        "-F", dest="settings_file", metavar="FILE", help="read such settings from a file, NAME=VALUE a line"
+        "-F", dest="settings_file", metavar="FILE", help="a file with client settings, one NAME=VALUE per line"
     )
     group.add_argument(
         "-m",
@@ -71,8 +71,14 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=DEFAULT_TIMEOUT_S,
         metavar="SECONDS",
-        help="how long to wait for a broker that does not answer (default: %(default)s)",
+        help="timeout for a broker that does not answer (default: %(default)s)",
     )
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--json` and the common options."""
+    add_json(parser)
+    add_broker_options(parser)
 
 
 @contextmanager
@@ -123,7 +129,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
             )
         except (KafkaTimeoutError, UnrecognizedBrokerVersion):
             what = None if settings.proxied else listener(address, options.timeout, tls=settings.tls)
-            did = what or f"what listens there did not answer as one within {options.timeout:g} s"
+            did = what or f"it does not answer Kafka requests within {options.timeout:g} s"
             failures.append(f"{address} ({did})")
         except (KafkaConfigurationError, AssertionError, ValueError) as error:
             raise WrongCall(f"invalid client settings: {plain(str(error))}") from error
@@ -133,8 +139,8 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
                 complain(options.command, f"no answer from {', '.join(failures)}; {address} answers")
             return client
     raise CommandError(
-        f"no broker answers at {', '.join(failures)}; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` "
-        "starts one"
+        f"no broker answers at {', '.join(failures)}; give others with -b or $BARNABAS_BROKERS, or start a "
+        "broker with `barnabas serve`"
     )
 
 

@@ -12,7 +12,7 @@ from barnabas.commands._topics import end_offsets, start_offsets
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
 
-NOBODY = ("Empty", "Dead")  # states without members
+WITHOUT_MEMBERS = ("Empty", "Dead")  # states without members
 OFFSETS = "__consumer_offsets"
 
 
@@ -27,7 +27,7 @@ class GroupView(NamedTuple):
     @property
     def is_active(self) -> bool:
         """Whether the group has members."""
-        return self.state not in NOBODY
+        return self.state not in WITHOUT_MEMBERS
 
 
 def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, GroupView | str]:

@@ -76,6 +76,13 @@ def complain(command: str, what: str) -> None:
     sys.stderr.write(f"barnabas {command}: {what}\n")
 
 
+def complain_of(command: str, problems: Sequence[str]) -> int:
+    """Print each problem as an error message; return the exit status, 1 if there is any."""
+    for problem in problems:
+        complain(command, problem)
+    return 1 if problems else 0
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")

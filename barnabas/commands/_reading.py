@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._membership import is_joining, keep_joining
 from barnabas.commands._offsets import Range, resolve
@@ -19,8 +19,6 @@ from barnabas.commands._output import CommandError, some
 from barnabas.commands._topics import compiled, is_pattern
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from kafka import KafkaConsumer, TopicPartition
 
 POLL_MS = 500
@@ -32,39 +30,11 @@ AGAIN_S = 2.0
 MAX_RECORDS = 5000
 
 
-class Reading(Protocol):
-    """Records to read, batch by batch, until `done`."""
-
-    @property
-    def done(self) -> bool:
-        """Whether everything requested has been handed out."""
-
-    def expected(self, count: int | None) -> int | None:
-        """Return the number of records to come, at most `count`; None if unknown."""
-
-    def batch(self, most: int | None) -> AbstractContextManager[list[Any]]:
-        """Hand out the next records, at most `most`; none if there are none for a while."""
-
-    @property
-    def unread(self) -> set[TopicPartition]:
-        """Return the partitions whose leader has not answered."""
-
-    def give_up(self) -> None:
-        """Stop waiting for the `unread` partitions."""
-
-    @property
-    def joining_s(self) -> float:
-        """Return for how long the group has been rebalancing; 0 if it is not."""
-
-    @property
-    def uncoordinated(self) -> bool:
-        """Return whether the group's coordinator is unknown."""
-
-
 class RangeReading:
     """Partitions from an offset on, each up to its own end if it has one.
 
-    A partition is started when its leader answers; the others are retried meanwhile.
+    A partition is started when its leader answers; the others, `unread`, are retried meanwhile. `joining_s` and
+    `uncoordinated` are as in `GroupReading`.
     """
 
     def __init__(
@@ -140,8 +110,8 @@ class RangeReading:
         begun: dict[TopicPartition, int] = {}
         for led in _by_leader(self._client, self.unread):
             with contextlib.suppress(*_unanswered()):
-                starts = _ask(self._client.beginning_offsets, led)
-                ends = _ask(self._client.end_offsets, led)
+                starts = _query(self._client.beginning_offsets, led)
+                ends = _query(self._client.end_offsets, led)
                 if self._where.first.kind == "offset":
                     self._beyond |= {one: end for one, end in ends.items() if end < self._where.first.value}
                 first = _clamped(resolve(self._at_time, self._where.first, starts, ends), ends)
@@ -162,7 +132,7 @@ class RangeReading:
 
     def _at_time(self, partitions: list[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         found = self._client.offsets_for_times(dict.fromkeys(partitions, timestamp_ms), LEADER_MS)
-        ends = _ask(self._client.end_offsets, [one for one in partitions if found.get(one) is None])
+        ends = _query(self._client.end_offsets, [one for one in partitions if found.get(one) is None])
         return {one: ends[one] if found.get(one) is None else found[one].offset for one in partitions}
 
 
@@ -195,7 +165,7 @@ class GroupReading:
         now_s = time.monotonic()
         for led in _by_leader(self._client, assigned - self._ends.keys()):
             with contextlib.suppress(*_unanswered()):
-                self._ends.update(_ask(self._client.end_offsets, led))
+                self._ends.update(_query(self._client.end_offsets, led))
         self.unread = assigned - self._ends.keys()
         if not self.unread:
             self._deadline_s = None
@@ -247,6 +217,10 @@ class GroupReading:
             raise
 
 
+Reading = RangeReading | GroupReading
+"""Records to read, batch by batch, until `done`."""
+
+
 def _clamped(offsets: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
     return {one: min(offset, ends[one]) for one, offset in offsets.items()}
 
@@ -288,8 +262,8 @@ def _by_leader(client: KafkaConsumer, partitions: Iterable[TopicPartition]) -> l
     return list(led.values())
 
 
-def _ask(ask: Callable[..., Any], partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    return dict(ask(partitions, LEADER_MS))
+def _query(query: Callable[..., Any], partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+    return dict(query(partitions, LEADER_MS))
 
 
 def _partitions(client: KafkaConsumer, topics: Sequence[str], wanted: Sequence[int] | None) -> list[TopicPartition]:

@@ -63,7 +63,7 @@ class Sender:
         self._too_large: list[int] = []  # record numbers, from 1
         self._sending_to: str | None = None
         self._sending_s = 0.0
-        self._said: dict[str, tuple[str | None, float]] = {}
+        self._reported: dict[str, tuple[str | None, float]] = {}
         self._why: dict[str, str] = {}
         self._unserved: Unserved | None = None
 
@@ -124,7 +124,7 @@ class Sender:
         unknown: dict[str, set[int]] = {}
         for (topic, partition), delivery in self.deliveries:
             if delivery.stalled_s() < STALLED_S:
-                if self._said.pop(delivery.name, None) and not delivery.failed:
+                if self._reported.pop(delivery.name, None) and not delivery.failed:
                     complain(self._options.command, f"{delivery.name}: records are acknowledged again")
             elif self._is_news(delivery.name, delivery.error):
                 unknown.setdefault(topic, set()).add(partition)
@@ -132,10 +132,10 @@ class Sender:
                     complain(self._options.command, f"{delivery}; retrying")
         for topic, partitions in unknown.items():
             named = [self.deliveries.of(topic, one) for one in partitions]
-            self._ask(topic, partitions, silently=all(one.error for one in named))
+            self._diagnose(topic, partitions, silently=all(one.error for one in named))
         topic = self._sending_to or ""
         if topic and time.monotonic() - self._sending_s >= STALLED_S and self._is_news(topic, None):
-            self._ask(topic, None)
+            self._diagnose(topic, None)
 
     def refuse(self, batch: Any, error: Exception) -> None:
         """Record an error that a broker returned for a batch."""
@@ -223,13 +223,13 @@ class Sender:
 
     def _is_news(self, name: str, error: str | None) -> bool:
         """Return whether an error of a partition or topic (None: no error) is to be reported now."""
-        said, said_s = self._said.get(name, ("", 0.0))
-        if said == error and time.monotonic() - said_s < AGAIN_S:
+        reported, reported_s = self._reported.get(name, ("", 0.0))
+        if reported == error and time.monotonic() - reported_s < AGAIN_S:
             return False
-        self._said[name] = error, time.monotonic()
+        self._reported[name] = error, time.monotonic()
         return True
 
-    def _ask(self, topic: str, partitions: set[int] | None, silently: bool = False) -> None:
+    def _diagnose(self, topic: str, partitions: set[int] | None, silently: bool = False) -> None:
         """Query the cluster for the reason why records wait; report it unless `silently`."""
         try:
             why = why_quiet(self._options, [topic], partitions)
@@ -346,14 +346,14 @@ def _make_producer(options: argparse.Namespace) -> KafkaProducer:
         reconnect_backoff_max_ms=1000,
         max_request_size=MAX_REQUEST_BYTES,
     )
-    ask_once(producer._metadata)
+    request_metadata_once(producer._metadata)
     abort_once(producer._accumulator)
     if producer._transaction_manager is not None:
-        ask_again(producer._transaction_manager)
+        renew_producer_id(producer._transaction_manager)
     return producer
 
 
-def ask_again(manager: Any) -> None:
+def renew_producer_id(manager: Any) -> None:
     """Make a producer that has lost its producer id request another.
 
     kafka-python 3.0.12 drops the id after it has given up a batch that was sent, but then behaves as if it needed none,
@@ -371,7 +371,7 @@ def ask_again(manager: Any) -> None:
     manager.reset_producer_id = reset
 
 
-def ask_once(metadata: Any) -> None:
+def request_metadata_once(metadata: Any) -> None:
     """Suppress metadata requests while one is pending.
 
     kafka-python 3.0.12 sends them in a busy loop, on a whole core, while a record waits for a partition's leader.
@@ -379,7 +379,7 @@ def ask_once(metadata: Any) -> None:
     request_update = metadata.request_update
 
     def request_once() -> Any:
-        asked = metadata._future
-        return asked if metadata.need_update and asked and not asked.is_done else request_update()
+        pending = metadata._future
+        return pending if metadata.need_update and pending and not pending.is_done else request_update()
 
     metadata.request_update = request_once

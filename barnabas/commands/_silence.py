@@ -36,16 +36,16 @@ class Silence:
         protocol = client.config["security_protocol"]
         self._proxied = any(client.config.get(name) for name in ("proxy_url", "socks5_proxy"))
         self._request = API_VERSIONS if protocol == "PLAINTEXT" else None
-        self._heard_s = time.monotonic()
+        self._arrived_s = time.monotonic()
 
-    def heard(self) -> None:
+    def data_arrived(self) -> None:
         """Record that data was received."""
-        self._heard_s = time.monotonic()
+        self._arrived_s = time.monotonic()
 
     def check(self, waits: bool) -> None:
         """Report if the client waits for a response and no broker answers, and when one answers again."""
         now_s = time.monotonic()
-        if now_s - self._heard_s < SILENT_S:
+        if now_s - self._arrived_s < SILENT_S:
             if self.silent:
                 self.silent = False
                 complain(self._options.command, "a broker answers again")
@@ -53,15 +53,15 @@ class Silence:
         if self.silent or self._proxied:
             return
         if not waits:
-            self._heard_s = now_s
+            self._arrived_s = now_s
             return
         failures = self._probe()
         if not all(failures.values()):
-            self._heard_s = time.monotonic()
-        elif self._heard_s < now_s:  # nothing was received meanwhile
+            self._arrived_s = time.monotonic()
+        elif self._arrived_s < now_s:  # nothing was received meanwhile
             self.silent = True
-            said = some([f"{address} ({why})" for address, why in failures.items()])
-            complain(self._options.command, f"no broker answers: {said}; retrying")
+            reasons = some([f"{address} ({why})" for address, why in failures.items()])
+            complain(self._options.command, f"no broker answers: {reasons}; retrying")
 
     def _probe(self) -> dict[str, str | None]:
         """Return why each known broker does not answer; None for one that does."""
@@ -85,13 +85,13 @@ class Silence:
 
 @contextmanager
 def listening(silence: Silence) -> Iterator[None]:
-    """Within the block, call `silence.heard` for all data that this process receives from brokers."""
+    """Within the block, call `silence.data_arrived` for all data that this process receives from brokers."""
     from kafka.net.connection import KafkaConnection
 
     data_received = KafkaConnection.data_received
 
     def received(connection: Any, data: bytes) -> None:
-        silence.heard()
+        silence.data_arrived()
         data_received(connection, data)
 
     KafkaConnection.data_received = received

@@ -56,6 +56,14 @@ def unmatched(names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list
     return [name for name in names if is_pattern(name) and not any(map(compiled(name).match, found))]
 
 
+def missing(names: Iterable[str], topics: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return an error message for each name and pattern in `names` without a topic among the descriptions `topics`."""
+    topics = list(topics)
+    unknown = [f"{topic['name']}: {UNKNOWN_TOPIC}" for topic in topics if topic["error_code"]]
+    there = [topic for topic in topics if not topic["error_code"]]
+    return [*unknown, *(f"{pattern}: {NO_MATCH}" for pattern in unmatched(names, there))]
+
+
 def partitions_of(topics: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
     """Return every partition of the described topics, in order."""
     from kafka import TopicPartition
@@ -97,7 +105,7 @@ def uuid_text(uuid: Any) -> str:
 
 
 def _offsets(client: KafkaAdminClient, partitions: Iterable[TopicPartition], which: Any) -> dict[TopicPartition, int]:
-    asked = dict.fromkeys(partitions, which)
-    if not asked:
+    wanted = dict.fromkeys(partitions, which)
+    if not wanted:
         return {}
-    return {partition: answer.offset for partition, answer in client.list_partition_offsets(asked).items()}
+    return {partition: answer.offset for partition, answer in client.list_partition_offsets(wanted).items()}

@@ -29,7 +29,7 @@ def add_watch(parser: argparse.ArgumentParser, interval_s: float = 2.0) -> None:
         nargs="?",
         const=interval_s,
         metavar="SECONDS",
-        help=f"show it again every so many seconds (default: {interval_s:g}), until interrupted",
+        help=f"repeat every SECONDS (default: {interval_s:g}) until interrupted",
     )
 
 
@@ -44,7 +44,7 @@ def repeat(options: argparse.Namespace, once: Callable[[], int]) -> int:
                 sys.stdout.write(CLEAR)
             if not getattr(options, "json", False):
                 sys.stdout.write(time.strftime(TIMESTAMP))
-            status = _tell_errors(options, once)
+            status = _report_errors(options, once)
             sys.stdout.flush()
             sleep_while_read(options.watch)
             if not sys.stdout.isatty() and not getattr(options, "json", False):
@@ -67,7 +67,7 @@ def sleep_while_read(duration_s: float) -> None:
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
-def _tell_errors(options: argparse.Namespace, once: Callable[[], int]) -> int:
+def _report_errors(options: argparse.Namespace, once: Callable[[], int]) -> int:
     try:
         return once()
     except Exception as error:

@@ -1,7 +1,7 @@
 """Print a script that completes commands, options, topics and groups in a shell.
 
-The script calls `barnabas complete` at each key press, so it never becomes stale. Names of topics and groups come from
-the broker at $BARNABAS_BROKERS or -b.
+The script calls `barnabas complete` at each key press, so it needs no update with a new version. Names of topics and
+groups come from the broker at $BARNABAS_BROKERS or -b.
 """
 
 from __future__ import annotations

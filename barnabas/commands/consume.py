@@ -203,9 +203,9 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
     remaining: int | None = options.count
     out = sys.stdout.buffer
     progress = Progress(reading.expected(options.count), "record", hidden=options.quiet or sys.stdout.isatty())
-    began = heard_at = time.monotonic()
+    began = arrived_at = time.monotonic()
     why: str | None = None
-    said_joining = False
+    reported_joining = False
     with progress:
         while remaining != 0 and not reading.done:
             with reading.batch(remaining) as records:
@@ -217,11 +217,11 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
             progress.advance(len(records))
             now = time.monotonic()
             if records:
-                heard_at = now
-            if reading.joining_s > STALLED_S and not said_joining:
+                arrived_at = now
+            if reading.joining_s > STALLED_S and not reported_joining:
                 complain(options.command, f"waiting for group {options.group}: {REBALANCING}")
-            said_joining = reading.joining_s > STALLED_S
-            if why is None and now - (began if reading.unread else heard_at) > STALLED_S:
+            reported_joining = reading.joining_s > STALLED_S
+            if why is None and now - (began if reading.unread else arrived_at) > STALLED_S:
                 try:
                     if reading.uncoordinated:
                         why = why_uncoordinated(options)
@@ -237,7 +237,7 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                         complain(options.command, f"{why}; waiting for it")
             if records and not reading.unread:
                 why = None
-            if why and options.exit and now - heard_at > GIVE_UP_S and not reading.unread:
+            if why and options.exit and now - arrived_at > GIVE_UP_S and not reading.unread:
                 raise CommandError(why)
             if remaining is not None:
                 remaining -= len(records)

@@ -18,12 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from barnabas.commands import HungUp
-from barnabas.commands._client import LOOK_MS, add_broker_options, admin, not_listening, seconds
+from barnabas.commands._client import LOOK_MS, add_common_options, admin, not_listening, seconds
 from barnabas.commands._groups import list_groups, not_listed
 from barnabas.commands._output import (
     CommandError,
     WrongCall,
-    add_json,
     amount_of,
     explain,
     print_table,
@@ -79,8 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=seconds, default=INTERVAL_S, metavar="SECONDS", help="between checks (default: %(default)s)"
     )
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="*", metavar="FILE", help="default: -, standard input, record by record")
     parser.add_argument("-l", "--lines", action="store_true", help="read files record by record, as standard input")
     parser.add_argument("-J", "--json", action="store_true", help="read records as `consume --json` prints them")
-    parser.add_argument("-p", "--partition", type=number, metavar="N", help="default: by key, or spread (-1)")
+    parser.add_argument(
+        "-p", "--partition", type=number, metavar="N", help="default: -1, by key, or spread if there is no key"
+    )
     parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records without one")
     parser.add_argument("-K", "--key-delimiter", type=unescape, metavar="TEXT", help="a record is KEY TEXT VALUE")
     parser.add_argument(
@@ -65,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     elif options.file == [STANDARD_INPUT]:
         options.file = []
     if options.topic is None and not options.json:
-        raise WrongCall("name a topic; only with --json do records name their own")
+        raise WrongCall("TOPIC is missing; only with --json it may be omitted")
     if options.partition is not None and options.partition < -1:
         raise WrongCall(f"--partition {options.partition}: there is no such partition")
     for name, delimiter in (("--key-delimiter", options.key_delimiter), ("--delimiter", options.delimiter)):

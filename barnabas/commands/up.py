@@ -130,9 +130,7 @@ def run(options: argparse.Namespace) -> int:
             try:
                 brokers.stop_at_end_of_input()
             except OSError:
-                raise WrongCall(
-                    "--exit-with-parent: standard input has to be a pipe, whose other end the parent holds"
-                ) from None
+                raise WrongCall("--exit-with-parent: standard input must be a pipe from the parent process") from None
         # Ready: each broker's metadata has all brokers of this start; a killed cluster may have left older ones in it.
         arguments = [f"--start-group={os.urandom(START_TAG_BYTES).hex()}:{len(nodes)}"]
         arguments += [f"-D{key}={value}" for key, value in options.define]
@@ -209,7 +207,7 @@ def _create(options: argparse.Namespace, nodes: Sequence[Node]) -> None:
 def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> None:
     bootstrap = ",".join(str(broker.node.address) for broker in brokers)
     if options.json:
-        told = [
+        listed = [
             {
                 "id": broker.node.node_id,
                 "host": broker.node.address.host,
@@ -219,7 +217,7 @@ def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> N
             }
             for broker in brokers
         ]
-        line = json.dumps({"bootstrap": bootstrap, "brokers": told})
+        line = json.dumps({"bootstrap": bootstrap, "brokers": listed})
     else:
         line = f"ready: {bootstrap}"
         pids = ", ".join(f"broker {broker.node.node_id}: {broker.process.pid}" for broker in brokers)
@@ -288,7 +286,7 @@ def _descriptor(text: str) -> int:
     try:
         flags = fcntl.fcntl(int(text), fcntl.F_GETFL)
     except (OSError, ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a descriptor that is open") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an open descriptor") from None
     if flags & os.O_ACCMODE == os.O_RDONLY:
         raise argparse.ArgumentTypeError(f"{text!r} cannot be written to")
     return int(text)

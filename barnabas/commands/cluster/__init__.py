@@ -2,7 +2,7 @@
 
 DEFAULT = "info"
 SUBCOMMANDS = {
-    "info": "show brokers, controller, features and partitions (what `barnabas cluster` does; --watch goes on)",
+    "info": "show brokers, controller, features and partitions (the default)",
     "quorum": "show the voters of the metadata quorum, and their log ends",
     "log-dirs": "show the log directories and their sizes",
 }

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import LOOK_MS, add_broker_options, admin
+from barnabas.commands._client import LOOK_MS, add_common_options, admin
 from barnabas.commands._configs import topics_values
-from barnabas.commands._output import CommandError, Row, add_json, complain, print_facts, print_table, show_json
+from barnabas.commands._output import CommandError, Row, complain_of, print_facts, print_table, show_json
 from barnabas.commands._partitions import under_min_isr, under_replicated, without_leader
 from barnabas.commands._progress import waiting
 from barnabas.commands._topics import choose
@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("-v", "--verbose", action="store_true", help="show the features and their levels too")
     add_watch(parser)
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -67,9 +66,7 @@ def _show(client: Admin, options: argparse.Namespace) -> int:
         show_json(cluster)
     else:
         _print(cluster, verbose=options.verbose)
-    for why in wrong:
-        complain(options.command, why)
-    return 1 if wrong else 0
+    return complain_of(options.command, wrong)
 
 
 def _print(cluster: dict[str, Any], verbose: bool) -> None:

@@ -6,8 +6,8 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import add_json, complain, explain_code, show
+from barnabas.commands._client import add_common_options, admin
+from barnabas.commands._output import complain_of, explain_code, show
 
 EXAMPLES = """
   barnabas cluster log-dirs
@@ -24,8 +24,7 @@ COLUMNS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--by", choices=COLUMNS, default="dir", help="print a row for each (default: dir)")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,9 +37,7 @@ def run(options: argparse.Namespace) -> int:
     if options.by != "dir":
         rows.sort(key=lambda row: -int(row["bytes"]))
     show(options, COLUMNS[options.by], rows, wrong=lambda row: bool(row.get("error")))
-    for why in away.values():
-        complain(options.command, why)
-    return 1 if away or any(one["error_code"] for _, one in dirs) else 0
+    return complain_of(options.command, list(away.values())) or int(any(one["error_code"] for _, one in dirs))
 
 
 def _partition_rows(broker: int, found: dict[str, Any]) -> list[dict[str, Any]]:

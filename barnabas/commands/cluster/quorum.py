@@ -7,9 +7,9 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import LOOK_MS, add_broker_options, admin
+from barnabas.commands._client import LOOK_MS, add_common_options, admin
 from barnabas.commands._configs import describe_configs
-from barnabas.commands._output import CommandError, add_json, cell, print_facts, print_table, show_json
+from barnabas.commands._output import CommandError, cell, print_facts, print_table, show_json
 from barnabas.commands._progress import waiting
 from barnabas.commands._topics import uuid_text
 
@@ -28,8 +28,7 @@ COLUMNS = ("node", "status", "directory", "log_end", "lag", "caught_up")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,9 +7,9 @@ import sys
 import textwrap
 
 from barnabas._arguments import did_you_mean
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._configs import Setting, describe_configs, resource
-from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
+from barnabas.commands._output import complain_of, print_facts, print_table, show_json
 
 EXAMPLES = """
   barnabas config get topic/orders retention.ms
@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("name", nargs="+", metavar="SETTING")
     parser.add_argument("-v", "--verbose", action="store_true", help="show where it is set, and its documentation")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,10 +41,12 @@ def run(options: argparse.Namespace) -> int:
         for setting in found:
             name = f"{setting.name}=" if len(options.name) > 1 else ""
             sys.stdout.write(f"{name}{'' if setting.value is None else setting.value}\n")
-    missing = [name for name in options.name if name not in known]
-    for name in missing:
-        complain(options.command, f"{options.resource} has no setting {name!r}{did_you_mean(name, known)}")
-    return 1 if missing else 0
+    problems = [
+        f"{options.resource} has no setting {name!r}{did_you_mean(name, known)}"
+        for name in options.name
+        if name not in known
+    ]
+    return complain_of(options.command, problems)
 
 
 def _print(setting: Setting) -> None:

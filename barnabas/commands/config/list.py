@@ -1,13 +1,13 @@
-"""List the settings of a topic, broker or group with their sources; without one, list the resources with settings."""
+"""List the settings of a topic, broker or group with their sources; without KIND/NAME, the resources with settings."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin, send
+from barnabas.commands._client import add_common_options, admin, send
 from barnabas.commands._configs import KINDS, describe_configs, resource
-from barnabas.commands._output import CommandError, add_json, explain_code, show
+from barnabas.commands._output import CommandError, explain_code, show
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -25,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("resource", nargs="?", type=resource, metavar="KIND/NAME")
     parser.add_argument("-a", "--all", action="store_true", help="list defaults too")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from barnabas._arguments import did_you_mean
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._config_changes import is_set, outcomes
 from barnabas.commands._configs import DELETE, Change, alter_configs, known_settings, resource
-from barnabas.commands._output import Report, WrongCall, add_json
+from barnabas.commands._output import Report, WrongCall
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -24,8 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="*", metavar="SETTING")
     parser.add_argument("-a", "--all", action="store_true", help="all settings that are set for it")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only show what would be reset")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from barnabas._arguments import did_you_mean
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._config_changes import notes, outcomes
 from barnabas.commands._configs import (
     APPEND,
@@ -17,7 +17,7 @@ from barnabas.commands._configs import (
     known_settings,
     resource,
 )
-from barnabas.commands._output import CommandError, Report, add_json, complain
+from barnabas.commands._output import CommandError, Report, complain
 from barnabas.commands._unserved import controller_awaited
 
 EXAMPLES = """
@@ -34,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("resource", type=resource, metavar="KIND/NAME")
     parser.add_argument("change", nargs="+", type=_change, metavar="SETTING=VALUE")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

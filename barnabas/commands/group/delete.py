@@ -8,9 +8,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
-from barnabas.commands._output import CommandError, Report, add_json, amount_of, explain_code
+from barnabas.commands._output import CommandError, Report, amount_of, explain_code
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -29,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-t", "--topic", action="append", metavar="TOPIC", help="keep the group; delete its offsets of this topic"
     )
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

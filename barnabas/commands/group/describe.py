@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, assigned, describe, lag_rows
-from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
+from barnabas.commands._output import complain_of, print_facts, print_table, show_json
 from barnabas.commands._watch import add_watch, repeat
 
 EXAMPLES = """
@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("group", nargs="+", metavar="GROUP")
     parser.add_argument("--members", action="store_true", help="show members in place of offsets")
     add_watch(parser)
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -45,10 +44,7 @@ def _describe(client: Any, options: argparse.Namespace) -> int:
         for number, group in enumerate(groups):
             sys.stdout.write("\n" if number else "")
             _print(group, options.members)
-    missing = {name: why for name, why in found.items() if isinstance(why, str)}
-    for name, why in missing.items():
-        complain(options.command, f"{name}: {why}")
-    return 1 if missing else 0
+    return complain_of(options.command, [f"{name}: {why}" for name, why in found.items() if isinstance(why, str)])
 
 
 def _described(client: Any, group: GroupView) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import OFFSETS, list_groups, not_listed
-from barnabas.commands._output import add_json, complain, show
+from barnabas.commands._output import complain_of, show
 from barnabas.commands._topics import choose
 
 STATES = (
@@ -31,8 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-s", "--state", action="append", type=_state, metavar="STATE", help="only groups in this state"
     )
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,10 +51,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.state or group.get("group_state") in options.state
     ]
     show(options, ("group", "state", "type"), rows)
-    wrong = [*away.values(), *([missing] if missing else [])]
-    for why in wrong:
-        complain(options.command, why)
-    return 1 if wrong else 0
+    return complain_of(options.command, [*away.values(), *([missing] if missing else [])])
 
 
 def _state(text: str) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
 from barnabas.commands._offsets import Point, parse_point, resolve
-from barnabas.commands._output import CommandError, add_json, explain_code, show, some
+from barnabas.commands._output import CommandError, explain_code, show, some
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="use the end if the offset is beyond it")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only show what would change")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         if isinstance(group, GroupView):
             refuse_active(group)
         elif not options.topics and not (options.to_file or options.to_group or isinstance(options.to, str)):
-            raise CommandError(f"{options.group}: {group}; --topics makes one")
+            raise CommandError(f"{options.group}: {group}; with --topics, it is created")
         before = committed_offsets(client, options.group)
         after = _targets(client, options, before)
         failures = {} if options.dry_run else _commit(client, options.group, after)
@@ -92,10 +91,10 @@ def _targets(
     elif options.to_group:
         wanted = committed_offsets(client, options.to_group)
         if not wanted:
-            raise CommandError(f"{options.to_group} has committed nothing")
+            raise CommandError(f"{options.to_group} has no committed offsets")
     chosen = _chosen(client, options.topics, wanted or before)
     if not chosen:
-        raise CommandError(f"{options.group} has committed nothing; name --topics")
+        raise CommandError(f"{options.group} has no committed offsets; give --topics")
     for one in () if options.topics else sorted(wanted.keys() - set(chosen)):
         raise CommandError(f"{one.topic} has no partition {one.partition}")
     starts, ends = start_offsets(client, chosen), end_offsets(client, chosen)
@@ -104,7 +103,7 @@ def _targets(
     beyond = [one for one in chosen if one in wanted and wanted[one] > ends[one]]
     if beyond and not options.force:
         named = some([f"{one.topic}-{one.partition}: {wanted[one]} is beyond the end, {ends[one]}" for one in beyond])
-        raise CommandError(f"{named}; --force goes to the end")
+        raise CommandError(f"{named}; --force commits the end instead")
     return {one: min(max(wanted[one], starts[one]), ends[one]) for one in chosen if one in wanted}
 
 

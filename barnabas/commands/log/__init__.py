@@ -7,7 +7,7 @@ select logs.
 SUBCOMMANDS = {
     "dump": "print batches, records, indexes, snapshots and checkpoints",
     "verify": "check files against their formats and each other; list the findings",
-    "repair": "print what would repair it, or repair it",
+    "repair": "print the repairs that are needed, or make them",
 }
 EXAMPLES = """
   barnabas log dump data/orders-0/00000000000000000000.log

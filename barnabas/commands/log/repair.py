@@ -1,4 +1,4 @@
-"""Print what would repair damaged files, or with --execute repair them.
+"""Print the repairs that damaged files need; with --execute, make them.
 
 No valid batch is lost: bytes that are not a batch are moved to a file `*.damaged` beside the log, and an empty batch
 replaces their offsets, so that later records keep theirs. Indexes, leader epochs and transaction indexes are rebuilt

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 
-from barnabas.commands._client import MAX_INT32, add_broker_options, admin, partition_count
-from barnabas.commands._output import Report, add_json, amount_of, explain_code
+from barnabas.commands._client import MAX_INT32, add_common_options, admin, partition_count
+from barnabas.commands._output import Report, amount_of, explain_code
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose
 from barnabas.commands._unserved import controller_awaited
 
@@ -23,8 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", nargs="+", metavar="NAME")
     parser.add_argument("-n", "--num", type=partition_count, required=True, metavar="N", help="how many more")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

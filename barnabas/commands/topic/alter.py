@@ -9,10 +9,10 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count
+from barnabas.commands._client import add_common_options, admin, each_once, pair, partition_count
 from barnabas.commands._config_changes import Outcome, notes, outcomes
 from barnabas.commands._configs import DELETE, SET, Change, alter_configs, known_settings
-from barnabas.commands._output import CommandError, Report, WrongCall, add_json, amount_of, explain_code
+from barnabas.commands._output import CommandError, Report, WrongCall, amount_of, explain_code
 from barnabas.commands._topics import choose
 from barnabas.commands._unserved import controller_awaited
 
@@ -35,8 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--reset", action="append", default=[], metavar="NAME", help="reset a setting to its default")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Iterable
 
 from barnabas._arguments import did_you_mean
-from barnabas.commands._client import add_broker_options, admin, each_once, pair, partition_count, replica_count
-from barnabas.commands._output import Report, WrongCall, add_json, amount_of, complain, explain_code
+from barnabas.commands._client import add_common_options, admin, each_once, pair, partition_count, replica_count
+from barnabas.commands._output import Report, WrongCall, amount_of, complain, explain_code
 from barnabas.commands._topics import choose
 from barnabas.commands._unserved import controller_awaited
 
@@ -45,8 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--if-not-exists", action="store_true", help="ignore topics that exist")
     parser.add_argument("-d", "--dry-run", action="store_true", help="validate only")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

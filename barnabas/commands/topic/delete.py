@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import Report, add_json, amount_of, explain_code
+from barnabas.commands._client import add_common_options, admin
+from barnabas.commands._output import Report, amount_of, explain_code
 from barnabas.commands._topics import (
     NO_MATCH,
     UNKNOWN_TOPIC,
@@ -37,8 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--if-exists", action="store_true", help="ignore topics that do not exist")
     parser.add_argument("--force", action="store_true", help="delete internal topics too")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

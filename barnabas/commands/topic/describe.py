@@ -7,17 +7,15 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from barnabas.commands._client import add_broker_options, admin
+from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._configs import describe_configs
-from barnabas.commands._output import add_json, complain, print_facts, print_table, show_json
+from barnabas.commands._output import complain_of, print_facts, print_table, show_json
 from barnabas.commands._topics import (
-    NO_MATCH,
-    UNKNOWN_TOPIC,
     choose,
     end_offsets,
+    missing,
     partitions_of,
     start_offsets,
-    unmatched,
     uuid_text,
 )
 
@@ -36,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("topic", nargs="*", metavar="NAME|^PATTERN", help="default: every topic")
     parser.add_argument("-a", "--all", action="store_true", help="show default settings too")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,11 +50,7 @@ def run(options: argparse.Namespace) -> int:
         for number, topic in enumerate(described):
             sys.stdout.write("\n" if number else "")
             _print(topic)
-    missing = {topic["name"]: UNKNOWN_TOPIC for topic in chosen if topic["error_code"]}
-    missing |= dict.fromkeys(unmatched(options.topic, there), NO_MATCH)
-    for name, why in missing.items():
-        complain(options.command, f"{name}: {why}")
-    return 1 if missing else 0
+    return complain_of(options.command, missing(options.topic, chosen))
 
 
 def _described(

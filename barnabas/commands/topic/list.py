@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from barnabas.commands._client import add_broker_options, admin
-from barnabas.commands._output import add_json, complain, show
-from barnabas.commands._topics import NO_MATCH, UNKNOWN_TOPIC, choose, unmatched
+from barnabas.commands._client import add_common_options, admin
+from barnabas.commands._output import complain_of, show
+from barnabas.commands._topics import choose, missing
 
 EXAMPLES = """
   barnabas topic list
@@ -22,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", nargs="*", metavar="NAME|^PATTERN", help="default: every topic")
     parser.add_argument("-i", "--internal", action="store_true", help="list internal topics too")
     parser.add_argument("-q", "--quiet", action="store_true", help="print names only")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,12 +39,9 @@ def run(options: argparse.Namespace) -> int:
         }
         for topic in there
     ]
-    missing = {topic["name"]: UNKNOWN_TOPIC for topic in topics if topic["error_code"]}
-    missing |= dict.fromkeys(unmatched(options.topic, there), NO_MATCH)
+    problems = missing(options.topic, topics)
     if options.quiet and not options.json:
         sys.stdout.writelines(f"{row['topic']}\n" for row in rows)
-    elif rows or options.json or not missing:
+    elif rows or options.json or not problems:
         show(options, ("topic", "partitions", "replicas"), rows)
-    for name, why in missing.items():
-        complain(options.command, f"{name}: {why}")
-    return 1 if missing else 0
+    return complain_of(options.command, problems)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from barnabas.commands._client import add_broker_options, admin, number
+from barnabas.commands._client import add_common_options, admin, number
 from barnabas.commands._offsets import Point, parse_point, resolve
-from barnabas.commands._output import CommandError, WrongCall, add_json, plain, show
+from barnabas.commands._output import CommandError, WrongCall, plain, show
 from barnabas.commands._topics import (
     UNKNOWN_TOPIC,
     choose,
@@ -53,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-p", "--partition", type=number, action="append", help="default: every partition")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be deleted")
-    add_json(parser)
-    add_broker_options(parser)
+    add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -55,7 +55,7 @@ def test_refused_connection_is_reported_at_once(call: Command) -> None:
         assert time.monotonic() - began < 10
     assert (status, out) == (1, "")
     assert err.startswith(f"barnabas topic list: no broker answers at {address} (connection refused), no.such.host")
-    assert err.endswith("; -b or $BARNABAS_BROKERS may name others, and `barnabas serve` starts one\n")
+    assert err.endswith("; give others with -b or $BARNABAS_BROKERS, or start a broker with `barnabas serve`\n")
 
 
 def test_first_reachable_address_is_used(call: Command, shared_broker: BrokerProcess) -> None:
@@ -63,7 +63,7 @@ def test_first_reachable_address_is_used(call: Command, shared_broker: BrokerPro
         bound.bind(("127.0.0.1", 0))
         useless = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, bound)]
         said = call("topic", "list", "-b", ",".join([*useless, shared_broker.bootstrap]), "-m", "2")
-    first = f"{useless[0]} (what listens there did not answer as one within 2 s)"
+    first = f"{useless[0]} (it does not answer Kafka requests within 2 s)"
     away = f"no answer from {first}, {useless[1]} (connection refused); {shared_broker.bootstrap} answers"
     assert (said.status, said.err) == (0, f"barnabas topic list: {away}\n")
 
@@ -115,8 +115,8 @@ def test_listener_that_is_no_broker_is_reported_within_the_timeout(call: Command
     assert said == (
         1,
         "",
-        f"barnabas topic list: no broker answers at {address} (what listens there did not answer as one within 0.3 s); "
-        "-b or $BARNABAS_BROKERS may name others, and `barnabas serve` starts one\n",
+        f"barnabas topic list: no broker answers at {address} (it does not answer Kafka requests within 0.3 s); "
+        "give others with -b or $BARNABAS_BROKERS, or start a broker with `barnabas serve`\n",
     )
 
 

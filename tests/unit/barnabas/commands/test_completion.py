@@ -29,7 +29,7 @@ def test_a_shell_accepts_its_script(call: Command, shell: str, tmp_path: Path) -
     [
         ("barnabas topic de", "barnabas topic de", "describe delete"),
         # split as bash splits them
-        ("barnabas group -b 127.0.0.1 : 1 describe --mem", "barnabas group -b 127.0.0.1:1 describe --mem", ""),
+        ("barnabas group -b 127.0.0.1 : 1 describe --mem", "barnabas group -b 127.0.0.1:1 describe --mem", "--members"),
         ("barnabas topic list -b 127.0.0.1 : 1 --js", "barnabas topic list -b 127.0.0.1:1 --js", "--json"),
         ("barnabas produce t -b 127.0.0.1 : 1 -z z", "barnabas produce t -b 127.0.0.1:1 -z z", "zstd"),
     ],

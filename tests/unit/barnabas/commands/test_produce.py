@@ -200,7 +200,7 @@ def test_write_error_is_reported_in_one_line(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "name a topic; only with --json"),
+        ([], "TOPIC is missing; only with --json"),
         (["t", "-p", "-2"], "there is no such partition"),
         (["t", "-K", ""], "--key-delimiter: a delimiter has at least one byte"),
         (["t", "-D", ""], " --delimiter: a delimiter has at least one byte"),

@@ -65,7 +65,7 @@ def test_one_metadata_request_is_outstanding_at_a_time() -> None:
     metadata = KafkaConnectionManager(NetworkSelector()).cluster
     woken = []
     metadata._wakeup = SimpleNamespace(notify=lambda: woken.append(1))
-    _sending.ask_once(metadata)
+    _sending.request_metadata_once(metadata)
     first = metadata.request_update()
     assert metadata.request_update() is first
     assert len(woken) == 1
@@ -158,10 +158,10 @@ def test_failing_partition_is_reported_with_its_error_until_it_recovers(
         sender._producer._sender._dispatch_error = lambda *_: None  # the sender did not create the batch
         _sending.keep_errors(sender._producer._sender, sender.refuse)
         sender._producer._sender._dispatch_error(batch, NotEnoughReplicasError("1 of 2"), None)
-        until(lambda: sender._said)
+        until(lambda: sender._reported)
         monkeypatch.setattr(KafkaSender, "_send_producer_data", send)
         sender.finish()
-        until(lambda: not sender._said)
+        until(lambda: not sender._reported)
     waiting, again = capsys.readouterr().err.splitlines()
     why = rf"{topic}-0: NOT_ENOUGH_REPLICAS for \d+ s \(1 of 2\); 0 of 1 record acknowledged; retrying"
     assert re.fullmatch(f"barnabas produce: {why}", waiting)

@@ -39,7 +39,7 @@ def test_seek_accepts_every_kind_of_offset(barnabas: Command, group: str, to: st
 @pytest.mark.parametrize("to", ["+9", "12"])
 def test_seek_beyond_the_end_needs_force_and_goes_to_the_end(barnabas: Command, group: str, to: str) -> None:
     said = barnabas("group", "seek", group, "--to", to, "--topics", f"{group}:0")
-    why = f"{group}-0: 12 is beyond the end, 5; --force goes to the end"
+    why = f"{group}-0: 12 is beyond the end, 5; --force commits the end instead"
     assert (said.status, said.err) == (1, f"barnabas group seek: {why}\n")
     assert barnabas("group", "seek", group, "--to", to, "--force").status == 0
     assert barnabas("group", "describe", group).lines[-1].split()[2] == "5"
@@ -93,7 +93,7 @@ def test_seek_refuses_an_active_group(
 @pytest.mark.parametrize(
     ("arguments", "status", "complaint"),
     [
-        (["missing", "--to", "start"], 1, "missing: there is no such group; --topics makes one"),
+        (["missing", "--to", "start"], 1, "missing: there is no such group; with --topics, it is created"),
         (["{group}", "--to", "start", "--topics", "missing"], 1, "missing: there is no such topic"),
         (["{group}", "--to", "start", "--topics", "{group}:7"], 1, "{group} has no partition 7"),
         (["{group}", "--to", "soon"], 2, "'soon': write start, end"),
