@@ -40,16 +40,22 @@ def while_unchanged(search: Steps[T], state: Callable[[], object]) -> Steps[T]:
         if state() != before:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log was truncated or deleted during a search")
 
+    return checked(search, check)
+
+
+def checked(steps: Steps[T], check: Callable[[], None]) -> Steps[T]:
+    """Run `steps`, and call `check` before each step but the first. What that raises ends them."""
     try:
-        step = next(search)
+        step = next(steps)
         while True:
             try:
                 answer = yield step
-            except Exception:
+            except Exception as error:
                 check()
-                raise
-            check()
-            step = search.send(answer)
+                step = steps.throw(error)
+            else:
+                check()
+                step = steps.send(answer)
     except StopIteration as done:
-        found: T = done.value
-        return found
+        result: T = done.value
+        return result

@@ -30,16 +30,14 @@ from broker.replication.partition import (
     MAX_TIMESTAMP,
     Isolation,
 )
-from broker.runtime.cooperative import in_turns
+from broker.runtime.cooperative import start_steps
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from storage.steps import Steps, checked
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
-
     from broker.network.connection import RequestContext
     from broker.node import Node
-    from storage.steps import Steps
 
 _CONSUMER = -1
 _DEBUGGER = -2
@@ -64,12 +62,16 @@ def handle(
     broker: Node, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Find each partition's offset."""
-    return in_turns(_look_up(broker, context.api_version, request), broker.loop)
+    return start_steps(_look_up(broker, context.api_version, request), broker.loop)
 
 
 def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-    loop, timeout_ms = broker.loop, request.timeout_ms
-    deadline = loop.time() + timeout_ms / 1000 if timeout_ms > 0 else None
+    deadline = broker.loop.time() + request.timeout_ms / 1000 if request.timeout_ms > 0 else float("inf")
+
+    def check_timeout() -> None:
+        if broker.loop.time() >= deadline:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
     asked: dict[str, dict[int, _Wanted]] = {}
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
@@ -87,7 +89,7 @@ def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Steps[L
                 if (name, wanted.partition_index) in twice:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 search = _find(broker, version, request, name, wanted)
-                found.append((yield from (search if deadline is None else _until(search, loop, deadline))))
+                found.append((yield from checked(search, check_timeout)))
             except KafkaError as error:
                 code = error.code
                 if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM_VERSION:
@@ -118,21 +120,3 @@ def _find(broker: Node, version: int, request: ListOffsetsRequest, topic: str, w
     if version >= _LEADER_EPOCH_FROM_VERSION:
         answer.leader_epoch = found.leader_epoch
     return answer
-
-
-def _until(search: Steps[_Found], loop: AbstractEventLoop, deadline: float) -> Steps[_Found]:
-    """Run `search` until `deadline`, then raise REQUEST_TIMED_OUT; a search of one step always completes."""
-    try:
-        step = next(search)
-        while True:
-            if loop.time() >= deadline:
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-            try:
-                answer = yield step
-            except Exception as error:
-                step = search.throw(error)
-            else:
-                step = search.send(answer)
-    except StopIteration as done:
-        found: _Found = done.value
-        return found

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import InvariantError, KafkaError
 from protocol.plural import count_of
+from storage.steps import checked
 
 if TYPE_CHECKING:
     from broker.log_dirs.assignments_manager import AssignmentsManager
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     from storage.log.log import Log
     from storage.log_directory import LogDirectory
     from storage.log_manager import LogManager
-    from storage.steps import Step, Steps
 
 _RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _LONGEST_WAIT_S = 1.0
 
 _log = logging.getLogger("broker.moves")
+
+
+class _CancelledError(Exception):
+    """The move was cancelled or replaced."""
 
 
 class ReplicaAlterLogDirs:
@@ -77,7 +81,7 @@ class ReplicaAlterLogDirs:
         log, moves = move.log, self._logs.moves
         _log.info("Moving %s from %s to %s", log, move.source.path, move.target.path)
         try:
-            await self._drive(move, moves.steps(move))
+            await self._run_move(move)
         except KafkaError as error:
             if move in moves:
                 moves.cancel(log)
@@ -94,26 +98,22 @@ class ReplicaAlterLogDirs:
         if move.promoted:
             self._assignments.tell({(log.topic_id, log.partition): move.target.directory_id})
 
-    async def _drive(self, move: FutureReplica, steps: Steps[None]) -> None:
+    async def _run_move(self, move: FutureReplica) -> None:
         """Run one step a turn of the loop, until they are done or the move is cancelled."""
         copied_bytes = 0
-        advance: Callable[[], Step] = partial(next, steps)
-        while move in self._logs.moves:
-            try:
-                step = advance()
-            except StopIteration:
-                return
-            if step is None:
-                await self._wait(move, move.copied_bytes - copied_bytes)
-                copied_bytes = move.copied_bytes
-                advance = partial(next, steps)
-                continue
-            try:
-                answer = await self._loop.run_in_executor(None, step)
-            except OSError as error:
-                advance = partial(steps.throw, error)
-            else:
-                advance = partial(steps.send, answer)
+
+        def check() -> None:
+            if move not in self._logs.moves:
+                raise _CancelledError
+
+        async def pause() -> None:
+            nonlocal copied_bytes
+            before, copied_bytes = copied_bytes, move.copied_bytes
+            await self._wait(move, copied_bytes - before)
+
+        steps = checked(self._logs.moves.steps(move), check)
+        with suppress(_CancelledError):
+            await run_steps(steps, self._loop, ONE_STEP, between_turns=pause)
 
     async def _wait(self, move: FutureReplica, copied_bytes: float) -> None:
         """Yield to the loop, and wait as long as the rate limit requires for `copied_bytes`."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.metadata.metadata_recovery import RecoveredMetadata, read_stored
-from broker.runtime.cooperative import in_slices
+from broker.runtime.cooperative import Turn, run_steps
 from controller.batches import is_control
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder, apply_records
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 # A subscriber with much to do returns an iterator of steps, which run in slices between turns of the loop.
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]
 
-# The longest time that the steps of a subscriber hold the loop in one turn.
-_SLICE_S = 0.005
+_SUBSCRIBERS_TURN = Turn(seconds=0.005)
 
 
 class MetadataLoader:
@@ -121,9 +120,9 @@ class MetadataLoader:
         self._recent.clear()
         self._stored = None
         self._transaction = MetadataTransaction()
-        image = await in_slices(_image_of(records, self._empty, snapshot), self._loop)
+        image = await run_steps(_image_of(records, self._empty, snapshot), self._loop)
         self.committed_end = snapshot.end_offset
-        changes = await in_slices(_changes(self.image, image), self._loop)
+        changes = await run_steps(_changes(self.image, image), self._loop)
         await self._take(image, changes, snapshot.end_offset)
 
     async def until_applied(self, offset: int) -> None:
@@ -184,14 +183,14 @@ class MetadataLoader:
 
     async def _take(self, image: MetadataImage, records: tuple[Message, ...], next_offset: int) -> None:
         before, self.image = self.image, image
-        for subscriber in self._subscribers if records else ():
-            slice_ends = self._loop.time() + _SLICE_S
-            for _ in subscriber(before, image, records) or ():
-                if self._loop.time() >= slice_ends:
-                    await asyncio.sleep(0)
-                    slice_ends = self._loop.time() + _SLICE_S
+        if records:
+            await run_steps(self._publish(before, records), self._loop, _SUBSCRIBERS_TURN)
         self._applied(next_offset)
         self._commands.applied(next_offset)
+
+    def _publish(self, before: MetadataImage, records: tuple[Message, ...]) -> Steps[None]:
+        for subscriber in self._subscribers:
+            yield from subscriber(before, self.image, records) or ()
 
     def _applied(self, next_offset: int) -> None:
         self.next_offset = next_offset

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.metadata.raft_responses import fill_in
-from broker.runtime.cooperative import in_slices
+from broker.runtime.cooperative import run_steps
 from broker.runtime.executors import own_threads, sync_in_thread
 from protocol.errors import KafkaError
 from protocol.messages.fetch import FetchResponse
@@ -90,7 +90,9 @@ class ReadyPerformer:
         if ready.reset_to_snapshot is not None:
             await self._metadata.finish()
             await self._snapshots.stop()
-            received = await in_slices(log.reset_to_snapshot(ready.reset_to_snapshot), self._loop, self._thread)
+            received = await run_steps(
+                log.reset_to_snapshot(ready.reset_to_snapshot), self._loop, executor=self._thread
+            )
             await self._metadata.reset_to_snapshot(ready.reset_to_snapshot, received.records)
         flush = None
         try:

@@ -33,7 +33,7 @@ from broker.coordinator.runtime.partition_log import Journal
 from broker.coordinator.runtime.shard_host import Outcome
 from broker.coordinator.runtime.timers import Timers
 from broker.runtime.alarm import Alarm
-from broker.runtime.cooperative import in_turns
+from broker.runtime.cooperative import start_steps
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from storage.disk import reason
 
@@ -203,7 +203,7 @@ class GroupCoordinator:
     def _forget(self, forgetting: Steps[None]) -> None:
         """Start deleting offsets; log an unexpected exception, which must not reach the caller."""
         try:
-            rest = in_turns(forgetting, self._loop)
+            rest = start_steps(forgetting, self._loop)
         except InvariantError:
             raise
         except Exception:

@@ -16,7 +16,7 @@ from broker.metadata.metadata_loader import MetadataLoader
 from broker.metadata.node_recovery import open_stored_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
-from broker.runtime.cooperative import SLICE_S
+from broker.runtime.cooperative import SLICE
 from broker.settings import Settings, check_settings
 from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
@@ -232,7 +232,7 @@ def test_large_snapshot_is_decoded_on_loop_in_steps(
     one.loop.run_until_complete(one.effects.perform(ready))
     assert one.metadata.image.configs(2, "t4999") == {"retention.ms": "5"}
     assert (decoded, in_thread) == (5_000, 0)
-    assert turns >= 5_000 * 0.00002 / (2 * SLICE_S)
+    assert turns >= 5_000 * 0.00002 / (2 * SLICE.seconds)
 
 
 def test_cancelled_command_gets_no_response(make: Callable[[Settings], Node]) -> None:

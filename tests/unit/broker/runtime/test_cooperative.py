@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker.runtime.cooperative import SLICE_S, STEPS_A_TURN, in_slices, in_turns
+from broker.runtime.cooperative import FEW_STEPS, ONE_STEP, SLICE, Turn, run_steps, start_steps
+from broker.runtime.executors import own_threads
 from storage.steps import Steps
 
 
@@ -35,14 +36,14 @@ def wait(loop: asyncio.AbstractEventLoop, outcome: Awaitable[Any]) -> Any:
     return loop.run_until_complete(it())
 
 
-@pytest.mark.parametrize("count", [0, 1, STEPS_A_TURN - 1])
+@pytest.mark.parametrize("count", [0, 1, FEW_STEPS.steps - 1])
 def test_short_work_completes_immediately(loop: asyncio.AbstractEventLoop, count: int) -> None:
-    assert in_turns(steps(count, []), loop) == "done"
+    assert start_steps(steps(count, []), loop) == "done"
 
 
 def test_other_tasks_run_between_steps_of_long_work(loop: asyncio.AbstractEventLoop) -> None:
     done: list[int] = []
-    outcome: Any = in_turns(steps(3 * STEPS_A_TURN, done), loop)
+    outcome: Any = start_steps(steps(3 * FEW_STEPS.steps, done), loop)
     seen = []
 
     async def look() -> Any:
@@ -50,7 +51,7 @@ def test_other_tasks_run_between_steps_of_long_work(loop: asyncio.AbstractEventL
         return await outcome
 
     assert loop.run_until_complete(look()) == "done"
-    assert seen == [STEPS_A_TURN]
+    assert seen == [FEW_STEPS.steps]
 
 
 def test_blocking_call_runs_in_thread(loop: asyncio.AbstractEventLoop) -> None:
@@ -58,7 +59,7 @@ def test_blocking_call_runs_in_thread(loop: asyncio.AbstractEventLoop) -> None:
         thread = yield threading.get_ident
         return bool(thread != threading.get_ident())
 
-    outcome: Any = in_turns(work(), loop)
+    outcome: Any = start_steps(work(), loop)
     assert isinstance(outcome, Awaitable)
     assert wait(loop, outcome)
 
@@ -72,7 +73,7 @@ def test_exception_of_thread_is_raised_in_work(loop: asyncio.AbstractEventLoop) 
             return "handled"
         return "not raised"
 
-    assert wait(loop, in_turns(work(), loop)) == "handled"  # type: ignore[arg-type]  # narrower than declared
+    assert wait(loop, start_steps(work(), loop)) == "handled"  # type: ignore[arg-type]  # narrower than declared
 
 
 def test_sliced_work_yields_after_each_time_slice(loop: asyncio.AbstractEventLoop) -> None:
@@ -85,7 +86,7 @@ def test_sliced_work_yields_after_each_time_slice(loop: asyncio.AbstractEventLoo
         nonlocal now_s
         for number in range(20):
             done.append(number)
-            now_s += 0.6 * SLICE_S
+            now_s += 0.6 * SLICE.seconds
             yield None
         with pytest.raises(ZeroDivisionError):
             yield lambda: 1 // 0
@@ -97,7 +98,7 @@ def test_sliced_work_yields_after_each_time_slice(loop: asyncio.AbstractEventLoo
             loop.call_soon(count)
 
     loop.call_soon(count)
-    outcome = loop.run_until_complete(in_slices(work(), loop))
+    outcome = loop.run_until_complete(run_steps(work(), loop))
     assert outcome.startswith("done beside ")
     assert outcome != f"done beside {threading.get_ident()}"
     assert turns == list(range(0, 21, 2))
@@ -110,6 +111,28 @@ def test_exception_of_work_is_raised(loop: asyncio.AbstractEventLoop) -> None:
         raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
-        in_turns(work(0), loop)
+        start_steps(work(0), loop)
     with pytest.raises(ArithmeticError):
-        wait(loop, in_turns(work(2 * STEPS_A_TURN), loop))  # type: ignore[arg-type]  # narrower than declared
+        wait(loop, start_steps(work(2 * FEW_STEPS.steps), loop))  # type: ignore[arg-type]  # narrower than declared
+
+
+@pytest.mark.parametrize(("turn", "seen"), [(ONE_STEP, [1, 2, 3, 4, 5]), (Turn(steps=2), [2, 4])])
+def test_pause_follows_each_turn(loop: asyncio.AbstractEventLoop, turn: Turn, seen: list[int]) -> None:
+    done: list[int] = []
+    paused: list[int] = []
+
+    async def pause() -> None:
+        paused.append(len(done))
+
+    assert loop.run_until_complete(run_steps(steps(5, done), loop, turn, between_turns=pause)) == "done"
+    assert paused == seen
+
+
+def test_functions_run_in_the_given_executor(loop: asyncio.AbstractEventLoop) -> None:
+    def work() -> Steps[str]:
+        name = yield lambda: threading.current_thread().name
+        return str(name)
+
+    executor = own_threads("raft")
+    assert loop.run_until_complete(run_steps(work(), loop, executor=executor)).startswith("raft")
+    executor.shutdown()

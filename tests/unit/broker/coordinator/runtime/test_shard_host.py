@@ -16,7 +16,7 @@ from broker.coordinator.group.records import offset_record
 from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
 from broker.coordinator.runtime import context
 from broker.coordinator.runtime.shard_host import coordinator_error
-from broker.runtime.cooperative import STEPS_A_TURN
+from broker.runtime.cooperative import FEW_STEPS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record import Record
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key
@@ -369,7 +369,7 @@ class TestLoading:
 
         group_node.node.loop.run_until_complete(delete())
         forgotten = [before - after for before, after in itertools.pairwise(left)]
-        assert max(forgotten) <= STEPS_A_TURN * 50
+        assert max(forgotten) <= FEW_STEPS.steps * 50
 
     def test_deletion_of_topic_offsets_stops_with_the_coordinator(self, group_node: GroupNode) -> None:
         group_node.host()
