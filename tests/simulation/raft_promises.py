@@ -29,14 +29,14 @@ class Promise(Enum):
     LEADER_COMPLETENESS = "a new leader has every committed batch"
     STATE_MACHINE_SAFETY = "every node applies the same batches in the same order, each once"
     OWN_EPOCH = "a leader commits only up to an entry of its own epoch"
-    DURABILITY = "what a leader takes for committed is synced by a majority"
+    DURABILITY = "what a leader treats as committed is synced by a majority"
     MONOTONE = "epochs and high watermarks never go back"
     EPOCHS_ARE_NEW = "a candidate stands in an epoch that it has not been in before"
     TRUNCATIONS_DROP = "a follower that truncates drops something"
     SNAPSHOT_EPOCHS = "a log that begins behind a snapshot has the epoch of that snapshot, and no other"
-    ELECTS = "once nothing is broken any more, somebody leads"
-    ALL_FOLLOW = "once nothing is broken any more, all follow the one leader"
-    ALL_APPLY = "once nothing is broken any more, all apply what is new"
+    ELECTS = "once all faults have healed, a leader is elected"
+    ALL_FOLLOW = "once all faults have healed, all nodes follow the one leader"
+    ALL_APPLY = "once all faults have healed, all nodes apply new batches"
     SELF_CHECKS = "no node finds that its own state is impossible"
 
 
@@ -265,7 +265,7 @@ class Promises:
         missing = self.missing(than)
         if missing is not None:
             promise, what = missing
-            self.require(promise, False, f"nothing is broken any more, but {what}")
+            self.require(promise, False, f"all faults have healed, but {what}")
 
     def missing(self, than: int) -> tuple[Promise, str] | None:
         """Return the nodes that do not yet follow the one leader, or have not applied more than `than`."""

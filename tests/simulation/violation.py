@@ -83,7 +83,7 @@ class Invariant(Enum):
     STARTS = "a broker starts"
     STOPS_IN_ORDER = "a broker stops in order, and leaves no task"
     CLIENTS_END = "no client fails"
-    PROGRESS = "everything goes on once nothing is broken any more"
+    PROGRESS = "everything continues once all faults have healed"
     OTHER_DIRECTORIES_SERVE = "a broker goes on with its other directories where one fails"
     ACKS_ALL_GOES_ON = "acks=all goes on without a follower that does not reach its leader"
     PRODUCERS_ARE_TRUNCATED = "the producers of a log are those of its records"
