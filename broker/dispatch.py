@@ -111,10 +111,9 @@ class Dispatcher:
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
         route = ROUTES[key]
-        module = route.module(self._listener_type)
-        handle, handle_frame = module.handle, module.handle_frame if route.fast_path else None
+        handle, handle_frame, own_part = route.load(self._listener_type)
         if route.forwarded and self._listener_type != CONTROLLER:
-            handle = partial(decide_or_forward, module.handle, module.own_part if route.splits else None)
+            handle = partial(decide_or_forward, handle, own_part)
         found = self._handlers[key] = (api.versions, request_class(key), handle, handle_frame)
         return found
 
@@ -159,7 +158,9 @@ class Dispatcher:
         api = APIS[header.api_key]
         if header.api_key is not ApiKey.API_VERSIONS:
             raise Disconnect(f"{api.name} has no version {header.api_version}")
-        answer = ROUTES[ApiKey.API_VERSIONS].module(self._listener_type).unsupported_version()
+        from broker.handlers.api_versions import unsupported_version
+
+        answer = unsupported_version()
         parts = encode_response(header._replace(api_version=0), answer)
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
@@ -208,7 +209,7 @@ async def answer_here(broker: Node, request: Message) -> Message:
     """Return this process's response, as a controller, to its own request. KafkaError NOT_CONTROLLER if it is none."""
     key = ApiKey(cast("int", request.API_KEY))
     api = APIS[key]
-    handle: Handler = ROUTES[key].module("broker").handle
+    handle: Handler = ROUTES[key].load("broker").handle
     context = RequestContext(key, api.max_version, 0, None, NO_CONNECTION, "", "localhost")
     try:
         return cast("Message", await _handled(handle, broker, context, request))

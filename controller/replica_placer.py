@@ -1,4 +1,4 @@
-"""Placement of the replicas of new partitions, and choice of their leader (Kafka: `StripedReplicaPlacer`).
+"""Placement of the replicas of new partitions (Kafka: `StripedReplicaPlacer`).
 
 Replicas of one partition are on different brokers. In order of priority, as in Apache Kafka:
 
@@ -8,8 +8,6 @@ Replicas of one partition are on different brokers. In order of priority, as in 
 - Leaders and followers are spread over brokers: the first replica advances by one broker from partition to partition,
   in an order that alternates racks. The distance from first to second replica changes after each round, so that the
   partitions led by one broker have their followers on many.
-
-The leader is the first replica, in the order of assignment, that is in sync and whose broker is active.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ class Api(NamedTuple):
 
     @property
     def module(self) -> str:
-        """Return the name of the API's module under `protocol.messages` and `broker.handlers`."""
+        """Return the name of the API's module under `protocol.messages`."""
         return self.key.name.lower()
 
     @property

@@ -1,1 +1,1 @@
-"""One module per API: `handle(broker, context, request)`, imported at the API's first request."""
+"""Handlers of APIs, `handle(broker, context, request)`, imported at the first request (`broker.routes`)."""

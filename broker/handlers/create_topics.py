@@ -1,22 +1,27 @@
-"""CreateTopics: create topics with their partitions, replicas and settings (KIP-4).
+"""CreateTopics and CreatePartitions: create topics, and add partitions to existing ones (KIP-4, KIP-195).
 
 Behaviour
-- The controller decides each topic independently (`controller.commands.topics`).
-- Beyond Kafka, the response is sent when every partition accepts records: leaders are elected and every active broker
-  has created its replicas. It waits at most 75 % of min(request timeout, `request.timeout.ms`).
+- The controller decides each topic independently (`controller.commands.topics`, `controller.commands.partitions`).
+- Beyond Kafka, the response is sent when every new partition accepts records: leaders are elected and every active
+  broker has created its replicas. It waits at most 75 % of min(request timeout, `request.timeout.ms`).
 - KAFKA_STORAGE_ERROR, and nothing is created, if the disk has no space for logs.
-- REQUEST_TIMED_OUT if the topics are not committed by then; they may exist later.
+- REQUEST_TIMED_OUT if the records are not committed by then; topics and partitions may exist later.
 
 Version notes
-- 4 and later take -1 for the default number of partitions and replicas (KIP-464).
-- 5 and later return the topic's settings (KIP-525), 7 and later its id.
+- CreateTopics 4 and later take -1 for the default number of partitions and replicas (KIP-464), 5 and later return the
+  topic's settings (KIP-525), 7 and later its id.
+- CreatePartitions 3 may return THROTTLING_QUOTA_EXCEEDED.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.metadata.topic_creation import submit_topics
+from broker.metadata.topic_creation import patience_ms, submit_topics, until_served
+from controller.commands.partitions import create_partitions as add_partitions
+from protocol.errors import KafkaError
+from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
@@ -24,6 +29,27 @@ if TYPE_CHECKING:
     from broker.node import Node
 
 
-async def handle(broker: Node, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_topics(broker: Node, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Submit the command; return its response once the brokers serve the topics."""
     return await submit_topics(broker, request, request.timeout_ms)
+
+
+async def create_partitions(
+    broker: Node, _context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    """Submit the command; return its response once the brokers serve the partitions."""
+    try:
+        broker.logs.check_room()
+    except KafkaError as full:
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        results = [
+            CreatePartitionsResponse.Result(name=name, error_code=full.code, error_message=full.message)
+            for name in names
+        ]
+        return CreatePartitionsResponse(results=results)
+    command = partial(add_partitions, request=request, random=broker.random)
+    begun_s = broker.loop.time()
+    response = await broker.controller.submit(command, patience_ms(broker, request.timeout_ms))
+    if not request.validate_only and any(not result.error_code for result in response.results):
+        await until_served(broker, begun_s, request.timeout_ms)
+    return response

@@ -3,7 +3,9 @@
 A reassignment starts with the union of new and old replicas, the new ones first, and with lists of those to add and
 those to remove. It completes once every added replica is in sync (every target replica, if it removes more than it
 adds); the replicas to remove then leave, and lose leadership. One that waits for none completes at once. Cancelling
-returns to the previous replicas; if none of them is in the ISR, the topic has to allow unclean elections.
+returns to the previous replicas; if none of them is in the ISR, the topic has to allow unclean elections. Version 1 and
+later of the request can forbid a change of the replication factor (KIP-860).
+
 `PartitionChangeBuilder` decides on completion, ISR, ELR and leader.
 """
 
@@ -15,7 +17,7 @@ from controller.commands.assignment import check_assignment, choose_directory
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, PartitionImage, TopicImage
-from controller.partition_change import Election, PartitionChangeBuilder, Replicas
+from controller.partition_change import DEFAULT_SETTINGS, Election, PartitionChangeBuilder, Replicas
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -30,7 +32,7 @@ from protocol.records.metadata import PartitionChangeRecord
 _Answer = AlterPartitionReassignmentsResponse.Topic.Partition
 
 
-def alter_reassignments(
+def alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, settings: StaticSettings
 ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """Start, complete or cancel the reassignments of a request, each partition on its own."""
@@ -61,10 +63,10 @@ def alter_reassignments(
     return ControllerResult(tuple(filter(None, changes.values())), response)
 
 
-def list_reassignments(
-    image: MetadataImage, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
-    """Return the ongoing reassignments, of the requested partitions or of all."""
+def list_partition_reassignments(
+    image: MetadataImage, request: ListPartitionReassignmentsRequest, _settings: StaticSettings = DEFAULT_SETTINGS
+) -> ControllerResult[ListPartitionReassignmentsResponse]:
+    """Return the ongoing reassignments, of the requested partitions or of all; others are omitted."""
     asked = {topic.name: topic.partition_indexes for topic in request.topics or ()}
     topics = []
     for topic in image.topics():
@@ -81,7 +83,7 @@ def list_reassignments(
         ]
         if moving:
             topics.append(ListPartitionReassignmentsResponse.Topic(name=topic.name, partitions=moving))
-    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)
+    return ControllerResult((), ListPartitionReassignmentsResponse(error_message=None, topics=topics))
 
 
 def _partition(image: MetadataImage, name: str, index: int) -> tuple[TopicImage, PartitionImage]:

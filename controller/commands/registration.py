@@ -1,4 +1,4 @@
-"""Registration of brokers at their start (KIP-631, KIP-858, KIP-966; Kafka: `ClusterControlManager.registerBroker`).
+"""Registration of brokers and controllers at their start (KIP-631, KIP-858, KIP-966; Kafka: `ClusterControlManager`).
 
 A broker registers at each start with a new incarnation id and is fenced: registered, but leading nothing. The broker
 epoch is the offset of the registration's record, so a later one is always larger. Registering the same incarnation
@@ -18,11 +18,13 @@ from controller.commands.bootstrap import METADATA_VERSION
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.elections import on_brokers_fenced, on_unclean_restart
-from controller.image import BrokerImage, MetadataImage
-from controller.records import broker_record, endpoints_of, features_of
+from controller.image import BrokerImage, ControllerImage, MetadataImage
+from controller.partition_change import DEFAULT_SETTINGS
+from controller.records import broker_record, controller_record, endpoints_of, features_of
 from protocol.api import FEATURES
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 SUPPORTED_FEATURES = {name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()}
 
@@ -81,6 +83,18 @@ def register_broker(
     else:
         changes = on_unclean_restart(image, broker_id, settings)
     return ControllerResult((broker_record(new), *changes), BrokerRegistrationResponse(broker_epoch=new.epoch))
+
+
+def register_controller(
+    image: MetadataImage, request: ControllerRegistrationRequest, _settings: StaticSettings = DEFAULT_SETTINGS
+) -> ControllerResult[ControllerRegistrationResponse]:
+    """Store a controller's endpoints and supported features (KIP-919), for tools and for changes of feature levels."""
+    controller = ControllerImage(
+        request.controller_id, request.incarnation_id, endpoints_of(request.listeners), features_of(request.features)
+    )
+    known = image.controllers.get(controller.controller_id) == controller
+    response = ControllerRegistrationResponse(error_message=None)
+    return ControllerResult(() if known else (controller_record(controller),), response)
 
 
 def _said(request: BrokerRegistrationRequest, broker: BrokerImage) -> BrokerImage:

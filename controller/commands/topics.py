@@ -1,7 +1,8 @@
 """Creation and deletion of topics (KIP-4, KIP-464, KIP-516, KIP-525; Kafka: `ReplicationControlManager`).
 
 Each topic of a request is decided on its own, with its own error; those before it count as created. A request for more
-partitions than one batch of the metadata log should hold is refused as a whole.
+partitions than one batch of the metadata log should hold is refused as a whole. When DeleteTopics is answered, the
+topics are gone from the metadata and can be created again; their files are deleted after `file.delete.delay.ms`.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def _describe(
 def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, settings: StaticSettings
 ) -> ControllerResult[DeleteTopicsResponse]:
-    """Delete topics by name or, from version 6 on, by id; none with `delete.topic.enable=false`."""
+    """Delete topics by name or, from version 6 on, by id (KIP-516); none with `delete.topic.enable=false`."""
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, ZERO_UUID) for name in request.topic_names]
     times = Counter(asked)

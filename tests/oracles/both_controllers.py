@@ -17,11 +17,12 @@ from controller.commands.alter_partition import alter_partition
 from controller.commands.brokers import unregister_broker
 from controller.commands.heartbeats import broker_heartbeat
 from controller.commands.producer_ids import allocate_producer_ids
-from controller.commands.reassignments import alter_reassignments
+from controller.commands.reassignments import alter_partition_reassignments
 from controller.commands.registration import register_broker
 from controller.image import Endpoint, MetadataImage
 from protocol.api import ApiKey
 from protocol.errors import KafkaError
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -217,7 +218,7 @@ class BothControllers:
         asked = AlterPartitionReassignmentsRequest.Topic
         topics = [asked(name=name, partitions=[asked.Partition(partition_index=0, replicas=replicas)])]
         request = AlterPartitionReassignmentsRequest(topics=topics)
-        _, answer = self._decide(partial(alter_reassignments, request=request, settings=self._ours.settings))
+        _, answer = self._decide(partial(alter_partition_reassignments, request=request, settings=self._ours.settings))
         told = self._controller.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, **_fields(request))
         ours, kafkas = (response.responses[0].partitions[0].error_code for response in (answer, told))
         assert ours == kafkas, (ours, kafkas)
@@ -280,10 +281,11 @@ class BothControllers:
     def allocate(self, broker_id: int, epoch: int = 0) -> tuple[int, int]:
         """Request producer ids from both; return the error code and the block size."""
         known = self._ours_epoch(broker_id) + epoch
-        code, ids = self._decide(lambda image: allocate_producer_ids(image, broker_id, known))
+        request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=known)
+        code, answer = self._decide(partial(allocate_producer_ids, request=request))
         known = self._epochs.get(broker_id, 0) + epoch
         told = self._controller.call(ApiKey.ALLOCATE_PRODUCER_IDS, 0, broker_id=broker_id, broker_epoch=known)
-        ours = (code, len(ids or ()))
+        ours = (code, answer.producer_id_len if answer else 0)
         assert ours == (told.error_code, told.producer_id_len)
         return ours
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from controller.commands.producer_ids import allocate_producer_ids
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.primitives import uuid_text
 from tests.oracles.dump_log_segments import Dump, dump, dumpable, field
 from tests.unit.broker.controller_node import ControllerNode
@@ -26,8 +27,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         node.start({"metadata.log.max.record.bytes.between.snapshots": "3000"})
         for number in range(10):
             create(node, f"t{run}.{number}", 3, configs={"retention.ms": "5"})
-        epoch = node.image.brokers[1].epoch
-        node.wait(node.controller.submit(partial(allocate_producer_ids, broker_id=1, broker_epoch=epoch)))
+        block = AllocateProducerIdsRequest(broker_id=1, broker_epoch=node.image.brokers[1].epoch)
+        node.wait(node.controller.submit(partial(allocate_producer_ids, request=block)))
         node.stop()
     yield path
     node.close()

@@ -90,6 +90,7 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/group/context.py": "tests/scripts/groups/test_groups.py",
     "broker/coordinator/runtime/context.py": "tests/scripts/groups/test_groups.py",
     "broker/coordinator/group/group_host.py": "tests/unit/broker/coordinator/runtime/test_shard_host.py",
+    "broker/handlers/commands.py": "tests/unit/broker/test_routes.py",
     "broker/broker.py": "tests/unit/broker/test_main.py",
     "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",

@@ -151,12 +151,11 @@ class ControllerNode:
         request = requests.decode(requests(**fields).encode(version), version)
         context = RequestContext(key, version, 1, "test", 1, listener, "127.0.0.1", "User:ANONYMOUS")
         route = ROUTES[key]
-        module = route.module("broker")
-        own_part = module.own_part if route.splits else None
+        handle, _, own_part = route.load("broker")
         answer = (
-            decide_or_forward(module.handle, own_part, self, context, request)  # type: ignore[arg-type]  # stands in for Node
+            decide_or_forward(handle, own_part, self, context, request)  # type: ignore[arg-type]  # stands in for Node
             if route.forwarded
-            else module.handle(self, context, request)
+            else handle(self, context, request)
         )
         if isinstance(answer, Awaitable):
             answer = self.wait(answer)

@@ -10,7 +10,6 @@ import asyncio
 import selectors
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
-from importlib import import_module
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -23,12 +22,13 @@ from broker.network.connection import Connection, RequestContext
 from broker.replication.fetch_sessions import FetchPartition, FetchSessions
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
+from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory_driver import PurgatoryDriver
 from broker.runtime.rate_limited_log import LoggedOnce
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
-from protocol.api import APIS, ApiKey, request_class, response_class
+from protocol.api import ApiKey, request_class, response_class
 from protocol.headers import RequestHeader, decode_response_header
 from protocol.messages.fetch import FetchRequest
 from protocol.primitives import read_parts
@@ -234,9 +234,9 @@ class Node:
 
         Like the dispatcher, call `handle_frame` first if the handler has one and `decodes_all` permits it.
         """
-        handler = import_module(f"broker.handlers.{APIS[key].module}")
+        handlers = ROUTES[key].load("broker")
         frame = memoryview(bytearray(request_class(key)(**fields).encode(version)))
-        handle_frame = None if self.decodes_all else getattr(handler, "handle_frame", None)
+        handle_frame = None if self.decodes_all else handlers.handle_frame
         if handle_frame is not None:
             connection = Connection(1, LISTENER, "127.0.0.1")
             answer = handle_frame(self, RequestHeader(key, version, 7, client_id), connection, frame, 0)
@@ -246,7 +246,7 @@ class Node:
                 return _decoded(key, version, answer)
         request = request_class(key).decode(frame, version)
         context = RequestContext(key, version, 7, client_id, 1, LISTENER, "127.0.0.1")
-        outcome = handler.handle(self, context, request)
+        outcome = handlers.handle(self, context, request)
         if isinstance(outcome, Deferred):
             return outcome.then(partial(_decoded, key, version))
         return _decoded(key, version, outcome)

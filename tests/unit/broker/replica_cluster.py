@@ -11,18 +11,18 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Iterable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from broker.network.connection import RequestContext
 from broker.replication.fetcher_state import FetchLimits
 from broker.replication.replica_fetcher_manager import ReplicaFetcherManager
+from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
 from controller.commands.alter_partition import alter_partition
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
-from protocol.api import APIS, ApiKey, request_class, response_class
+from protocol.api import ApiKey, request_class, response_class
 from protocol.headers import decode_response_header
 from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.produce import ProduceRequest
@@ -151,7 +151,7 @@ class Link:
             return
         request = request_class(key).decode(frame, version)
         context = RequestContext(key, version, 7, None, 1, LISTENER, "127.0.0.1")
-        outcome = import_module(f"broker.handlers.{APIS[key].module}").handle(member, context, request)
+        outcome = ROUTES[key].load("broker").handle(member, context, request)
         if isinstance(outcome, Deferred):
             outcome.add_done_callback(lambda done: self._answer(key, version, done.result(), answer))
         elif isinstance(outcome, Awaitable):

@@ -8,12 +8,12 @@ from broker.routes import CONTROLLER, ROUTES, Route, served_apis
 from protocol.api import APIS, ApiKey
 from tests.repo.tree import modules
 
-HANDLERS = [PurePath(path).stem for path in modules("broker/handlers") if not path.endswith("__init__.py")]
+HANDLERS = {PurePath(path).stem for path in modules("broker/handlers") if not path.endswith("__init__.py")}
 
 
-def test_each_handler_has_one_place_in_the_table() -> None:
-    named = [name for route in ROUTES.values() for name in (route.handler, route.on_controller) if name]
-    assert sorted(named) == sorted(HANDLERS)
+def test_each_handler_has_a_place_in_the_table() -> None:
+    named = {name for route in ROUTES.values() for name in (route.handler, route.on_controller, route.own_part) if name}
+    assert {name.partition(":")[0] for name in named} == HANDLERS - {"commands"}
 
 
 def test_only_declared_apis_are_served_and_in_the_order_of_their_keys() -> None:
@@ -24,17 +24,18 @@ def test_only_declared_apis_are_served_and_in_the_order_of_their_keys() -> None:
 
 
 @pytest.mark.parametrize(("key", "route"), ROUTES.items(), ids=lambda value: getattr(value, "name", None))
-def test_the_row_says_what_the_module_has(key: ApiKey, route: Route) -> None:
-    assert route.handler == APIS[key].module
-    module = route.module("broker")
-    assert callable(module.handle)
-    assert hasattr(module, "handle_frame") == route.fast_path
-    assert hasattr(module, "own_part") == route.splits
-    assert not route.splits or route.forwarded
+def test_the_functions_of_a_row_exist(key: ApiKey, route: Route) -> None:
+    assert bool(route.handler) != bool(route.command)
+    for listener_type in APIS[key].listeners:
+        handlers = route.load(listener_type)
+        assert callable(handlers.handle)
+        assert (handlers.handle_frame is not None) == route.fast_path
+        assert (handlers.own_part is not None) == bool(route.own_part)
+    assert not route.own_part or route.forwarded
     assert not route.forwarded or "controller" in APIS[key].listeners
 
 
 def test_fetch_has_another_handler_on_a_controller_listener() -> None:
     route = ROUTES[ApiKey.FETCH]
-    assert route.module(CONTROLLER).__name__ == "broker.handlers.metadata_fetch"
-    assert route.module("broker").__name__ == "broker.handlers.fetch"
+    assert route.load(CONTROLLER).handle.__module__ == "broker.handlers.raft"
+    assert route.load("broker").handle.__module__ == "broker.handlers.fetch"

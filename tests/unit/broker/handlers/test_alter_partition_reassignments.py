@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments, sent by a client."""
+"""AlterPartitionReassignments and ListPartitionReassignments, sent by a client."""
 
 from __future__ import annotations
 
@@ -33,3 +33,8 @@ def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, ve
 def test_response_echoes_allow_replication_factor_change(controlled: ControllerNode) -> None:
     response = controlled.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, allow_replication_factor_change=False, topics=[])
     assert not response.allow_replication_factor_change
+
+
+def test_no_reassignment_is_listed_where_none_is_under_way(controlled: ControllerNode) -> None:
+    create(controlled, "t", 1)
+    assert controlled.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None).topics == []

@@ -20,6 +20,7 @@ from controller.image import MetadataImage, ResourceType
 from controller.raft.log import Entry
 from controller.snapshot import parse_snapshot_name
 from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.primitives import ZERO_UUID
@@ -72,7 +73,8 @@ def test_new_cluster_starts_with_features(stopped_controller: ControllerNode) ->
 def test_restart_recovers_controller_state(controlled: ControllerNode, crash: bool) -> None:
     create(controlled, "a", "b", partitions=3)
     epoch = controlled.image.brokers[1].epoch
-    controlled.wait(controlled.controller.submit(lambda image: allocate_producer_ids(image, 1, epoch)))
+    block = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    controlled.wait(controlled.controller.submit(partial(allocate_producer_ids, request=block)))
     topics = [DeleteTopicsRequest.Topic(name="b", topic_id=ZERO_UUID)]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=1)
     controlled.wait(controlled.controller.submit(partial(delete_topics, request=request, settings=controlled.settings)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.commands.reassignments import alter_reassignments, list_reassignments
+from controller.commands.reassignments import alter_partition_reassignments, list_partition_reassignments
 from controller.image import NO_LEADER, DirectoryId, PartitionImage
 from controller.partition_change import RECOVERED, RECOVERING
 from protocol.errors import ErrorCode
@@ -31,7 +31,7 @@ def alter(cluster: Cluster, replicas: list[int] | None, name: str = "t", index: 
     asked = AlterPartitionReassignmentsRequest.Topic
     topics = [asked(name=name, partitions=[asked.Partition(partition_index=index, replicas=replicas)])]
     request = AlterPartitionReassignmentsRequest(topics=topics, **options)
-    response = cluster.apply(partial(alter_reassignments, request=request, settings=cluster.settings))
+    response = cluster.apply(partial(alter_partition_reassignments, request=request, settings=cluster.settings))
     assert response.error_code == ErrorCode.NONE
     return response.responses[0].partitions[0]
 
@@ -44,7 +44,8 @@ def moved(cluster: Cluster, replicas: list[int] | None) -> PartitionImage:
 
 def listed(cluster: Cluster, **asked: list[int]) -> list[tuple[str, int, list[int], list[int], list[int]]]:
     topics = [ListPartitionReassignmentsRequest.Topic(name=name, partition_indexes=at) for name, at in asked.items()]
-    response = list_reassignments(cluster.image, ListPartitionReassignmentsRequest(topics=topics or None))
+    request = ListPartitionReassignmentsRequest(topics=topics or None)
+    response = list_partition_reassignments(cluster.image, request).response
     return [
         (topic.name, one.partition_index, one.replicas, one.adding_replicas, one.removing_replicas)
         for topic in response.topics
@@ -226,7 +227,7 @@ def test_last_reassignment_of_a_duplicated_partition_applies(cluster: Cluster) -
     asked = AlterPartitionReassignmentsRequest.Topic
     partitions = [asked.Partition(partition_index=0, replicas=replicas) for replicas in ([3], [2, 1])]
     request = AlterPartitionReassignmentsRequest(topics=[asked(name="t", partitions=partitions)])
-    cluster.apply(partial(alter_reassignments, request=request, settings=cluster.settings))
+    cluster.apply(partial(alter_partition_reassignments, request=request, settings=cluster.settings))
     assert cluster.partition("t").replicas == (2, 1)
 
 

@@ -1,4 +1,4 @@
-"""BrokerRegistration."""
+"""BrokerRegistration and ControllerRegistration."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from controller.commands.brokers import unfence_broker
-from controller.commands.registration import SUPPORTED_FEATURES, register_broker
+from controller.commands.registration import SUPPORTED_FEATURES, register_broker, register_controller
 from controller.image import NO_LEADER, Endpoint
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.broker_registration import BrokerRegistrationRequest
+from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from tests.unit.controller.cluster import Cluster, directory, new_registration
 
@@ -159,3 +160,30 @@ def test_replica_is_in_the_elr_after_a_clean_shutdown() -> None:
 def test_replica_is_not_in_the_elr_after_an_unclean_shutdown(previous: int) -> None:
     partition = stopped(Cluster(), previous)
     assert (partition.leader, partition.isr, partition.eligible_leader_replicas) == (NO_LEADER, (), ())
+
+
+def new_controller(port: int = 9093) -> ControllerRegistrationRequest:
+    Request = ControllerRegistrationRequest  # noqa: N806
+    return Request(
+        controller_id=7,
+        incarnation_id=b"i" * 16,
+        zk_migration_ready=False,
+        listeners=[Request.Listener(name="C", host="h", port=port, security_protocol=0)],
+        features=[Request.Feature(name="f", min_supported_version=0, max_supported_version=2)],
+    )
+
+
+def test_controller_registration_stores_the_request_fields() -> None:
+    cluster = Cluster()
+    answer = cluster.apply(partial(register_controller, request=new_controller()))
+    assert (answer.error_code, answer.error_message) == (0, None)
+    assert cluster.image.controllers == {7: (7, b"i" * 16, {"C": ("h", 9093, 0)}, {"f": (0, 2)})}
+
+
+def test_identical_controller_registration_writes_no_record() -> None:
+    cluster = Cluster()
+    cluster.apply(partial(register_controller, request=new_controller()))
+    cluster.apply(partial(register_controller, request=new_controller()))
+    assert cluster.records == ()
+    cluster.apply(partial(register_controller, request=new_controller(9094)))
+    assert cluster.image.controllers[7].endpoints["C"].port == 9094

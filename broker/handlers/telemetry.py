@@ -1,11 +1,12 @@
-"""GetTelemetrySubscriptions: the metrics that a client shall push, and its push interval (KIP-714).
+"""GetTelemetrySubscriptions and PushTelemetry: the metrics that a client shall push, and does (KIP-714).
 
 Behaviour
+- Pushed metrics are checked (`broker.monitoring.telemetry`), counted and dropped.
 - Without a matching subscription the response has no metrics, and the interval until the next request.
 - THROTTLING_QUOTA_EXCEEDED before the interval has passed, unless the client's last push was refused for its
   subscription id or compression (`broker.monitoring.telemetry`).
-- Apache Kafka serves and lists this API only with a plug-in that receives the metrics. Barnabas lists it while a
-  CLIENT_METRICS resource exists (`api_versions`) and always serves it: clients may have read an earlier ApiVersions.
+- Apache Kafka serves and lists these APIs only with a plug-in that receives the metrics. Barnabas lists them while a
+  CLIENT_METRICS resource exists (`api_versions`) and always serves them: clients may have read an earlier ApiVersions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
+from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
-def handle(
+def get_telemetry_subscriptions(
     broker: Node, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     """Return the subscription of the client instance."""
@@ -42,3 +44,9 @@ def handle(
         delta_temporality=True,
         requested_metrics=list(subscribed.metrics),
     )
+
+
+def push_telemetry(broker: Node, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    """Check and count the metrics."""
+    broker.telemetry.push(broker.image, context, request, broker.loop.time() * 1000)
+    return PushTelemetryResponse()

@@ -1,0 +1,66 @@
+"""BrokerRegistration, BrokerHeartbeat, UnregisterBroker: a broker's session with the controller (KIP-631).
+
+Behaviour
+- A registration's response has the broker epoch, which every later request of this run of the broker carries.
+  DUPLICATE_BROKER_REGISTRATION while the session of another run with the same id is alive (KIP-858, KIP-966).
+- A heartbeat renews the session on arrival; the response is sent when the resulting records are committed (KIP-841).
+- The controller watches the connection of the last heartbeat: when it breaks, and no other heartbeat arrives within
+  `barnabas.broker.disconnect.grace.ms`, the broker is fenced.
+- STALE_BROKER_EPOCH for an earlier run of the broker, BROKER_ID_NOT_REGISTERED for one that is not registered.
+- As in Kafka, a running broker can be unregistered: it leads no partition until it is restarted.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.commands.brokers import unregister_broker
+from controller.commands.heartbeats import broker_heartbeat
+from controller.commands.registration import register_broker
+from controller.records import endpoints_of
+from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+
+if TYPE_CHECKING:
+    from broker.network.connection import RequestContext
+    from broker.node import Node
+    from controller.commands.controller_result import ControllerResult
+    from controller.image import MetadataImage
+
+_log = logging.getLogger("broker.controller")
+
+
+async def register(
+    broker: Node, _context: RequestContext, request: BrokerRegistrationRequest
+) -> BrokerRegistrationResponse:
+    """Probe the earlier registration that this one may replace, then submit the command."""
+    broker.controller_tasks.claimed(request.broker_id, endpoints_of(request.listeners))
+    return await broker.controller.submit(
+        lambda image: register_broker(image, request, broker.settings, alive=broker.controller_tasks.alive())
+    )
+
+
+async def heartbeat(broker: Node, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+    """Renew the session, then submit the command."""
+    controller_tasks = broker.controller_tasks
+
+    def command(image: MetadataImage) -> ControllerResult[BrokerHeartbeatResponse]:
+        may_stop = controller_tasks.liveness.may_stop(request.broker_id)
+        return broker_heartbeat(image, request, broker.settings, may_stop=may_stop)
+
+    controller_tasks.heard_from(
+        request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection
+    )
+    return await broker.controller.submit(command)
+
+
+async def unregister(
+    broker: Node, _context: RequestContext, request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse:
+    """Submit the command; return its response once its records are committed."""
+    await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id, settings=broker.settings))
+    _log.warning("Broker %d unregistered: it leads no partition until it is restarted", request.broker_id)
+    return UnregisterBrokerResponse(error_message=None)

@@ -1,0 +1,76 @@
+"""ACLs and delegation tokens, which are refused as by Apache Kafka without an authorizer and authentication.
+
+Behaviour
+- CreateAcls, DescribeAcls, DeleteAcls: SECURITY_DISABLED, of each ACL or filter.
+- CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken (KIP-48) require an
+  authenticated client; on a PLAINTEXT listener no client is: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+- The response to CreateDelegationToken has the principal that would have owned the token; from version 3 on it may be
+  another than the requester, and both are returned (KIP-373).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from broker.network.connection import RequestContext
+    from broker.node import Node
+    from protocol.schema import Message
+
+_REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+_REQUESTER_FROM_VERSION = 3
+_NO_TIMESTAMP = -1
+
+
+def alter_acls(_broker: Node, _context: RequestContext, _request: Message) -> NoReturn:
+    """Raise KafkaError SECURITY_DISABLED."""
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+
+
+def describe_acls(_broker: Node, _context: RequestContext, _request: Message) -> NoReturn:
+    """Raise KafkaError SECURITY_DISABLED."""
+    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+
+
+def create_delegation_token(
+    _broker: Node, context: RequestContext, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
+    """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    kind, _, name = context.principal.partition(":")
+    response = CreateDelegationTokenResponse(
+        error_code=_REFUSED,
+        principal_type=(request.owner_principal_type or "") if request.owner_principal_name else kind,
+        principal_name=request.owner_principal_name or name,
+        issue_timestamp_ms=_NO_TIMESTAMP,
+        expiry_timestamp_ms=_NO_TIMESTAMP,
+        max_timestamp_ms=_NO_TIMESTAMP,
+        token_id="",
+        hmac=b"",
+    )
+    if context.api_version >= _REQUESTER_FROM_VERSION:
+        response.token_requester_principal_type, response.token_requester_principal_name = kind, name
+    return response
+
+
+def renew_delegation_token(
+    _broker: Node, _context: RequestContext, _request: RenewDelegationTokenRequest
+) -> RenewDelegationTokenResponse:
+    """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    return RenewDelegationTokenResponse(error_code=_REFUSED, expiry_timestamp_ms=_NO_TIMESTAMP)
+
+
+def expire_delegation_token(
+    _broker: Node, _context: RequestContext, _request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    return ExpireDelegationTokenResponse(error_code=_REFUSED, expiry_timestamp_ms=_NO_TIMESTAMP)
+
+
+def describe_delegation_token(_broker: Node, _context: RequestContext, _request: Message) -> NoReturn:
+    """Raise KafkaError DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
+    raise KafkaError(_REFUSED)
