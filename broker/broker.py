@@ -434,7 +434,7 @@ class Broker:
         if self.monitor is not None:
             await self.monitor.stop()
         self._waiting.stop()
-        await self.replicas.group_commit.drain()
+        await self.replicas.group_commit.stop()
         await self._chores.stop()
         if "moves" in self.__dict__:
             await self.moves.stop()

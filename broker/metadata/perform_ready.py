@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.metadata.raft_responses import fill_in
 from broker.runtime.cooperative import run_steps
-from broker.runtime.executors import own_threads, sync_in_thread
+from broker.runtime.executors import sync_in_thread
 from protocol.errors import KafkaError
 from protocol.messages.fetch import FetchResponse
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from broker.metadata.controller_event_queue import ControllerEventQueue
     from broker.metadata.metadata_loader import MetadataLoader
     from broker.metadata.metadata_log import MetadataLog
@@ -58,9 +60,13 @@ class ReadyPerformer:
         commands: ControllerEventQueue,
         send: Callable[[OutboundRequest], None],
         loop: asyncio.AbstractEventLoop,
+        executor: Executor,
         now_ms: Callable[[], int],
     ) -> None:
-        """`log` is in `directory`; `send` sends requests to other nodes; `now_ms` is the wall clock."""
+        """`log` is in `directory`; `send` sends requests to other nodes; `now_ms` is the wall clock.
+
+        Files are written and synced in `executor`: in the loop's, reads of cold pages would delay votes and commits.
+        """
         self.appended_ms = now_ms()
         self._node = node
         self._log = log
@@ -71,8 +77,7 @@ class ReadyPerformer:
         self._send = send
         self._loop = loop
         self._now_ms = now_ms
-        # Not the loop's executor: there, reads of cold pages would delay votes and commits.
-        self._thread = own_threads("raft")
+        self._executor = executor
 
     async def perform(self, ready: Ready) -> None:
         """Perform `ready`."""
@@ -91,7 +96,7 @@ class ReadyPerformer:
             await self._metadata.finish()
             await self._snapshots.stop()
             received = await run_steps(
-                log.reset_to_snapshot(ready.reset_to_snapshot), self._loop, executor=self._thread
+                log.reset_to_snapshot(ready.reset_to_snapshot), self._loop, executor=self._executor
             )
             await self._metadata.reset_to_snapshot(ready.reset_to_snapshot, received.records)
         flush = None
@@ -105,7 +110,7 @@ class ReadyPerformer:
             ready = ready._replace(entries=())
         self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
         if flush is not None:
-            await sync_in_thread(self._loop, [flush], self._thread)
+            await sync_in_thread(self._loop, [flush], self._executor)
             flush.finish()
         for request in ready.requests:
             self._send(request)
@@ -115,7 +120,7 @@ class ReadyPerformer:
         self._metadata.committed(ready.high_watermark)
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
-        await self._loop.run_in_executor(self._thread, function, *arguments)
+        await self._loop.run_in_executor(self._executor, function, *arguments)
 
     def _append(self, entries: Sequence[Entry]) -> Flush | None:
         self.appended_ms = self._now_ms()

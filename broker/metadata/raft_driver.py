@@ -30,6 +30,7 @@ from broker.metadata.node_recovery import open_stored_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.alarm import Alarm
+from broker.runtime.executors import own_threads
 from controller.commands.bootstrap import bootstrap
 from controller.commands.controller_result import Command, ControllerResult
 from controller.image import MetadataImage
@@ -92,6 +93,7 @@ class RaftDriver:
         self._events: deque[Event] = deque()
         self._commands = ControllerEventQueue(loop)
         self._running: asyncio.Task[None] | None = None
+        self._threads = own_threads("raft", 2)  # a large snapshot does not delay votes and commits
         self._tick = Alarm(loop, lambda: self._enqueue(Tick()))
         self._failure: InvariantError | None = None
         self._stopped = False
@@ -154,6 +156,7 @@ class RaftDriver:
             await asyncio.wait([self._running])
         await self._metadata.finish()
         await self._snapshots.stop()
+        self._threads.shutdown()
         self._tick.cancel()
         if self._peers is not None:
             self._peers.close()
@@ -182,7 +185,12 @@ class RaftDriver:
             now_ms=self._monotonic_ms(),
         )
         self._snapshots = SnapshotGenerator(
-            self._settings, self._loop, self._now_ms, stored=self._node.snapshotted, failed=self._fail
+            self._settings,
+            self._loop,
+            self._threads,
+            self._now_ms,
+            stored=self._node.snapshotted,
+            failed=self._fail,
         )
         self._effects = ReadyPerformer(
             self._node,
@@ -193,6 +201,7 @@ class RaftDriver:
             commands=self._commands,
             send=self._send,
             loop=self._loop,
+            executor=self._threads,
             now_ms=self._now_ms,
         )
         self._metadata.begin(self._log, stored)

@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.metadata.metadata_log import MetadataLog, Retention
+from broker.runtime.cooperative import ONE_STEP, run_steps
 from controller.raft.log import SnapshotId
 from controller.snapshot import encode_snapshot, image_records
 from protocol.errors import KafkaError
 from storage.disk import out_of_files, out_of_space, reason
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from controller.configs.effective import StaticSettings
     from controller.image import MetadataImage
     from controller.raft.voters import VoterSet
+    from storage.steps import Steps
 
 _log = logging.getLogger("broker.controller")
 
@@ -34,18 +39,20 @@ class SnapshotGenerator:
         self,
         settings: StaticSettings,
         loop: asyncio.AbstractEventLoop,
+        executor: Executor,
         now_ms: Callable[[], int],
         *,
         stored: Callable[[SnapshotId, int], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Write none yet.
+        """Write none yet, and later in `executor`.
 
         `stored` is called with each new snapshot and the log start after it, `failed` with any error but a lack of
         space or file descriptors.
         """
         self._settings = settings
         self._loop = loop
+        self._executor = executor
         self._now_ms = now_ms
         self._stored = stored
         self._failed = failed
@@ -78,17 +85,14 @@ class SnapshotGenerator:
             log.bytes_since_snapshot = 0
             self._last_ms = now_ms = self._now_ms()
             snapshot = SnapshotId(image.offset + 1, image.epoch)
-            data = bytearray()
-            for batch in encode_snapshot(
+            batches = encode_snapshot(
                 image_records(image),
                 epoch=image.epoch,
                 now_ms=now_ms,
                 last_timestamp_ms=last_timestamp_ms,
                 voters=voters,
-            ):
-                data += batch
-                await asyncio.sleep(0)
-            await self._loop.run_in_executor(None, log.write_snapshot, snapshot, bytes(data))
+            )
+            await run_steps(_write(log, snapshot, batches), self._loop, ONE_STEP, executor=self._executor)
             retention = Retention(
                 self._settings["metadata.max.retention.bytes"], self._settings["metadata.max.retention.ms"]
             )
@@ -102,6 +106,15 @@ class SnapshotGenerator:
                 self._failed(error)
         finally:
             self._task = None
+
+
+def _write(log: MetadataLog, snapshot: SnapshotId, batches: Iterable[bytearray]) -> Steps[None]:
+    """Encode the batches, one a step, and write the snapshot's file."""
+    data = bytearray()
+    for batch in batches:
+        data += batch
+        yield None
+    yield partial(log.write_snapshot, snapshot, bytes(data))
 
 
 def _is_harmless(error: Exception, log: MetadataLog) -> bool:

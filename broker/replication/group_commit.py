@@ -53,10 +53,11 @@ class GroupCommit:
         self._threads = own_threads("group-commit", _WORKERS)
         self._alarm = Alarm(loop, self._begin)
         self._drained: list[asyncio.Future[None]] = []
+        self._stopped = False
 
     def schedule(self, partition: Partition) -> None:
         """Sync what the partition's log holds now, unless it has been deleted."""
-        if partition.unavailable:
+        if partition.unavailable or self._stopped:
             return
         self._queued[partition] = None
         if self._idle_workers:
@@ -68,6 +69,12 @@ class GroupCommit:
             drained = self._loop.create_future()
             self._drained.append(drained)
             await drained
+
+    async def stop(self) -> None:
+        """Wait as `drain`, then end the threads; later appends are not synced here."""
+        await self.drain()
+        self._stopped = True
+        self._threads.shutdown()
 
     def _begin(self) -> None:
         """Start the idle workers, each with an equal share of the queued partitions."""

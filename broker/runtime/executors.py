@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def own_threads(name: str, count: int = 1) -> Executor:
-    """Return an executor of at most `count` threads, which start on first use and end when the executor is dropped."""
+    """Return an executor of at most `count` threads, which start on first use and end with its `shutdown`."""
     return ThreadPoolExecutor(count, thread_name_prefix=name)
 
 

@@ -17,6 +17,7 @@ from broker.metadata.node_recovery import open_stored_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.cooperative import SLICE
+from broker.runtime.executors import own_threads
 from broker.settings import Settings, check_settings
 from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
@@ -79,11 +80,17 @@ class Node:
             self.directory,
             metadata=self.metadata,
             snapshots=SnapshotGenerator(
-                settings, self.loop, lambda: 1, stored=self.node.snapshotted, failed=self.failed.append
+                settings,
+                self.loop,
+                own_threads("raft"),
+                lambda: 1,
+                stored=self.node.snapshotted,
+                failed=self.failed.append,
             ),
             commands=self.commands,
             send=lambda request: self.sent.append((request, self.log.read_quorum_state())),
             loop=self.loop,
+            executor=own_threads("raft"),
             now_ms=lambda: 7,
         )
 

@@ -13,6 +13,7 @@ import pytest
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import read_stored
 from broker.metadata.snapshot_generator import SnapshotGenerator
+from broker.runtime.executors import own_threads
 from controller.image import MetadataImage
 from controller.raft.log import Entry, SnapshotId
 from protocol.records.metadata import ConfigRecord
@@ -20,6 +21,7 @@ from storage.log.config import LogConfig
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 from tests.typed import present
+from tests.unit.broker.held_threads import block_default_executor
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.controller.cluster import Settings
 
@@ -41,6 +43,7 @@ class Snapshots:
         self.snapshots = SnapshotGenerator(
             Settings(settings),
             self.loop,
+            own_threads("raft"),
             lambda: self.now,
             stored=lambda snapshot, _start: self.stored.append(snapshot),
             failed=self.failed.append,
@@ -72,6 +75,15 @@ def make(faulty_disk: FaultyDisk, tmp_path: Path) -> Iterator[Callable[..., Snap
     for one in made:
         one.log.close(1)
         one.loop.close()
+
+
+def test_snapshot_does_not_wait_for_default_executor(
+    make: Callable[..., Snapshots], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = make()
+    one.append()
+    block_default_executor(one.loop, monkeypatch)
+    assert len(one.take_if_due()) == 1
 
 
 def test_snapshot_is_due_after_configured_bytes(make: Callable[..., Snapshots]) -> None:

@@ -404,3 +404,25 @@ def test_drain_completes_when_no_sync_is_pending(node: Node, threads: HeldThread
     assert not drained.done()
     threads.let()
     node.wait(drained)
+
+
+def test_stop_waits_for_syncs_in_flight_and_begins_none_after(node: Node, threads: HeldThreads) -> None:
+    node.create("t", config=ALWAYS)
+    answer = send(node)
+    stopped = node.loop.create_task(node.replicas.group_commit.stop())
+    node.pass_time(0)
+    assert not stopped.done()
+    threads.let()
+    node.wait(stopped)
+    assert codes(node.wait(answer)) == [ErrorCode.NONE]
+    node.append("t")
+    node.pass_time(2)
+    assert threads.jobs == []
+
+
+def test_stop_ends_the_threads(node: Node) -> None:
+    node.create("t", config=ALWAYS)
+    executor = node.replicas.group_commit._threads
+    node.wait(node.replicas.group_commit.stop())
+    with pytest.raises(RuntimeError, match="shutdown"):
+        executor.submit(int)
