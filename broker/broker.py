@@ -425,7 +425,7 @@ class Broker:
         self.phase = "stopping"
         await self._leave(hand_over and self.settings["controlled.shutdown.enable"])
         if self.has_groups:
-            self.groups.stop()
+            self.groups.runtime.stop()
         all_answered = self.loop.create_task(self.server.stop(_STOP_TIMEOUT_S))
         with suppress(TimeoutError):  # wait at most half the time for group commits, then expire the requests
             await asyncio.wait_for(self.replicas.group_commit.drain(), _STOP_TIMEOUT_S / 2)
@@ -479,7 +479,7 @@ class Broker:
         return "groups" in self.__dict__
 
     def _lead_groups(self, index: int, leader_epoch: int | None) -> None:
-        self.groups.leadership_changed(index, leader_epoch)
+        self.groups.runtime.leadership_changed(index, leader_epoch)
 
     async def _allocate_producer_ids(self) -> range:
         timeout_s = self.settings["request.timeout.ms"] / 1000

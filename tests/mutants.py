@@ -234,7 +234,7 @@ MUTANTS = (
     Mutant(
         "a closed group host reports commits",
         "broker/coordinator/runtime/shard_host.py",
-        "if not self.open or outcomes.cancelled():",
+        "if not self.is_open or outcomes.cancelled():",
         "if outcomes.cancelled():",
         "tests/unit/broker/coordinator/runtime/test_shard_host.py",
         "test_pending_commit_gets_not_coordinator_if_the_host_closes_before_replication",

@@ -23,9 +23,9 @@ import logging
 from collections.abc import Awaitable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
 from broker.metadata.current_leader import current_leader
 from broker.metadata.internal_topics import ensure_internal_topic
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -63,7 +63,7 @@ def handle(
             _warn(broker, context, request)
         refused = _Found(code, refusal)
         return _response(context, request, [refused] * len(_keys(context, request)))
-    if broker.image.topic(OFFSETS_TOPIC) is None:
+    if broker.image.topic(CONSUMER_OFFSETS) is None:
         return _create_and_find(broker, context, request)
     suspects = broker.node_clients.suspects.ids
     if suspects and (lost := suspects & _leaders(broker, context, request)):
@@ -72,8 +72,8 @@ def handle(
 
 
 def _leaders(broker: Node, context: RequestContext, request: FindCoordinatorRequest) -> set[int]:
-    indexes = map(broker.groups.partition_of, _keys(context, request))
-    return {current_leader(broker.image, OFFSETS_TOPIC, index, context.listener).leader for index in indexes}
+    indexes = map(broker.groups.runtime.partition_of, _keys(context, request))
+    return {current_leader(broker.image, CONSUMER_OFFSETS, index, context.listener).leader for index in indexes}
 
 
 async def _find_once_settled(
@@ -96,7 +96,7 @@ async def _create_and_find(
     broker: Node, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     try:
-        await ensure_internal_topic(broker, OFFSETS_TOPIC)
+        await ensure_internal_topic(broker, CONSUMER_OFFSETS)
     except KafkaError as error:
         failed = _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
         return _response(context, request, [failed] * len(_keys(context, request)))
@@ -109,10 +109,10 @@ def _find_all(broker: Node, context: RequestContext, request: FindCoordinatorReq
 
 
 def _find(broker: Node, group_id: str, listener: str) -> _Found:
-    index = broker.groups.partition_of(group_id)
-    leader = current_leader(broker.image, OFFSETS_TOPIC, index, listener)
+    index = broker.groups.runtime.partition_of(group_id)
+    leader = current_leader(broker.image, CONSUMER_OFFSETS, index, listener)
     if leader.host is None or broker.image.brokers[leader.leader].fenced:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Partition {OFFSETS_TOPIC}-{index} has no leader")
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"Partition {CONSUMER_OFFSETS}-{index} has no leader")
     return _Found(ErrorCode.NONE, None, leader.leader, leader.host, leader.port)
 
 

@@ -29,7 +29,7 @@ def handle(broker: Node, _context: RequestContext, request: ListGroupsRequest) -
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}
     return ListGroupsResponse(
-        error_code=ErrorCode.UNKNOWN_SERVER_ERROR if broker.groups.failures else ErrorCode.NONE,
+        error_code=ErrorCode.UNKNOWN_SERVER_ERROR if broker.groups.runtime.failures else ErrorCode.NONE,
         groups=[
             ListGroupsResponse.Group(
                 group_id=group.group_id,

@@ -26,7 +26,7 @@ class _Offset(NamedTuple):
 
 
 def _shards(broker: Node) -> list[GroupCoordinatorShard]:
-    return broker.groups.loaded_shards() if broker.has_groups else []
+    return broker.groups.runtime.active_shards() if broker.has_groups else []
 
 
 def _groups(broker: Node) -> Iterator[tuple[str, ClassicGroup]]:

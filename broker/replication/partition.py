@@ -247,6 +247,7 @@ class Partition:
         now_ms: int,
         elapsed_ms: Callable[[], int],
         header: BatchHeader | None = None,
+        from_client: bool = True,
     ) -> tuple[LogAppendInfo, bool]:
         """Append one checked batch; return what was appended, and whether the high watermark moved.
 
@@ -263,7 +264,7 @@ class Partition:
                 f"{len(self.isr)} in-sync replicas, {self.min_isr} needed: {self} is under min.insync.replicas",
             )
         log = self.log
-        info = log.append_as_leader(records, self.leader_epoch, now_ms, header)
+        info = log.append_as_leader(records, self.leader_epoch, now_ms, header, from_client)
         if self.at_end:  # these followers were caught up until now
             caught_up_ms = elapsed_ms()
             for follower in self.at_end:

@@ -153,15 +153,21 @@ class ReplicaManager:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
 
     def append(
-        self, partition: Partition, records: memoryview, acks: int, header: BatchHeader | None = None
+        self,
+        partition: Partition,
+        records: memoryview,
+        acks: int,
+        header: BatchHeader | None = None,
+        from_client: bool = True,
     ) -> LogAppendInfo:
         """Append a checked batch to a partition led here, and wake its readers (Kafka: `ReplicaManager.appendRecords`).
 
-        `header` is the batch's, if already parsed. KafkaError if nothing was appended.
+        `header` is the batch's, if already parsed. KafkaError if nothing was appended. `from_client` as in
+        `Log.append_as_leader`.
         """
         traffic = partition.traffic
         traffic.produces += 1
-        info, moved = partition.append_as_leader(records, acks, self._now_ms(), self._elapsed_ms, header)
+        info, moved = partition.append_as_leader(records, acks, self._now_ms(), self._elapsed_ms, header, from_client)
         size_bytes = len(records)
         traffic.bytes_in += size_bytes
         traffic.messages_in += info.last_offset - info.base_offset + 1

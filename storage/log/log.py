@@ -166,13 +166,14 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         header: BatchHeader | None = None,
+        from_client: bool = True,
     ) -> LogAppendInfo:
         """Assign the next offsets to one validated batch, in place, and append it (Kafka: `UnifiedLog.appendAsLeader`).
 
         `header` is the decoded header of `records`, where the caller has it. A duplicate of one of an idempotent
         producer's last five batches is not appended; the result has the offsets of the first append. Raise KafkaError,
         with nothing appended: the errors of `log_validator.validate_batch` and `ProducerStateManager.check`, or
-        KAFKA_STORAGE_ERROR.
+        KAFKA_STORAGE_ERROR. The sequences of a coordinator's batches (not `from_client`) are not checked.
         """
         if header is None:
             header = read_header(records)
@@ -184,7 +185,7 @@ class Log:
             set_log_append_time(records, now_ms)
             header = read_header(records)
         if header.producer_id >= 0:
-            first = self.producers.check(header)
+            first = self.producers.check(header, from_client)
             if first is not None:
                 time_ms, start = first.timestamp if append_time_ms >= 0 else -1, self.log_start_offset
                 return append_info(

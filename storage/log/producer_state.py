@@ -131,11 +131,11 @@ class ProducerStateManager:
             )
             self._find_first_unstable()
 
-    def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Validate a client's batch before it is appended; return the batch that it duplicates, or None to append it.
+    def check(self, header: BatchHeader, from_client: bool = True) -> AppendedBatch | None:
+        """Validate a batch before it is appended; return the batch that it duplicates, or None to append it.
 
         Raise INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a non-transactional batch
-        during a transaction.
+        during a transaction. Sequences are checked only in batches `from_client` (Kafka: `AppendOrigin`).
         """
         # Unpacking is several times as fast as access by name.
         _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
@@ -144,7 +144,7 @@ class ProducerStateManager:
             return None
         if epoch == entry.epoch:
             last = entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE
-            if sequence != last + 1 & MAX_SEQUENCE:
+            if sequence != last + 1 & MAX_SEQUENCE and from_client:
                 for batch in entry.batches:
                     if batch.first_sequence == sequence and batch.last_sequence == header.last_sequence:
                         return batch
@@ -157,7 +157,7 @@ class ProducerStateManager:
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {producer_id} with epoch {epoch} is fenced by epoch {entry.epoch}",
             )
-        elif sequence != 0 and entry.epoch != NO_EPOCH:
+        elif sequence != 0 and entry.epoch != NO_EPOCH and from_client:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} began epoch {epoch} with sequence {sequence}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.coordinator.runtime.partition_for import partition_for
+from broker.coordinator.runtime.coordinator_runtime import partition_for
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode

@@ -103,8 +103,8 @@ class Invariants:
         """Let a group without offsets begin anew once its coordinator has deleted it."""
         for group, known in list(self._history.groups.items()):
             if known.may_be_deleted and broker.has_groups:
-                shards = broker.groups.loaded_shards()
-                index = broker.groups.partition_of(group)
+                shards = broker.groups.runtime.active_shards()
+                index = broker.groups.runtime.partition_of(group)
                 if any(shard.partition == index and group not in shard.groups for shard in shards):
                     self._history.group_gone(group)
 

@@ -28,6 +28,8 @@ state changes; this module keeps the data consistent.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from broker.coordinator.runtime.timers import Timer
 from protocol.errors import ErrorCode, InvariantError
 
@@ -47,6 +49,25 @@ _PREVIOUS_STATES = {
 
 CONSUMER = "consumer"
 """The protocol type of Kafka's consumers, whose subscriptions the coordinator parses."""
+
+
+class SessionTimeout(NamedTuple):
+    """A member, or a pending member, has sent nothing for its session timeout."""
+
+    group_id: str
+    member_id: str
+
+
+class JoinTimeout(NamedTuple):
+    """A rebalance has waited long enough for joins."""
+
+    group_id: str
+
+
+class SyncTimeout(NamedTuple):
+    """A new generation has waited for the members' syncs for the rebalance timeout."""
+
+    group_id: str
 
 
 class ClassicGroupMember:
@@ -85,7 +106,7 @@ class ClassicGroupMember:
         self._awaiting_join: object | None = None
         self.awaiting_sync: object | None = None
         self.is_new = False
-        self.session = Timer(("session", group_id, member_id))
+        self.session = Timer(SessionTimeout(group_id, member_id))
 
     @property
     def awaiting_join(self) -> object | None:
@@ -137,8 +158,8 @@ class ClassicGroup:
         self.first_joins_until = 0.0
         self.supported: dict[str, int] = {}
         self.subscribed_topics: frozenset[str] | None = None
-        self.joins = Timer(("joins", group_id))
-        self.syncs = Timer(("syncs", group_id))
+        self.joins = Timer(JoinTimeout(group_id))
+        self.syncs = Timer(SyncTimeout(group_id))
 
     @property
     def rebalance_timeout_ms(self) -> int:
@@ -181,7 +202,7 @@ class ClassicGroup:
 
     def expect(self, member_id: str) -> Timer:
         """Add a pending member; return its session timer."""
-        timer = self.pending[member_id] = Timer(("session", self.group_id, member_id))
+        timer = self.pending[member_id] = Timer(SessionTimeout(self.group_id, member_id))
         return timer
 
     def add(self, member: ClassicGroupMember) -> None:

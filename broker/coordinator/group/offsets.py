@@ -13,7 +13,7 @@ instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.coordinator.group.classic_group import EMPTY, STABLE, ClassicGroup
@@ -63,19 +63,16 @@ class Offsets:
         """Return the groups with offsets, pending or not."""
         return list(dict.fromkeys((*self._groups, *self._producers)))
 
-    def of_topic(self, topic: str, topic_id: bytes, group_ids: Iterable[str]) -> list[Key]:
-        """Return the keys of these groups' offsets for the topic with this id, pending or not."""
-        found = []
-        for group_id in group_ids:
-            everything = {
-                (group_id, topic, partition): committed
-                for partition, committed in self._groups.get(group_id, {}).get(topic, {}).items()
-            }
-            for key, producers in self._producers.get(group_id, {}).items():
-                if key[1] == topic:
-                    everything[key] = self._pending[next(reversed(producers))][key]
-            found += [key for key, committed in everything.items() if committed.is_of(topic_id)]
-        return found
+    def of_topic(self, topic: str, topic_id: bytes, group_id: str) -> list[Key]:
+        """Return the keys of the group's offsets for the topic with this id, pending or not."""
+        found = {
+            (group_id, topic, partition): committed
+            for partition, committed in self._groups.get(group_id, {}).get(topic, {}).items()
+        }
+        for key, producers in self._producers.get(group_id, {}).items():
+            if key[1] == topic:
+                found[key] = self._pending[next(reversed(producers))][key]
+        return [key for key, committed in found.items() if committed.is_of(topic_id)]
 
     def put(self, key: Key, committed: Committed, producer_id: int = -1) -> None:
         """Store a commit; with a producer id it is pending until that producer's transaction ends."""

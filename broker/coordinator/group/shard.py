@@ -4,7 +4,7 @@ There are two kinds of changes. The response to either waits until its records a
 
 - The group protocol (`join`, `sync`, `leave`, `fire`) changes state before its records are written: it changes which
   members are waited for. It emits an `Append`, continues in its `then`, and undoes a failure there.
-- All other operations (`commit`, `delete_offsets`, `delete_group`, `expire`) only return records. The owner appends
+- All other operations (`commit`, `delete_offsets`, `delete_group`, `expire`) only return records. The runtime appends
   them and passes them to `replay`; if the append fails, no state has changed.
 
 `replay` also loads the partition after an election. A loaded group is stable or empty; its members continue to send
@@ -13,15 +13,25 @@ heartbeats, each with a new session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from broker.coordinator.group import join, leave, records, sync
-from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, ClassicGroup
+from broker.coordinator.group.classic_group import (
+    COMPLETING,
+    DEAD,
+    EMPTY,
+    PREPARING,
+    STABLE,
+    ClassicGroup,
+    JoinTimeout,
+    SessionTimeout,
+    SyncTimeout,
+)
 from broker.coordinator.group.context import GroupContext, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.offsets import Committed, Key, Offsets
 from broker.coordinator.group.rebalance import joins_due, prepare, refuse_join, refuse_sync, renew_session, syncs_due
-from broker.coordinator.runtime.context import CoordinatorResponse, Record
+from broker.coordinator.runtime.context import CoordinatorResponse, CoordinatorResult, ProducerIdAndEpoch, Record
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from protocol.plural import count_of
@@ -126,14 +136,14 @@ class GroupCoordinatorShard:
         else:
             leave.leave(turn, group, members, to)
 
-    def fire(self, turn: GroupContext, event: tuple[Any, ...]) -> None:
+    def fire(self, turn: GroupContext, event: SessionTimeout | JoinTimeout | SyncTimeout) -> None:
         """Handle a timer event of a group."""
-        group = self.groups.get(event[1])
+        group = self.groups.get(event.group_id)
         if group is None:
             return
-        if event[0] == "session":
-            leave.session_expired(turn, group, event[2])
-        elif event[0] == "joins":
+        if isinstance(event, SessionTimeout):
+            leave.session_expired(turn, group, event.member_id)
+        elif isinstance(event, JoinTimeout):
             joins_due(turn, group)
         else:
             syncs_due(turn, group)
@@ -148,7 +158,7 @@ class GroupCoordinatorShard:
         *,
         retention_ms: int = -1,
         reports_unknown_group: bool = True,
-    ) -> tuple[list[Record], list[ErrorCode]]:
+    ) -> CoordinatorResult[list[ErrorCode]]:
         """Return the records of a commit, and an error code for each offset.
 
         Raise KafkaError if the whole commit is refused. A member's commit renews its session, as a heartbeat does.
@@ -172,9 +182,9 @@ class GroupCoordinatorShard:
             errors.append(ErrorCode.NONE)
             committed = Committed(one.offset, one.leader_epoch, one.metadata, turn.now_ms, expire_ms, one.topic_id)
             written.append(records.offset_record(who.group_id, one.topic, one.partition, committed))
-        return written, errors
+        return CoordinatorResult(written, errors)
 
-    def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> tuple[list[Record], list[ErrorCode]]:
+    def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> CoordinatorResult[list[ErrorCode]]:
         """Return the tombstones for these offsets, and an error code for each partition."""
         group = self._existing(group_id)
         if group.state != EMPTY and group.protocol_type != "consumer":
@@ -189,9 +199,9 @@ class GroupCoordinatorShard:
             key = (group_id, topic, partition)
             if self.offsets.get(*key) is not None or self.offsets.is_pending(key):
                 written.append(records.offset_tombstone(*key))
-        return written, errors
+        return CoordinatorResult(written, errors, is_atomic=False)
 
-    def delete_group(self, group_id: str) -> list[Record]:
+    def delete_group(self, group_id: str) -> CoordinatorResult[ErrorCode]:
         """Return the tombstones for a group without members: first its offsets', then its own."""
         group = self._existing(group_id)
         if group.state != EMPTY:
@@ -199,19 +209,24 @@ class GroupCoordinatorShard:
         keys = self.offsets.pending_of_group(group_id)
         for topic, partitions in self.offsets.of_group(group_id).items():
             keys.update((group_id, topic, partition) for partition in partitions)
-        return [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
+        tombstones = [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
+        return CoordinatorResult(tombstones, ErrorCode.NONE, is_atomic=False)
 
-    def expire(self, turn: GroupContext, group: ClassicGroup) -> list[Record]:
-        """Return tombstones for a group's expired offsets, and for the group if it is empty and none is left."""
-        keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
-        written = [records.offset_tombstone(*key) for key in keys]
-        if none_left and group.state == EMPTY and not group.pending:
-            written.append(records.group_tombstone(group.group_id))
-        return written
+    def expire(self, turn: GroupContext) -> Iterator[list[Record]]:
+        """Yield, for each group, tombstones for its expired offsets, and for itself if it is empty and none is left."""
+        for group_id in list(self.groups):
+            if (group := self.groups.get(group_id)) is not None:
+                keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
+                written = [records.offset_tombstone(*key) for key in keys]
+                if none_left and group.state == EMPTY and not group.pending:
+                    written.append(records.group_tombstone(group_id))
+                yield written
 
-    def forget_topic(self, topic: str, topic_id: bytes, group_ids: Iterable[str]) -> list[Record]:
-        """Return tombstones for these groups' offsets of a deleted topic, but not of another topic of that name."""
-        return [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id, group_ids)]
+    def forget_topics(self, topics: list[tuple[str, bytes]]) -> Iterator[list[Record]]:
+        """Yield tombstones for each group's offsets of deleted topics (name, id), not of others with the same name."""
+        for topic, topic_id in topics:
+            for group_id in self.offsets.group_ids():
+                yield [records.offset_tombstone(*key) for key in self.offsets.of_topic(topic, topic_id, group_id)]
 
     def fetch(self, group_id: str, topic: str, topic_id: bytes, partition: int) -> Committed | None:
         """Return the committed offset for a partition of the topic with this id, or None."""
@@ -226,11 +241,13 @@ class GroupCoordinatorShard:
 
     # The partition's log and leadership.
 
-    def replay(self, now_ms: int, record_offset: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
+    def replay(
+        self, now_ms: int, offset: int, key: bytes, value: bytes | None, producer: ProducerIdAndEpoch | None = None
+    ) -> None:
         """Apply a record. Records of other kinds than classic groups and offsets are skipped."""
         kind = records.kind_of(key)
         if kind in (records.OFFSET_KIND, records.OLD_OFFSET_KIND):
-            self._replay_offset(now_ms, record_offset, records.read_offset_key(key), value, producer_id)
+            self._replay_offset(now_ms, offset, records.read_offset_key(key), value, producer)
         elif kind == records.GROUP_KIND:
             group_id = records.read_group_key(key)
             if value is None:
@@ -238,18 +255,20 @@ class GroupCoordinatorShard:
             else:
                 self.groups[group_id] = records.read_group(group_id, value, now_ms)
 
-    def _replay_offset(self, now_ms: int, record_offset: int, key: Key, value: bytes | None, producer_id: int) -> None:
+    def _replay_offset(
+        self, now_ms: int, offset: int, key: Key, value: bytes | None, producer: ProducerIdAndEpoch | None
+    ) -> None:
         if value is None:
             self.offsets.remove(key)
             return
-        committed = records.read_offset(value, record_offset)
+        committed = records.read_offset(value, offset)
         if key[0] not in self.groups:
             self.groups[key[0]] = ClassicGroup(key[0], now_ms)
-        self.offsets.put(key, committed, producer_id)
+        self.offsets.put(key, committed, -1 if producer is None else producer.producer_id)
 
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
+    def replay_end_transaction_marker(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
         """Commit or drop the offsets of a producer's open transaction."""
-        self.offsets.end_transaction(producer_id, committed)
+        self.offsets.end_transaction(producer.producer_id, committed)
 
     @property
     def content(self) -> str:

@@ -12,7 +12,7 @@ records is sent there, never before.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from protocol.errors import ErrorCode
 
@@ -24,6 +24,28 @@ if TYPE_CHECKING:
 
 Record = tuple[bytes, bytes | None]
 """Key and value of a record of the coordinator's topic; None as value is a tombstone."""
+
+T = TypeVar("T")
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A transactional producer."""
+
+    producer_id: int
+    epoch: int
+
+
+class CoordinatorResult(NamedTuple, Generic[T]):
+    """The decision of a write operation: its records, and the response to send once they are committed.
+
+    With a `producer` the records belong to its open transaction. Unless `is_atomic`, each record is valid on its own,
+    and they may be split into several batches.
+    """
+
+    records: list[Record]
+    response: T
+    producer: ProducerIdAndEpoch | None = None
+    is_atomic: bool = True
 
 
 class CoordinatorResponse(NamedTuple):

@@ -10,9 +10,10 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import build_batch, crc_matches, end_txn_marker, iter_batches, iter_records
+from protocol.record_batch import BatchHeader, build_batch, crc_matches, end_txn_marker, iter_batches, iter_records
 
 if TYPE_CHECKING:
     import asyncio
@@ -25,18 +26,18 @@ ACKS_ALL = -1
 
 
 class Stored(NamedTuple):
-    """A record read from the log; `producer_id` is -1 outside a transaction."""
+    """A record read from the log; `producer` is that of its transaction, None outside one."""
 
     offset: int
     key: bytes
     value: bytes | None
-    producer_id: int
+    producer: ProducerIdAndEpoch | None
 
 
 class Marker(NamedTuple):
     """The marker that ends a producer's transaction."""
 
-    producer_id: int
+    producer: ProducerIdAndEpoch
     committed: bool
 
 
@@ -50,8 +51,11 @@ class Journal(Protocol):
     def end_offset(self) -> int:
         """The offset of the next record."""
 
-    def append(self, records: list[Record]) -> int:
-        """Append `records` as one batch and return its base offset; KafkaError if nothing was written."""
+    def append(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> int:
+        """Append `records` as one batch and return its base offset; KafkaError if nothing was written.
+
+        With a `producer` the batch belongs to its transaction.
+        """
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
         """Return the result for the records below `end_offset`: NONE once committed, None while it is unknown."""
@@ -91,10 +95,21 @@ class PartitionJournal:
         """The offset of the next record."""
         return self._partition.log.log_end_offset
 
-    def append(self, records: list[Record]) -> int:
+    def append(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> int:
         """Append `records` as one batch and return its base offset; KafkaError if nothing was written."""
-        batch = build_batch(records, timestamp_ms=self._now_ms(), compression=self._compression)
-        return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL).base_offset
+        of_producer: dict[str, Any] = {}
+        if producer is not None:
+            producer_id, epoch = producer
+            # Like Kafka's, each batch has sequence 0: the coordinator, not the partition, finds duplicates.
+            of_producer = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0}
+        batch = build_batch(
+            records,
+            timestamp_ms=self._now_ms(),
+            compression=self._compression,
+            is_transactional=producer is not None,
+            **of_producer,
+        )
+        return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL, from_client=False).base_offset
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
         """Return the result for the records below `end_offset`, None while it is unknown."""
@@ -124,19 +139,17 @@ class PartitionJournal:
                     follows = header.base_offset >= offset or offset == log.log_start_offset <= header.last_offset
                     if not follows or not crc_matches(batch, header):
                         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log}: the batch at offset {offset} is damaged")
-                    yield from _read_batch(batch, header.producer_id, header.is_control, header.is_transactional)
+                    yield from _read_batch(batch, header)
                     offset = header.next_offset
 
 
-def _read_batch(
-    batch: memoryview, producer_id: int, is_control: bool, is_transactional: bool
-) -> Iterator[Stored | Marker]:
-    if is_control:
+def _read_batch(batch: memoryview, header: BatchHeader) -> Iterator[Stored | Marker]:
+    producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
+    if header.is_control:
         marker = end_txn_marker(batch)
-        if marker is not None:
-            yield Marker(producer_id, marker.committed)
+        if marker is not None and producer is not None:
+            yield Marker(producer, marker.committed)
         return
-    owner = producer_id if is_transactional else -1
     for record in iter_records(batch):
         if record.key is not None:
-            yield Stored(record.offset, record.key, record.value, owner)
+            yield Stored(record.offset, record.key, record.value, producer)

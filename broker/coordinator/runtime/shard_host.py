@@ -1,4 +1,4 @@
-"""Hosting of one shard: appends its records, and responds once they are committed (Kafka: `CoordinatorRuntime`).
+"""Operations on one shard: appends its records, and responds once they are committed.
 
 A shard is the state of one partition of a coordinator's topic, with the rules that decide on it. The host knows nothing
 of what they mean. Records are appended in the step that decides them, so the log has them in that order. A response
@@ -14,12 +14,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from enum import Enum, auto
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
-from broker.coordinator.runtime.context import CoordinatorContext, CoordinatorResponse, Record
+from broker.coordinator.runtime.context import (
+    CoordinatorContext,
+    CoordinatorResponse,
+    CoordinatorResult,
+    ProducerIdAndEpoch,
+    Record,
+)
 from broker.coordinator.runtime.partition_log import Journal, Marker, Stored
-from protocol.errors import DecodeError, ErrorCode, KafkaError
+from broker.coordinator.runtime.timers import Timers
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.plural import count_of
 
 T = TypeVar("T")
@@ -28,11 +36,12 @@ Outcome: TypeAlias = T | asyncio.Future[T]
 
 C = TypeVar("C", bound=CoordinatorContext)
 C_contra = TypeVar("C_contra", bound=CoordinatorContext, contravariant=True)
-S = TypeVar("S", bound="Shard[Any]")
+S = TypeVar("S", bound="CoordinatorShard[Any]")
 
 _log = logging.getLogger("broker.coordinator")
 
 RECORDS_A_TURN = 200
+_KEYS_A_TURN = 200
 
 # Size of a batch of `_pieces`: well below the default max.message.bytes, including the overhead of each record.
 _PIECE_BYTES = 256 * 1024
@@ -65,18 +74,23 @@ def coordinator_error(error: ErrorCode) -> ErrorCode:
     return _COORDINATOR_ERRORS.get(error, error)
 
 
-class Shard(Protocol[C_contra]):
+class CoordinatorShard(Protocol[C_contra]):
     """The state of one partition of a coordinator's topic (Kafka: `CoordinatorShard`)."""
 
     @property
     def content(self) -> str:
         """What the shard holds, for the log: "3 groups", or empty if it holds nothing."""
 
-    def replay(self, now_ms: int, record_offset: int, key: bytes, value: bytes | None, producer_id: int = -1) -> None:
-        """Apply a record; DecodeError if it cannot be read. `producer_id` is -1 outside a transaction."""
+    def replay(
+        self, now_ms: int, offset: int, key: bytes, value: bytes | None, producer: ProducerIdAndEpoch | None = None
+    ) -> None:
+        """Apply a record; DecodeError if it cannot be read. `producer` is that of its open transaction, if any."""
 
-    def end_transaction(self, producer_id: int, committed: bool) -> None:
+    def replay_end_transaction_marker(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
         """Commit or drop the records of a producer's open transaction."""
+
+    def fire(self, turn: C_contra, event: Any) -> None:
+        """Handle the event of a timer that is due."""
 
     def loaded(self, turn: C_contra) -> None:
         """Start the timers of the loaded state."""
@@ -85,10 +99,26 @@ class Shard(Protocol[C_contra]):
         """Answer every waiting request with NOT_COORDINATOR."""
 
 
-class ShardHost(Generic[S, C]):
-    """A shard with its journal, while this broker leads their partition (Kafka: `CoordinatorContext`)."""
+class ShardState(Enum):
+    """The states of a shard; `coordinator_runtime` has their meaning."""
 
-    __slots__ = ("_loop", "_name", "_new_turn", "_written_end", "journal", "leader_epoch", "open", "ready", "shard")
+    LOADING = auto()
+    ACTIVE = auto()
+    FAILED = auto()
+    CLOSED = auto()
+
+
+StepwiseWrite: TypeAlias = Callable[[S, C], Iterable[list[Record]]]
+"""Yields records to write, those of about as many keys each time; each record must be valid on its own."""
+
+
+class ShardHost(Generic[S, C]):
+    """A shard with its journal and timers, while this broker leads their partition (Kafka: `CoordinatorContext`)."""
+
+    __slots__ = (
+        "_deferred", "_loop", "_new_context", "_written_end", "failure", "journal", "leader_epoch", "name", "shard",
+        "state", "timers",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -97,77 +127,98 @@ class ShardHost(Generic[S, C]):
         journal: Journal,
         leader_epoch: int,
         loop: asyncio.AbstractEventLoop,
-        new_turn: Callable[[], C],
+        new_context: Callable[[Timers], C],
+        on_timer: Callable[[], None],
     ) -> None:
-        """Host the shard of partition `name`. Requests are refused until `load` sets `ready`, and after `close`."""
-        self._name = name
+        """Host the shard of partition `name`. Call `on_timer` when its earliest deadline becomes earlier."""
+        self.name = name
         self.shard = shard
         self.journal = journal
         self.leader_epoch = leader_epoch
-        self.ready = False
-        self.open = True
+        self.timers = Timers(on_timer)
+        self.state = ShardState.LOADING
+        self.failure = ""
         self._loop = loop
-        self._new_turn = new_turn
+        self._new_context = new_context
         self._written_end = 0
+        self._deferred: list[tuple[str, StepwiseWrite[S, C]]] = []
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to load."""
         return self.journal.end_offset == 0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the shard is loading or active."""
+        return self.state is ShardState.LOADING or self.state is ShardState.ACTIVE
+
     async def load(self) -> None:
         """Replay the journal, `RECORDS_A_TURN` records a turn of the loop, then serve. Disk waits run in a thread.
 
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
-        now_ms = self._new_turn().now_ms
+        now_ms = self._turn().now_ms
         reading, answer, count = self.journal.read(), None, 0
-        while self.open:
+        while self.is_open:
             try:
                 stored = reading.send(answer)
             except StopIteration:
                 break
             answer, count = None, count + 1
             if isinstance(stored, Marker):
-                self.shard.end_transaction(stored.producer_id, stored.committed)
+                self.shard.replay_end_transaction_marker(stored.producer, stored.committed)
             elif isinstance(stored, Stored):
                 self._replay(stored, now_ms)
             else:
                 answer = await self._loop.run_in_executor(None, stored)
             if count % RECORDS_A_TURN == 0:
                 await asyncio.sleep(0)
-        if self.open:
+        if self.is_open:
             self.serve()
 
     def _replay(self, stored: Stored, now_ms: int) -> None:
         try:
-            self.shard.replay(now_ms, stored.offset, stored.key, stored.value, stored.producer_id)
+            self.shard.replay(now_ms, *stored)
         except DecodeError as error:
-            _log.error("Skipped record %d of %s: %s", stored.offset, self._name, error)
+            _log.error("Skipped record %d of %s: %s", stored.offset, self.name, error)
 
     def serve(self) -> None:
         """Start serving, and the shard's timers."""
-        self.ready = True
+        self.state = ShardState.ACTIVE
         self._written_end = self.journal.end_offset
-        turn = self._new_turn()
+        turn = self._turn()
         self.shard.loaded(turn)
         self.perform(turn)
         if content := self.shard.content:
-            _log.info("Loaded %s from %s", content, self._name)
+            _log.info("Loaded %s from %s", content, self.name)
 
-    def close(self) -> None:
-        """Answer every waiting request with NOT_COORDINATOR."""
-        self.open = self.ready = False
-        turn = self._new_turn()
+    def close(self, failure: str = "") -> None:
+        """Answer every waiting request with NOT_COORDINATOR; with `failure`, requests fail with it from now on."""
+        was_open = self.is_open
+        self.state, self.failure = ShardState.FAILED if failure else ShardState.CLOSED, failure
+        if not was_open:
+            return
+        turn = self._turn()
         self.shard.unloaded(turn)
         for effect in turn.effects:
             if isinstance(effect, CoordinatorResponse):
                 _give(effect)
 
+    def _turn(self) -> C:
+        return self._new_context(self.timers)
+
+    def fire(self, event: object) -> None:
+        """Handle the event of a timer that is due."""
+        if self.state is ShardState.ACTIVE:
+            turn = self._turn()
+            self.shard.fire(turn, event)
+            self.perform(turn)
+
     def ask(self, rule: Callable[[C, object], None]) -> Outcome[Any]:
         """Run `rule` in a new turn, and return its answer."""
         to: asyncio.Future[Any] = self._loop.create_future()
-        turn = self._new_turn()
+        turn = self._turn()
         rule(turn, to)
         self.perform(turn)
         return to.result() if to.done() else to
@@ -190,7 +241,7 @@ class ShardHost(Generic[S, C]):
 
     def _append(self, records: list[Record]) -> ErrorCode | None:
         """Append `records` and return their result, None while it is unknown; a closed host appends nothing."""
-        if not self.open:
+        if not self.is_open:
             # The partition may be led here again, with another host that has not replayed these records.
             return ErrorCode.NOT_COORDINATOR
         try:
@@ -202,53 +253,77 @@ class ShardHost(Generic[S, C]):
 
     def _perform_later(self, then: Callable[[C, ErrorCode], None], end: int) -> None:
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
-            turn = self._new_turn()
+            turn = self._turn()
             then(turn, self._settled(outcomes))
             self.perform(turn)
 
         self.journal.outcome_later(end).add_done_callback(on_outcome)
 
-    def write(self, records: list[Record], result: T) -> Outcome[T]:
-        """Append `records` and replay them; return `result` once they are committed.
+    def write(self, decide: Callable[[S, C], CoordinatorResult[T]]) -> Outcome[T]:
+        """Append and replay the records that `decide` returns; return its response once they are committed.
 
-        KafkaError, with no state changed, if they could not be written.
+        KafkaError, with no state changed, if `decide` refuses or a batch cannot be written; earlier batches stay.
         """
+        records, response, producer, is_atomic = decide(self.shard, self._turn())
         if records:
-            self._store(records)
-        return self.after(result)
+            for piece in [records] if is_atomic else _pieces(records):
+                self._store(piece, producer)
+        return self.after(response)
 
-    def write_in_pieces(self, records: list[Record], result: T) -> Outcome[T]:
-        """Append `records`, split into batches, and replay them; return `result` once they are committed.
-
-        Each record must be valid on its own: KafkaError if not all could be written.
-        """
-        for piece in _pieces(records):
-            self._store(piece)
-        return self.after(result)
-
-    def _store(self, records: list[Record]) -> None:
+    def _store(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> None:
         try:
-            base = self.journal.append(records)
+            base = self.journal.append(records, producer)
         except KafkaError as error:
             raise KafkaError(coordinator_error(error.code), error.message) from error
-        now_ms = self._new_turn().now_ms
+        now_ms = self._turn().now_ms
         for offset, (key, value) in enumerate(records, base):
-            self.shard.replay(now_ms, offset, key, value)
+            self.shard.replay(now_ms, offset, key, value, producer)
         self._written_end = base + len(records)
 
-    def write_aside(self, records: list[Record]) -> None:
-        """Write records that no request waits for, split into batches; log a failure.
+    async def write_in_steps(self, failure: str, decide: StepwiseWrite[S, C]) -> None:
+        """Write what `decide` yields, in turns of the loop; while the shard is loading, defer that.
 
-        Each batch must be valid on its own. Records that were not written are decided again later.
+        No request waits for these records: those that cannot be written are decided again later, and an exception is
+        logged as `failure`.
         """
+        if self.state is ShardState.LOADING:
+            self._deferred.append((failure, decide))
+            return
+        found: list[Record] = []
+        try:
+            for count, records in enumerate(decide(self.shard, self._turn()), 1):
+                if not self.is_open:
+                    return
+                found += records
+                if count % _KEYS_A_TURN == 0 or len(found) >= RECORDS_A_TURN:
+                    self._write_aside(found)
+                    found = []
+                    await asyncio.sleep(0)
+            if found:
+                self._write_aside(found)
+                await asyncio.sleep(0)
+        except InvariantError:
+            raise
+        except Exception:
+            _log.exception("%s: %s", self.name, failure)
+
+    async def write_deferred(self) -> None:
+        """Write what was deferred until the shard is loaded."""
+        deferred, self._deferred = self._deferred, []
+        for failure, decide in deferred:
+            await self.write_in_steps(failure, decide)
+
+    def _write_aside(self, records: list[Record]) -> None:
         for piece in _pieces(records):
             try:
-                outcome = self.write(piece, None)
+                self._store(piece)
             except KafkaError as error:
-                _log.warning("Writing %s to %s failed: %s", count_of(len(piece), "record"), self._name, error)
+                _log.warning("Writing %s to %s failed: %s", count_of(len(piece), "record"), self.name, error)
                 return
-            if outcome is not None:
-                outcome.add_done_callback(lambda future: future.cancelled() or future.exception())
+
+    def read(self) -> Outcome[S]:
+        """Return the shard for reading, once everything written so far is committed."""
+        return self.after(self.shard)
 
     def after(self, result: T) -> Outcome[T]:
         """Return `result` once everything written so far is committed."""
@@ -270,7 +345,7 @@ class ShardHost(Generic[S, C]):
 
     def _settled(self, outcomes: asyncio.Future[list[ErrorCode]]) -> ErrorCode:
         """Return the result of a write; NOT_COORDINATOR if the shard is closed."""
-        if not self.open or outcomes.cancelled():
+        if not self.is_open or outcomes.cancelled():
             return ErrorCode.NOT_COORDINATOR
         return coordinator_error(outcomes.result()[0])
 

@@ -1,4 +1,4 @@
-"""Deadlines of a coordinator's groups and members, in one heap (Kafka: `CoordinatorTimer`).
+"""Deadlines of a coordinator's shard, in a heap (Kafka: `CoordinatorTimer`).
 
 Every heartbeat renews a session and hardly any expires, so renewal must be cheap: it stores the later deadline in the
 timer and leaves the heap unchanged. A heap entry due before its timer's deadline is pushed again with that deadline. So
@@ -6,7 +6,8 @@ a timer has one live entry, never later than its deadline. Stale entries (replac
 timer) are dropped when they reach the top, or all at once when they may outnumber the live ones: a session may last
 half an hour, while members come and go faster.
 
-An event is a tuple that the timer's owner chooses. Times are the event loop's, in seconds.
+An event is a value of the timer's owner, a NamedTuple for each kind: a load creates it again, and the log and the tests
+print it. Times are the event loop's, in seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Timer:
 
     __slots__ = ("deadline", "event", "queued")
 
-    def __init__(self, event: tuple[Any, ...]) -> None:
+    def __init__(self, event: object) -> None:
         self.event = event
         self.deadline: float | None = None
         self.queued: float | None = None
@@ -35,12 +36,12 @@ class Timer:
 
 
 class Timers:
-    """The timers of all shards of a coordinator."""
+    """The timers of one shard."""
 
     __slots__ = ("_heap", "_on_earliest", "_sequence", "_sweep_at")
 
-    def __init__(self, on_earliest: Callable[[float], None] = lambda _at: None) -> None:
-        """Call `on_earliest` with the next time for `pop_due`, when that becomes earlier."""
+    def __init__(self, on_earliest: Callable[[], None] = lambda: None) -> None:
+        """Call `on_earliest` when `next_at` becomes earlier."""
         self._heap: list[tuple[float, int, Timer]] = []
         self._on_earliest = on_earliest
         self._sequence = 0
@@ -60,9 +61,9 @@ class Timers:
         if timer.queued is None or deadline < timer.queued:
             self._push(timer, deadline)
             if self._heap[0][2] is timer:
-                self._on_earliest(deadline)
+                self._on_earliest()
 
-    def pop_due(self, now: float) -> tuple[Any, ...] | None:
+    def pop_due(self, now: float) -> Any | None:
         """Return the event of the earliest deadline that has passed, or None.
 
         One at a time, because handling an event may cancel or move later deadlines. Also None after `LOOKS_A_CALL`

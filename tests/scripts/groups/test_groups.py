@@ -160,7 +160,7 @@ class Machine:
             step.int("generation", -1),
         )
         offset = Offset(step.get("topic", "t"), TOPIC_ID, step.int("partition", 0), step.int("offset"), -1, "")
-        records, errors = self.shard.commit(
+        records, errors, *_ = self.shard.commit(
             self.turn(),
             who,
             [offset],
@@ -172,19 +172,20 @@ class Machine:
 
     def do_delete_offsets(self, step: Step) -> None:
         partitions = [(step.get("topic", "t"), int(partition)) for partition in step.list("partitions")]
-        records, errors = self.shard.delete_offsets(step.get("group", "g"), partitions)
+        records, errors, *_ = self.shard.delete_offsets(step.get("group", "g"), partitions)
         self.write(records)
         self.said += [error.name for error in errors]
 
     def do_delete_group(self, step: Step) -> None:
-        self.write(self.shard.delete_group(step.get("group", "g")))
+        self.write(self.shard.delete_group(step.get("group", "g")).records)
 
     def do_expire(self, step: Step) -> None:
-        for group in list(self.shard.groups.values()):
-            self.write(self.shard.expire(self.turn(), group))
+        for records in self.shard.expire(self.turn()):
+            self.write(records)
 
     def do_forget_topic(self, step: Step) -> None:
-        self.write(self.shard.forget_topic(step.get("topic", "t"), TOPIC_ID, self.shard.offsets.group_ids()))
+        for records in self.shard.forget_topics([(step.get("topic", "t"), TOPIC_ID)]):
+            self.write(records)
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in records:
@@ -201,7 +202,7 @@ class Machine:
             self.now = max(self.now, self.timers.next_at)
             event = self.timers.pop_due(self.now)
             if event is not None:
-                self.said.append(f"{event[0]} due at {self.now:g}")
+                self.said.append(f"{event} due at {self.now:g}")
                 turn = self.turn()
                 self.shard.fire(turn, event)
                 self.perform(turn)

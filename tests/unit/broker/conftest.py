@@ -159,7 +159,7 @@ def group_node(node: Node) -> Iterator[GroupNode]:
     """Return a node that coordinates groups once `host` is called."""
     made = GroupNode(node)
     yield made
-    made.groups.stop()
+    made.groups.runtime.stop()
     made.settle()
 
 

@@ -6,10 +6,11 @@ import asyncio
 from typing import Any
 
 from broker.coordinator.group.context import GroupSettings, Join, Leaving, Sync
-from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from broker.coordinator.group.group_coordinator import GroupCoordinator
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, Offset
 from broker.coordinator.runtime.partition_log import PartitionJournal
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey, response_class
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
@@ -39,7 +40,7 @@ class GroupNode:
             partition_count=lambda: PARTITIONS,
             open_journal=lambda index: PartitionJournal(
                 node.replicas,
-                node.replicas.partition(OFFSETS_TOPIC, index),
+                node.replicas.partition(CONSUMER_OFFSETS, index),
                 compression=Compression.NONE,
                 timeout_ms=5_000,
                 load_bytes=1 << 20,
@@ -53,20 +54,20 @@ class GroupNode:
         """Create the topic and coordinate; if replicated, nothing is committed until `replicate`."""
         replicas = (NODE_ID, FOLLOWER_ID) if replicated else (NODE_ID,)
         config = LogConfig(min_insync_replicas=min_isr)
-        self.node.create(OFFSETS_TOPIC, partitions=PARTITIONS, replicas=replicas, config=config)
-        self.node.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
+        self.node.create(CONSUMER_OFFSETS, partitions=PARTITIONS, replicas=replicas, config=config)
+        self.node.replicas.on_leadership(CONSUMER_OFFSETS, self.groups.runtime.leadership_changed)
         return self
 
     def restart(self) -> None:
         """Restart from the logs."""
-        self.groups.stop()
+        self.groups.runtime.stop()
         self.groups = self._coordinator()
-        self.node.replicas.on_leadership(OFFSETS_TOPIC, self.groups.leadership_changed)
+        self.node.replicas.on_leadership(CONSUMER_OFFSETS, self.groups.runtime.leadership_changed)
 
     def replicate(self) -> None:
         """Let the follower fetch to the log end."""
         for index in range(PARTITIONS):
-            partition = self.node.partition(OFFSETS_TOPIC, index)
+            partition = self.node.partition(CONSUMER_OFFSETS, index)
             self.node.follower_fetch(partition, FOLLOWER_ID, partition.log.log_end_offset, 0)
         self.settle()
 
@@ -78,12 +79,12 @@ class GroupNode:
     def fail_appends(self) -> None:
         """Shrink the ISR below min.insync.replicas (2), so that every append fails."""
         for index in range(PARTITIONS):
-            self.node.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID], index=index)
+            self.node.elect(CONSUMER_OFFSETS, NODE_ID, isr=[NODE_ID], index=index)
 
     def allow_appends(self) -> None:
         """Restore the full ISR."""
         for index in range(PARTITIONS):
-            self.node.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID, FOLLOWER_ID], index=index)
+            self.node.elect(CONSUMER_OFFSETS, NODE_ID, isr=[NODE_ID, FOLLOWER_ID], index=index)
 
     def wait(self, outcome: Any) -> Any:
         """Return the outcome once it is there; a KafkaError as its code."""
@@ -148,8 +149,8 @@ class GroupNode:
 
     def records(self, group: str = "g") -> list[str]:
         """Return the records of the group's partition in short form."""
-        index = self.groups.partition_of(group)
-        return [_describe(record.key, record.value) for record in self.node.stored(OFFSETS_TOPIC, index)]
+        index = self.groups.runtime.partition_of(group)
+        return [_describe(record.key, record.value) for record in self.node.stored(CONSUMER_OFFSETS, index)]
 
 
 def _describe(key: bytes | None, value: bytes | None) -> str:

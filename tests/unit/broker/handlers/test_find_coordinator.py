@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from broker.coordinator.group.context import GroupSettings
-from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC, GroupCoordinator
+from broker.coordinator.group.group_coordinator import GroupCoordinator
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from tests.unit.broker.controller_node import ControllerNode
@@ -28,7 +29,7 @@ def test_coordinator_is_the_leader_of_the_group_partition(hosting: GroupNode, ve
 
 @pytest.mark.parametrize("version", [4, 5, 6])
 def test_each_requested_group_has_its_own_coordinator(hosting: GroupNode, version: int) -> None:
-    hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("h"))
+    hosting.node.elect(CONSUMER_OFFSETS, 2, index=hosting.groups.runtime.partition_of("h"))
     answer = hosting.answer(KEY, version, coordinator_keys=["g", "h"])
     assert [(one.key, one.error_code, one.node_id, one.host, one.port) for one in answer.coordinators] == [
         ("g", 0, 1, "here.example", 9092),
@@ -37,7 +38,7 @@ def test_each_requested_group_has_its_own_coordinator(hosting: GroupNode, versio
 
 
 def test_leaderless_partition_has_no_coordinator(hosting: GroupNode) -> None:
-    hosting.node.elect(OFFSETS_TOPIC, -1, index=hosting.groups.partition_of("g"))
+    hosting.node.elect(CONSUMER_OFFSETS, -1, index=hosting.groups.runtime.partition_of("g"))
     [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
     assert (one.error_code, one.node_id, one.host, one.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
@@ -87,10 +88,10 @@ class TestFirstGroup:
 
     def test_response_waits_for_creation_of_the_offsets_topic(self, asking: ControllerNode) -> None:
         asking.register()
-        assert asking.image.topic(OFFSETS_TOPIC) is None
+        assert asking.image.topic(CONSUMER_OFFSETS) is None
         [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
         assert (one.error_code, one.node_id, one.host, one.port) == (0, 1, "host1", 9092)
-        topic = asking.image.topic(OFFSETS_TOPIC)
+        topic = asking.image.topic(CONSUMER_OFFSETS)
         assert topic is not None
         assert len(topic.partitions) == 7
 
@@ -100,12 +101,12 @@ class TestFirstGroup:
 
 
 def test_response_waits_for_the_successor_of_a_suspected_coordinator(hosting: GroupNode) -> None:
-    hosting.node.elect(OFFSETS_TOPIC, 2, index=hosting.groups.partition_of("g"))
+    hosting.node.elect(CONSUMER_OFFSETS, 2, index=hosting.groups.runtime.partition_of("g"))
     suspects = hosting.node.node_clients.suspects
     suspects.lost(2)
 
     def replace() -> None:
-        hosting.node.elect(OFFSETS_TOPIC, 1, index=hosting.groups.partition_of("g"))
+        hosting.node.elect(CONSUMER_OFFSETS, 1, index=hosting.groups.runtime.partition_of("g"))
         suspects.reached(2)
 
     hosting.node.loop.call_later(0.01, replace)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from tests.unit.broker.group_node import GroupNode
@@ -54,8 +55,8 @@ def test_no_groups_are_listed_while_loading(hosting: GroupNode) -> None:
         hosting.node.ask(ApiKey.LIST_GROUPS, 4)
 
 
-def test_failed_load_is_an_error_beside_the_loaded_groups(hosting: GroupNode) -> None:
-    hosting.groups.failures[0] = "damaged"
+def test_failed_load_is_an_error_beside_the_loaded_groups(hosting: GroupNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CoordinatorRuntime, "failures", {0: "damaged"})
     response = hosting.node.answer(ApiKey.LIST_GROUPS, 4)
     assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert sorted(group.group_id for group in response.groups) == ["simple", "stable"]

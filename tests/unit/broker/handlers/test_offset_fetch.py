@@ -7,6 +7,7 @@ import pytest
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import offset_record
 from broker.coordinator.group.shard import Commit, Offset
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest
@@ -109,7 +110,7 @@ def test_recreated_topic_has_no_offsets_of_the_deleted_topic(hosting: GroupNode,
 @pytest.mark.parametrize(("require_stable", "error"), [(True, ErrorCode.UNSTABLE_OFFSET_COMMIT), (False, 0)])
 def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, require_stable: bool, error: int) -> None:
     key, value = offset_record("g", "t", 0, Committed(9, -1, "", 0))
-    hosting.groups.shard_of("g").replay(0, 99, key, value, producer_id=4)
+    hosting.groups.shard_of("g").replay(0, 99, key, value, ProducerIdAndEpoch(4, 0))
     [(_, offset, _, code)] = told(fetch(hosting, 7, 0, require_stable=require_stable))
     assert (offset, code) == (-1 if error else 7, error)
 

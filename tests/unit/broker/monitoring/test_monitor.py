@@ -80,7 +80,7 @@ def used(monitored: Monitored) -> Monitored:
     produce(monitored, VALUE, VALUE, VALUE)
     while monitored.call(ApiKey.FIND_COORDINATOR, 0, key="readers").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         pass  # it creates the topic
-    while not monitored.broker.has_groups or not monitored.broker.groups.loaded_shards():
+    while not monitored.broker.has_groups or not monitored.broker.groups.runtime.active_shards():
         monitored.wait(asyncio.sleep(0))
     return monitored
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
+from controller.topic_names import CONSUMER_OFFSETS
 from storage.log.log import Log
 from tests.compacted import compact
 from tests.unit.broker.group_node import PARTITIONS, GroupNode
@@ -11,7 +11,7 @@ GROUPS = [f"group-{number}" for number in range(12)]
 
 
 def logs(node: GroupNode) -> list[Log]:
-    return [node.node.partition(OFFSETS_TOPIC, index).log for index in range(PARTITIONS)]
+    return [node.node.partition(CONSUMER_OFFSETS, index).log for index in range(PARTITIONS)]
 
 
 def loaded(node: GroupNode) -> dict[str, object]:

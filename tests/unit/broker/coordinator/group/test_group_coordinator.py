@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from broker.coordinator.group.context import GroupSettings, Leaving
-from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
 from broker.coordinator.runtime.context import Record
 from broker.coordinator.runtime.partition_log import PartitionJournal
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from tests.unit.broker.group_node import GroupNode, pending
 from tests.unit.broker.node import Node
@@ -27,23 +27,23 @@ class TestElections:
         group_node.restart()
         group_node.host()
         outcome = group_node.join()
-        group_node.node.elect(OFFSETS_TOPIC, 2, index=group_node.groups.partition_of("g"))
+        group_node.node.elect(CONSUMER_OFFSETS, 2, index=group_node.groups.runtime.partition_of("g"))
         assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
 
     def test_a_new_epoch_of_the_same_leader_keeps_the_groups(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
-        index = group_node.groups.partition_of("g")
-        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        index = group_node.groups.runtime.partition_of("g")
+        group_node.node.elect(CONSUMER_OFFSETS, 1, index=index)
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
 
     def test_partition_is_loaded_again_after_re_election(self, group_node: GroupNode) -> None:
         group_node.host()
         member = group_node.stable_member()
-        index = group_node.groups.partition_of("g")
-        group_node.node.elect(OFFSETS_TOPIC, 2, index=index)
-        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        index = group_node.groups.runtime.partition_of("g")
+        group_node.node.elect(CONSUMER_OFFSETS, 2, index=index)
+        group_node.node.elect(CONSUMER_OFFSETS, 1, index=index)
         group_node.settle()
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
 
@@ -51,28 +51,28 @@ class TestElections:
         group_node.host()
         group_node.wait(group_node.commit(5))
         group_node.restart()
-        group_node.node.elect(OFFSETS_TOPIC, 2, index=group_node.groups.partition_of("g"))
+        group_node.node.elect(CONSUMER_OFFSETS, 2, index=group_node.groups.runtime.partition_of("g"))
         group_node.settle()
         assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
 
     def test_groups_of_a_damaged_partition_return_an_error_until_loaded(self, group_node: GroupNode) -> None:
         group_node.host()
         group_node.wait(group_node.commit(5))
-        index = group_node.groups.partition_of("g")
-        [file] = Path(group_node.node.partition(OFFSETS_TOPIC, index).log.directory).glob("*.log")
+        index = group_node.groups.runtime.partition_of("g")
+        [file] = Path(group_node.node.partition(CONSUMER_OFFSETS, index).log.directory).glob("*.log")
         whole = file.read_bytes()
         file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         group_node.restart()
         group_node.settle()
-        with pytest.raises(KafkaError, match=f"{OFFSETS_TOPIC}-{index} cannot be loaded: .* offset 0 is damaged") as no:
+        with pytest.raises(KafkaError, match=f"s-{index} cannot be loaded: .* offset 0 is damaged") as no:
             group_node.groups.shard_of("g")
         assert no.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
-        assert list(group_node.groups.failures) == [index]
+        assert list(group_node.groups.runtime.failures) == [index]
         file.write_bytes(whole)
-        group_node.node.elect(OFFSETS_TOPIC, 1, index=index)
+        group_node.node.elect(CONSUMER_OFFSETS, 1, index=index)
         group_node.settle()
         assert list(group_node.groups.shard_of("g").groups) == ["g"]
-        assert group_node.groups.failures == {}
+        assert group_node.groups.runtime.failures == {}
 
     def test_listing_fails_while_partitions_load(self, group_node: GroupNode) -> None:
         group_node.host()
@@ -87,7 +87,7 @@ class TestElections:
         group_node.restart()
         group_node.host()
         outcome = group_node.join()
-        group_node.groups.stop()
+        group_node.groups.runtime.stop()
         assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
 
 
@@ -148,7 +148,7 @@ class TestTime:
         group_node.stable_member("third")
         group_node.node.pass_time(10.5)
         assert group_node.state("third") == "Empty"
-        assert ("The session timer of group first failed" in caplog.text) == (error is ValueError)
+        assert ("the timer SessionTimeout(group_id='first'" in caplog.text) == (error is ValueError)
         assert [type(context["exception"]) for context in to_the_loop] == [InvariantError] * (error is InvariantError)
 
     def test_heartbeats_and_commits_renew_the_session(self, group_node: GroupNode) -> None:
@@ -238,5 +238,6 @@ class TestDeletion:
         group_node.wait(group_node.commit(5, "old"))
         group_node.wait(group_node.commit(6, "kept"))
         group_node.groups.topics_deleted([("old", b"1" * 16)])
+        group_node.settle()
         assert group_node.offset("old") is None
         assert group_node.offset("kept") == 6

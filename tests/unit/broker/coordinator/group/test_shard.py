@@ -18,6 +18,7 @@ from broker.coordinator.group.context import GroupContext, GroupSettings
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.records import group_tombstone, offset_record, offset_tombstone, read_offset
 from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 
@@ -62,7 +63,7 @@ def shard_with(
 def written(
     shard: GroupCoordinatorShard, turn: GroupContext, who: Commit, offsets: list[Offset] = ONE, **options: bool
 ) -> GroupCoordinatorShard:
-    records, _ = shard.commit(turn, who, offsets, **options)
+    records, *_ = shard.commit(turn, who, offsets, **options)
     for at, (key, value) in enumerate(records):
         shard.replay(NOW_MS, at, key, value)
     return shard
@@ -114,23 +115,23 @@ class TestCommitPermission:
 
 class TestCommittedValue:
     def test_commit_record_has_all_request_fields_and_the_commit_time(self, turn: GroupContext) -> None:
-        [(_, value)], _ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE)
+        [(_, value)], *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE)
         assert value is not None
         assert read_offset(value, 7) == Committed(5, 3, "note", NOW_MS, -1, TOPIC_ID, 7)
 
     def test_requested_retention_sets_the_expire_timestamp(self, turn: GroupContext) -> None:
-        [(_, value)], _ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
+        [(_, value)], *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == NOW_MS + 60_000
 
     def test_overflowing_retention_is_capped_at_the_largest_timestamp(self, turn: GroupContext) -> None:
-        [(_, value)], _ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
+        [(_, value)], *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == 2**63 - 1
 
     def test_oversized_metadata_is_refused(self, turn: GroupContext) -> None:
         offsets = [*ONE, ONE[0]._replace(partition=1, metadata="123456789")]
-        records, errors = GroupCoordinatorShard(0).commit(turn, OUTSIDER, offsets)
+        records, errors, *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, offsets)
         assert errors == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
         assert len(records) == 1
 
@@ -154,14 +155,14 @@ class TestFetch:
 class TestDeleteOffsets:
     def test_only_existing_offsets_get_a_tombstone(self, turn: GroupContext) -> None:
         shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
-        records, errors = shard.delete_offsets("g", [("t", 0), ("t", 9)])
+        records, errors, *_ = shard.delete_offsets("g", [("t", 0), ("t", 9)])
         assert records == [offset_tombstone("g", "t", 0)]
         assert errors == [ErrorCode.NONE, ErrorCode.NONE]
 
     def test_pending_transactional_offset_gets_a_tombstone(self, turn: GroupContext) -> None:
         shard = shard_with(EMPTY)
         key, value = offset_record("g", "t", 0, Committed(5, -1, "", 0))
-        shard.replay(NOW_MS, 0, key, value, producer_id=7)
+        shard.replay(NOW_MS, 0, key, value, ProducerIdAndEpoch(7, 0))
         assert shard.delete_offsets("g", [("t", 0)])[0] == [offset_tombstone("g", "t", 0)]
 
     def test_offsets_of_subscribed_topics_are_not_deleted(self) -> None:
@@ -177,7 +178,11 @@ class TestDeleteOffsets:
 
 
 def expired(shard: GroupCoordinatorShard, turn: GroupContext) -> list[tuple[bytes, bytes | None]]:
-    return shard.expire(turn, shard.groups["g"])
+    return [record for records in shard.expire(turn) for record in records]
+
+
+def forgotten(shard: GroupCoordinatorShard, topic_id: bytes) -> list[tuple[bytes, bytes | None]]:
+    return [record for records in shard.forget_topics([("t", topic_id)]) for record in records]
 
 
 class TestExpiry:
@@ -198,7 +203,7 @@ class TestDeletedTopics:
     def test_offsets_of_the_topic_are_deleted_in_every_group(self, turn: GroupContext) -> None:
         shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
-        assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [
+        assert forgotten(shard, TOPIC_ID) == [
             offset_tombstone("g", "t", 0),
             offset_tombstone("h", "t", 0),
         ]
@@ -206,9 +211,9 @@ class TestDeletedTopics:
     def test_pending_transactional_offsets_of_the_topic_are_deleted(self) -> None:
         shard = GroupCoordinatorShard(0)
         key, value = offset_record("g", "t", 3, Committed(5, -1, "", 0, topic_id=TOPIC_ID))
-        shard.replay(0, 0, key, value, producer_id=7)
-        assert shard.forget_topic("t", TOPIC_ID, shard.offsets.group_ids()) == [offset_tombstone("g", "t", 3)]
+        shard.replay(0, 0, key, value, ProducerIdAndEpoch(7, 0))
+        assert forgotten(shard, TOPIC_ID) == [offset_tombstone("g", "t", 3)]
 
     def test_offsets_of_a_recreated_topic_are_not_deleted(self, turn: GroupContext) -> None:
         shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
-        assert shard.forget_topic("t", b"u" * 16, shard.offsets.group_ids()) == []
+        assert forgotten(shard, b"u" * 16) == []

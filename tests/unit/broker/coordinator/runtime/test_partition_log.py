@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from broker.coordinator.group.context import GroupContext
-from broker.coordinator.group.group_coordinator import OFFSETS_TOPIC
 from broker.coordinator.group.shard import GroupCoordinatorShard
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.partition_log import Marker, PartitionJournal, Reading, Stored
 from broker.coordinator.runtime.shard_host import ShardHost
 from broker.coordinator.runtime.timers import Timers
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.checksum import crc32c
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
@@ -28,7 +29,7 @@ RECORDS = [(b"k1", b"v1"), (b"k2", None)]
 def journal(node: Node, compression: Compression = Compression.NONE, load_bytes: int = 1 << 20) -> PartitionJournal:
     return PartitionJournal(
         node.replicas,
-        node.partition(OFFSETS_TOPIC),
+        node.partition(CONSUMER_OFFSETS),
         compression=compression,
         timeout_ms=5_000,
         load_bytes=load_bytes,
@@ -55,13 +56,13 @@ def everything(of: PartitionJournal) -> list[Stored | Marker]:
 
 @pytest.fixture
 def alone(node: Node) -> Node:
-    node.create(OFFSETS_TOPIC)
+    node.create(CONSUMER_OFFSETS)
     return node
 
 
 @pytest.fixture
 def replicated(node: Node) -> Node:
-    node.create(OFFSETS_TOPIC, replicas=(NODE_ID, FOLLOWER_ID), config=LogConfig(min_insync_replicas=2))
+    node.create(CONSUMER_OFFSETS, replicas=(NODE_ID, FOLLOWER_ID), config=LogConfig(min_insync_replicas=2))
     return node
 
 
@@ -69,9 +70,9 @@ def test_appended_records_are_read_back_with_their_offsets(alone: Node) -> None:
     written = journal(alone)
     assert (written.append(RECORDS), written.append([(b"k3", b"v3")]), written.end_offset) == (0, 2, 3)
     assert everything(written) == [
-        Stored(0, b"k1", b"v1", -1),
-        Stored(1, b"k2", None, -1),
-        Stored(2, b"k3", b"v3", -1),
+        Stored(0, b"k1", b"v1", None),
+        Stored(1, b"k2", None, None),
+        Stored(2, b"k3", b"v3", None),
     ]
 
 
@@ -87,10 +88,10 @@ def test_batches_are_decompressed_one_at_a_time(alone: Node) -> None:
     broken = bytearray(build_batch(RECORDS, base_offset=2, leader_epoch=0, timestamp_ms=alone.now_ms()))
     broken[-1] ^= 1  # the header count of the last record
     broken[17:21] = crc32c(broken[21:]).to_bytes(4, "big")
-    log = alone.partition(OFFSETS_TOPIC).log
+    log = alone.partition(CONSUMER_OFFSETS).log
     log.append_as_follower(broken, 0, alone.now_ms())
     read = records(journal(alone).read())
-    assert [next(read), next(read)] == [Stored(0, b"k1", b"v1", -1), Stored(1, b"k2", None, -1)]
+    assert [next(read), next(read)] == [Stored(0, b"k1", b"v1", None), Stored(1, b"k2", None, None)]
     with pytest.raises(KafkaError, match="INVALID_RECORD"):
         list(read)
 
@@ -99,13 +100,13 @@ def test_cold_read_is_yielded_as_a_function_to_run_elsewhere(tmp_path: Path) -> 
     disk = FaultyDisk()
     node = Node(str(tmp_path), disk)
     node.start()
-    node.create(OFFSETS_TOPIC)
+    node.create(CONSUMER_OFFSETS)
     journal(node).append(RECORDS)
     disk.cold = True
     reading = journal(node).read()
     step = next(reading)
     assert callable(step)
-    assert reading.send(step()) == Stored(0, b"k1", b"v1", -1)
+    assert reading.send(step()) == Stored(0, b"k1", b"v1", None)
     node.stop()
 
 
@@ -120,7 +121,7 @@ def test_an_empty_log_has_no_records(alone: Node) -> None:
 
 def test_records_are_compressed_with_the_configured_codec(alone: Node) -> None:
     journal(alone, Compression.LZ4).append(RECORDS)
-    log = alone.partition(OFFSETS_TOPIC).log
+    log = alone.partition(CONSUMER_OFFSETS).log
     (part,) = log.read(0, 1 << 20, limit_offset=log.log_end_offset).slices
     assert read_header(part.read(0, part.size_bytes)).compression is Compression.LZ4
     assert [stored.key for stored in everything(journal(alone)) if isinstance(stored, Stored)] == [b"k1", b"k2"]
@@ -128,14 +129,17 @@ def test_records_are_compressed_with_the_configured_codec(alone: Node) -> None:
 
 def test_transactional_records_have_the_producer_id_and_end_with_a_marker(alone: Node) -> None:
     of_producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
-    alone.append(OFFSETS_TOPIC, (b"k", b"v"), base_sequence=0, **of_producer)
-    log = alone.partition(OFFSETS_TOPIC).log
+    alone.append(CONSUMER_OFFSETS, (b"k", b"v"), base_sequence=0, **of_producer)
+    log = alone.partition(CONSUMER_OFFSETS).log
     commit = (control_record_key(ControlType.COMMIT), bytes(6))
     marker = build_batch(
         [commit], base_offset=1, leader_epoch=0, timestamp_ms=alone.now_ms(), is_control=True, **of_producer
     )
     log.append_as_follower(marker, 0, alone.now_ms())
-    assert everything(journal(alone)) == [Stored(0, b"k", b"v", 7), Marker(7, True)]
+    assert everything(journal(alone)) == [
+        Stored(0, b"k", b"v", ProducerIdAndEpoch(7, 0)),
+        Marker(ProducerIdAndEpoch(7, 0), True),
+    ]
 
 
 def test_append_on_a_single_replica_is_committed_at_once(alone: Node) -> None:
@@ -149,7 +153,7 @@ def test_outcome_is_unknown_until_records_are_replicated(replicated: Node) -> No
     written.append(RECORDS)
     assert written.outcome(2) is None
     later = written.outcome_later(2)
-    replicated.follower_fetch(replicated.partition(OFFSETS_TOPIC), FOLLOWER_ID, 2, 0)
+    replicated.follower_fetch(replicated.partition(CONSUMER_OFFSETS), FOLLOWER_ID, 2, 0)
     assert replicated.wait(later) == [ErrorCode.NONE]
     assert written.outcome(2) is ErrorCode.NONE
 
@@ -161,7 +165,7 @@ def test_wait_for_replication_times_out(replicated: Node) -> None:
 
 
 def test_append_below_min_isr_is_refused(replicated: Node) -> None:
-    replicated.elect(OFFSETS_TOPIC, NODE_ID, isr=[NODE_ID])
+    replicated.elect(CONSUMER_OFFSETS, NODE_ID, isr=[NODE_ID])
     written = journal(replicated)
     with pytest.raises(KafkaError) as error:
         written.append(RECORDS)
@@ -171,12 +175,14 @@ def test_append_below_min_isr_is_refused(replicated: Node) -> None:
 
 def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> None:
     written = journal(alone)
-    turn = GroupContext(0, 0, SETTINGS, Timers(lambda _: None), alone.random, logging.getLogger("test"))
-    host = ShardHost(f"{OFFSETS_TOPIC}-0", GroupCoordinatorShard(0), written, 0, alone.loop, lambda: turn)
+    turn = GroupContext(0, 0, SETTINGS, Timers(), alone.random, logging.getLogger("test"))
+    host = ShardHost(
+        f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(0), written, 0, alone.loop, lambda _: turn, lambda: None
+    )
     host.serve()
     host.close()
-    alone.elect(OFFSETS_TOPIC, FOLLOWER_ID)
-    alone.elect(OFFSETS_TOPIC, NODE_ID)
+    alone.elect(CONSUMER_OFFSETS, FOLLOWER_ID)
+    alone.elect(CONSUMER_OFFSETS, NODE_ID)
     outcomes: list[ErrorCode] = []
     turn.append(RECORDS, lambda _, error: outcomes.append(error))
     host.perform(turn)
@@ -188,7 +194,7 @@ def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> Non
 def test_damaged_batch_raises_corrupt_message(alone: Node, at: int) -> None:
     for number in range(3):
         journal(alone).append([(b"k%d" % number, b"v"), (b"x", b"y")])
-    log = alone.partition(OFFSETS_TOPIC).log
+    log = alone.partition(CONSUMER_OFFSETS).log
     file = next(Path(log.directory).glob("*.log"))
     data = bytearray(file.read_bytes())
     second = data[len(data) // 3 : 2 * len(data) // 3]

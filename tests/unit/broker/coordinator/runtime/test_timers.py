@@ -84,8 +84,8 @@ def test_renewing_ten_thousand_times_leaves_one_entry() -> None:
 
 
 def test_owner_is_notified_only_of_an_earlier_deadline() -> None:
-    told: list[float] = []
-    timers = Timers(told.append)
+    told: list[float | None] = []
+    timers = Timers(lambda: told.append(timers.next_at))
     first, second = Timer(("a",)), Timer(("b",))
     timers.schedule(first, 5.0)
     timers.schedule(second, 7.0)

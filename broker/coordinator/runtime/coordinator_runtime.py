@@ -1,0 +1,209 @@
+"""The shards of one coordinator, loaded and unloaded with partition leadership (Kafka: `CoordinatorRuntime`).
+
+A coordinator keeps its state in an internal topic: one shard for each partition, on the broker that leads it. Its
+parts are the coordinator's own: the shards (`CoordinatorShard`), the topic's name and partition count, the context of
+the rules, and the partitions' logs. The runtime knows nothing of what the shards mean.
+
+    LOADING   this broker has become leader and replays the partition      COORDINATOR_LOAD_IN_PROGRESS
+    ACTIVE    loaded: operations and timers run
+    FAILED    the partition is damaged and cannot be loaded                UNKNOWN_SERVER_ERROR
+    CLOSED    another broker leads, or this one stops                      NOT_COORDINATOR
+
+Clients report UNKNOWN_SERVER_ERROR to their users; on Kafka's NOT_COORDINATOR they would look for another coordinator
+forever. One timer of the event loop serves all shards, set to the earliest deadline. When it fires, at most
+`_EVENTS_A_TURN` events are handled; if more are due it fires again at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from array import array
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, Generic
+
+from broker.coordinator.runtime.partition_log import Journal
+from broker.coordinator.runtime.shard_host import C, S, ShardHost, ShardState, StepwiseWrite
+from broker.coordinator.runtime.timers import Timers
+from broker.runtime.alarm import Alarm
+from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from storage.disk import reason
+
+# Many sessions that expire together, as after the loss of a rack, must not block the loop.
+_EVENTS_A_TURN = 100
+
+_log = logging.getLogger("broker.coordinator")
+
+
+class CoordinatorRuntime(Generic[S, C]):
+    """The shards of the partitions of `topic` that this broker leads."""
+
+    def __init__(
+        self,
+        topic: str,
+        content: str,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        partition_count: Callable[[], int],
+        new_shard: Callable[[int], S],
+        new_context: Callable[[Timers], C],
+        open_journal: Callable[[int], Journal],
+    ) -> None:
+        """Host nothing yet. `content` is what the shards hold, for messages: "groups".
+
+        `partition_count` returns that of the topic, or what it will be. `new_context` starts the handling of an event,
+        with the timers of its shard.
+        """
+        self._topic = topic
+        self._content = content
+        self._loop = loop
+        self._partition_count = partition_count
+        self._new_shard = new_shard
+        self._new_context = new_context
+        self._open_journal = open_journal
+        self._hosts: dict[int, ShardHost[S, C]] = {}
+        self._alarm = Alarm(loop, self._fire_due)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Answer every waiting request with NOT_COORDINATOR, and drop all shards."""
+        for index in list(self._hosts):
+            self.leadership_changed(index, None)
+        for task in self._tasks:
+            task.cancel()
+        self._alarm.cancel()
+
+    # Operations.
+
+    def partition_of(self, key: str) -> int:
+        """Return the partition of the topic that `key` belongs to."""
+        return partition_for(key, self._partition_count())
+
+    def host_of(self, key: str) -> ShardHost[S, C]:
+        """Return the loaded shard that `key` belongs to, for an operation; KafkaError if it is in another state."""
+        host = self._hosts.get(self.partition_of(key))
+        if host is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        if host.state is not ShardState.ACTIVE:
+            loading = host.state is ShardState.LOADING
+            error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if loading else ErrorCode.UNKNOWN_SERVER_ERROR
+            raise KafkaError(error, host.failure)
+        return host
+
+    def active_shards(self) -> list[S]:
+        """Return the shards that are loaded."""
+        return [host.shard for host in self._hosts.values() if host.state is ShardState.ACTIVE]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether shards are being loaded."""
+        return any(host.state is ShardState.LOADING for host in self._hosts.values())
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """The partitions led here whose shard could not be loaded, with the reason."""
+        return {index: host.failure for index, host in self._hosts.items() if host.state is ShardState.FAILED}
+
+    def write_all(self, failure: str, decide: StepwiseWrite[S, C]) -> asyncio.Task[None]:
+        """Write what `decide` yields for each shard, in steps (Kafka: `scheduleWriteAllOperation`).
+
+        A shard that is loading follows when it is loaded. Log `failure` if `decide` raises.
+        """
+        return self._start(self._write_all(failure, decide))
+
+    async def _write_all(self, failure: str, decide: StepwiseWrite[S, C]) -> None:
+        for host in list(self._hosts.values()):
+            await host.write_in_steps(failure, decide)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Leadership.
+
+    def leadership_changed(self, index: int, leader_epoch: int | None) -> None:
+        """Load the shard of a partition led here from `leader_epoch` on, or unload it (None)."""
+        host = self._hosts.get(index)
+        if host is not None and (leader_epoch is None or host.state is ShardState.FAILED):
+            del self._hosts[index]
+            host.close()
+            host = None
+        if leader_epoch is None:
+            return
+        if host is None:
+            self._host(index, leader_epoch)
+        elif leader_epoch > host.leader_epoch:
+            host.leader_epoch = leader_epoch
+
+    def _host(self, index: int, leader_epoch: int) -> None:
+        name, journal = f"{self._topic}-{index}", self._open_journal(index)
+        host = ShardHost(
+            name, self._new_shard(index), journal, leader_epoch, self._loop, self._new_context, self._set_alarm
+        )
+        self._hosts[index] = host
+        if host.is_empty:
+            host.serve()
+        else:
+            self._start(self._load(host))
+
+    async def _load(self, host: ShardHost[S, C]) -> None:
+        try:
+            await host.load()
+        except Exception as error:  # a half-loaded shard would refuse its clients forever
+            failure = f"The {self._content} of {host.name} cannot be loaded: {reason(error)}"
+            _log.error("%s", failure, exc_info=not isinstance(error, KafkaError | DecodeError | OSError))
+            host.close(failure)
+        else:
+            await host.write_deferred()
+
+    # Time.
+
+    def _set_alarm(self) -> None:
+        deadlines = (host.timers.next_at for host in self._hosts.values())
+        self._alarm.schedule_at(min((at for at in deadlines if at is not None), default=None))
+
+    def _fire_due(self) -> None:
+        now, left = self._loop.time(), _EVENTS_A_TURN
+        try:
+            for host in list(self._hosts.values()):
+                while left and (event := host.timers.pop_due(now)) is not None:
+                    left -= 1
+                    self._fire(host, event)
+        finally:
+            self._set_alarm()
+
+    def _fire(self, host: ShardHost[S, C], event: object) -> None:
+        """Handle a timer event of a shard; log an unexpected exception, which must not stop other events."""
+        try:
+            host.fire(event)
+        except InvariantError:
+            raise
+        except Exception:
+            _log.exception("%s: the timer %s failed", host.name, event)
+
+
+@lru_cache(maxsize=65_536)
+def partition_for(key: str, partitions: int) -> int:
+    """Return the partition, of `partitions`, of an internal topic that `key` belongs to.
+
+    As `Utils.abs(key.hashCode()) % partitions` in Kafka: all brokers of all versions must agree.
+    """
+    return java_hash(key) % partitions
+
+
+def java_hash(text: str) -> int:
+    """Return `Utils.abs(text.hashCode())`: Java's string hash, over UTF-16 code units, in 32 bits.
+
+    The absolute value; 0 for the smallest integer.
+    """
+    value = 0
+    units = array("H")
+    units.frombytes(text.encode("utf-16", "surrogatepass")[2:])
+    for unit in units:
+        value = (31 * value + unit) & 0xFFFFFFFF
+    if value == 0x80000000:
+        return 0
+    return value if value < 0x80000000 else 0x100000000 - value
