@@ -22,11 +22,12 @@ Version notes
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.metadata.current_leader import current_leader
-from broker.network.connection import Disconnect, context_of
+from broker.network.connection import Disconnect
 from broker.replication.partition import ACKS_ALL, Partition
 from broker.replication.record_validation import InvalidRecordsError, prepare
 from broker.replication.replica_state import NO_OFFSET
@@ -44,46 +45,64 @@ from protocol.schema import maker
 if TYPE_CHECKING:
     from broker.network.connection import Connection, RequestContext
     from broker.node import Node
+    from broker.replication.replica_manager import ReplicaManager
     from protocol.headers import RequestHeader
-    from storage.log.log import LogAppendInfo
 
-_NO_FAILURES = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
+_VALID_ACKS = (1, ACKS_ALL, 0)
+_UNCOUNTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
 _ADMIN_CLIENT_ID = "__admin_client"
 _ZSTD_FROM_VERSION = 7
-_HINTS_FROM_VERSION = 10
+_CURRENT_LEADER_FROM_VERSION = 10
 _TOPIC_IDS_FROM_VERSION = 13
 
 _log = logging.getLogger("broker.produce")
 
-_Wanted = ProduceRequest.Topic.Partition
 _Topic = ProduceResponse.Topic
-_Appended = ProduceResponse.Topic.Partition
-_make_appended = maker(_Appended)
+_Refused = ProduceResponse.Topic.Partition
+_make_appended = maker(ProduceResponse.Topic.Partition)
+
+_Row: TypeAlias = "Appended | _Refused"
+"""The outcome of one batch. Not the exception: its traceback would hold the request's frame, and files open."""
+
+
+class _Rows(NamedTuple):
+    """The outcomes of the batches for one topic, which `name` (None: only `topic_id`) names as the request does."""
+
+    name: str | None
+    topic_id: bytes
+    rows: Sequence[_Row]
+    uncommitted: Sequence[tuple[int, Partition, int]]
+    """Position in `rows`, partition and end offset of each write that the response waits for."""
 
 
 def handle(
     broker: Node, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append the batches of `request`; wait only for replicas or the disk."""
-    produce = _Produce(broker, context, request.acks)
-    response = ProduceResponse(
-        responses=[produce.append_topic(topic) for topic in request.topic_data],
-        node_endpoints=produce.node_endpoints,
-    )
-    if request.acks == 0:
-        if produce.first_error is not None:
-            raise Disconnect(f"a produce with acks=0 failed: {produce.first_error}")
+    version, acks = context.api_version, request.acks
+    topics: list[_Rows] = []
+    for topic in request.topic_data:
+        name = None if version >= _TOPIC_IDS_FROM_VERSION else topic.name
+        batches: list[tuple[int, Any]] = [(wanted.index, wanted.records) for wanted in topic.partition_data]
+        for wanted in topic.partition_data:
+            wanted.records = None  # drop the view: the request outlives the frame while the response is pending
+        rows, uncommitted, _ = _append(broker, version, context.client_id, acks, name, topic.topic_id, batches)
+        topics.append(_Rows(name, topic.topic_id, rows, uncommitted))
+    if acks == 0:
+        refused = next((row for topic in topics for row in topic.rows if isinstance(row, _Refused)), None)
+        if refused is not None:
+            error = KafkaError(ErrorCode(refused.error_code), refused.error_message or "")
+            raise Disconnect(f"a produce with acks=0 failed: {error}")
         return None
-    return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
+    respond = partial(_response, broker, version, context.listener, topics)
+    writes = [(partition, end_offset) for topic in topics for _, partition, end_offset in topic.uncommitted]
+    return broker.replicas.await_commit(writes, request.timeout_ms).then(respond) if writes else respond(())
 
 
 def handle_frame(
     broker: Node, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
 ) -> bytes | ProduceResponse | Deferred[Any] | None:
-    """Append the batches of a plain request, without decoding it to a message (fast path).
-
-    Return None, with nothing appended, for every other request and for one with an error: `handle` makes its response.
-    """
+    """Append the batches of a plain request, without decoding it to a message (fast path); None for any other."""
     version = header.api_version
     plain = decode_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
     if plain is None:
@@ -91,241 +110,158 @@ def handle_frame(
     acks, topic, batches = plain
     if acks not in (ACKS_ALL, 1):
         return None
-    replicas = broker.replicas
-    name = None if version >= _TOPIC_IDS_FROM_VERSION else str(topic[1:], "utf-8", "replace")
-    validate = broker.settings["barnabas.validate.records"]
-    checked = []
-    for index, records in batches:
-        partition = replicas.find(topic, index) if name is None else replicas.find_named(name, index)
-        if partition is None or not partition.is_leader or partition.topic in INTERNAL_TOPICS:
-            return None
+    name, topic_id = None, topic
+    if version < _TOPIC_IDS_FROM_VERSION:
         try:
-            found = check_batch(records)
-            batch = prepare(records, found, partition.log.config, validate)
-        except KafkaError:
+            name, topic_id = str(topic[1:], "utf-8"), ZERO_UUID
+        except UnicodeDecodeError:
             return None
-        if found.is_transactional:
-            return None
-        checked.append((partition, batch, found if batch is records else None))
-    outcomes: list[LogAppendInfo | KafkaError] = []
-    appended: list[Appended] = []
-    uncommitted: dict[int, tuple[Partition, int]] = {}
-    for partition, batch, known in checked:
-        try:
-            info = replicas.append(partition, batch, acks, known)
-        except Exception as error:
-            outcomes.append(_failure(broker, error))
-            continue
-        outcomes.append(info)
-        base_offset, last_offset, _, log_append_time_ms, log_start_offset, _, _ = info
-        appended.append((partition.index, base_offset, log_append_time_ms, log_start_offset))
-        if acks == ACKS_ALL and partition.high_watermark <= last_offset:
-            uncommitted[len(outcomes) - 1] = partition, last_offset + 1
-    if len(appended) < len(outcomes):
-        request = ProduceRequest.decode(frame, version, body_at)
-        produce = _Produce(broker, context_of(header, connection), acks)
-        response = produce.response(request, outcomes)
-        # Break the cycle of this frame, the errors and their tracebacks: the tracebacks' frames hold files open.
-        outcomes.clear()
-        produce.wait_for(response, uncommitted)
-        return produce.acknowledged(response, request.timeout_ms) if produce.uncommitted else response
-    if uncommitted:
-        outcome = replicas.await_commit([*uncommitted.values()], plain_timeout_ms(frame, body_at))
-        return outcome.then(partial(_answer_later, broker, header, connection, topic, appended, uncommitted))
-    return encode_plain_response(header.correlation_id, topic, appended)
+    rows, uncommitted, refused = _append(broker, version, header.client_id, acks, name, topic_id, batches)
+    if not (uncommitted or refused):
+        return encode_plain_response(header.correlation_id, topic, rows)
+    respond = partial(_response, broker, version, connection.listener, [_Rows(name, topic_id, rows, uncommitted)])
+    if not uncommitted:
+        return respond(())
+    writes = [(partition, end_offset) for _, partition, end_offset in uncommitted]
+    outcomes = broker.replicas.await_commit(writes, plain_timeout_ms(frame, body_at))
+    if refused:
+        return outcomes.then(respond)
+    encode = partial(encode_plain_response, header.correlation_id, topic, rows)
+    return outcomes.then(partial(_plain_response, encode, respond))
 
 
-def _answer_later(
+def _append(
     broker: Node,
-    header: RequestHeader,
-    connection: Connection,
-    topic: bytes,
-    appended: list[Appended],
-    writes: dict[int, tuple[Partition, int]],
-    outcomes: list[ErrorCode] | Exception,
-) -> bytes | ProduceResponse:
-    """Return the response to a plain request whose `writes` have these outcomes; its frame is no longer valid."""
-    if isinstance(outcomes, Exception):
-        raise outcomes
-    if not any(outcomes):
-        return encode_plain_response(header.correlation_id, topic, appended)
-    by_id = header.api_version >= _TOPIC_IDS_FROM_VERSION
-    answered = _Topic(
-        name="" if by_id else str(topic[1:], "utf-8", "replace"),
-        topic_id=topic if by_id else ZERO_UUID,
-        partition_responses=[
-            _make_appended(
-                index=index,
-                error_code=ErrorCode.NONE,
-                base_offset=base_offset,
-                log_append_time_ms=log_append_time_ms,
-                log_start_offset=log_start_offset,
-            )
-            for index, base_offset, log_append_time_ms, log_start_offset in appended
-        ],
-    )
-    produce = _Produce(broker, context_of(header, connection), ACKS_ALL)
-    response = ProduceResponse(responses=[answered], node_endpoints=produce.node_endpoints)
-    produce.wait_for(response, writes)
-    return produce.settle(response, outcomes)
+    version: int,
+    client_id: str | None,
+    acks: int,
+    name: str | None,
+    topic_id: bytes,
+    batches: Iterable[tuple[int, memoryview | None]],
+) -> tuple[list[Any], list[tuple[int, Partition, int]], bool]:
+    """Append one batch to each of some partitions of a topic.
+
+    Return `_Rows.rows` and `_Rows.uncommitted`, and whether any batch was refused: if not, the rows are all `Appended`.
+    """
+    replicas = broker.replicas
+    validate = broker.settings["barnabas.validate.records"]
+    rows: list[_Row] = []
+    uncommitted: list[tuple[int, Partition, int]] = []
+    refused = False
+    for index, records in batches:
+        partition = replicas.find(topic_id, index) if name is None else replicas.find_named(name, index)
+        try:
+            if acks not in _VALID_ACKS:
+                raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {acks}")
+            if partition is None:
+                raise _not_here(replicas, name, topic_id, index)
+            if records is None:
+                raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
+            header = check_batch(records)
+            if header.is_transactional:
+                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+            if version < _ZSTD_FROM_VERSION and header.compression is Compression.ZSTD:
+                raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce")
+            if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
+                raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {partition.topic}")
+            batch = prepare(records, header, partition.log.config, validate)
+            info = replicas.append(partition, batch, acks, header if batch is records else None)
+        except Exception as error:
+            rows.append(_refuse(broker, partition, index, records, error))
+            refused = True
+            continue
+        base_offset, last_offset, _, log_append_time_ms, log_start_offset, _, _ = info
+        if acks == ACKS_ALL and partition.log.high_watermark <= last_offset:
+            uncommitted.append((len(rows), partition, last_offset + 1))
+        rows.append((index, base_offset, log_append_time_ms, log_start_offset))
+    return rows, uncommitted, refused
 
 
-class _Produce:
-    """One request in progress."""
-
-    __slots__ = (
-        "acks",
-        "broker",
-        "context",
-        "first_error",
-        "node_endpoints",
-        "replicas",
-        "uncommitted",
-        "validate",
-    )
-
-    def __init__(self, broker: Node, context: RequestContext, acks: int) -> None:
-        self.broker = broker
-        self.replicas = broker.replicas
-        self.context = context
-        self.acks = acks
-        self.validate: bool = broker.settings["barnabas.validate.records"]
-        self.first_error: str | None = None  # the message, not the exception: its traceback would hold the frame
-        self.node_endpoints: list[ProduceResponse.NodeEndpoint] = []
-        self.uncommitted: list[tuple[_Appended, Partition, int]] = []
-
-    def append_topic(self, topic: ProduceRequest.Topic) -> _Topic:
-        """Append to the partitions of one topic; return their results."""
-        name = self._name(topic)
-        answers = []
-        for wanted in topic.partition_data:
-            try:
-                answers.append(self._append(name, wanted.index, wanted.records))
-            except Exception as error:
-                answers.append(self._refuse(name, wanted, _failure(self.broker, error)))
-            wanted.records = None  # drop the view: the request outlives the frame while the response is pending
-        return _Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-
-    def _append(self, name: str | None, index: int, records: object) -> _Appended:
-        if self.acks not in (ACKS_ALL, 0, 1):
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {self.acks}")
-        if name is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        partition = self.replicas.partition(name, index)
-        if not isinstance(records, memoryview):
-            raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
-        header = check_batch(records)
-        if header.is_transactional:
-            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
-        if self.context.api_version < _ZSTD_FROM_VERSION and header.compression is Compression.ZSTD:
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce")
-        if name in INTERNAL_TOPICS and self.context.client_id != _ADMIN_CLIENT_ID:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {name}")
-        batch = prepare(records, header, partition.log.config, self.validate)
-        info = self.replicas.append(partition, batch, self.acks, header if batch is records else None)
-        answer = _appended(index, info)
-        if self.acks == ACKS_ALL:
-            outcome = partition.committed(info.last_offset + 1)
-            if outcome is None:
-                self.uncommitted.append((answer, partition, info.last_offset + 1))
-            else:
-                answer.error_code = outcome
-        return answer
-
-    def response(self, request: ProduceRequest, outcomes: list[LogAppendInfo | KafkaError]) -> ProduceResponse:
-        """Return the response to a request for one topic, with an outcome for each partition."""
-        [topic] = request.topic_data
-        name = self._name(topic)
-        answers = [
-            self._refuse(name, wanted, outcome) if isinstance(outcome, KafkaError) else _appended(wanted.index, outcome)
-            for wanted, outcome in zip(topic.partition_data, outcomes, strict=True)
-        ]
-        responses = [_Topic(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)]
-        return ProduceResponse(responses=responses, node_endpoints=self.node_endpoints)
-
-    def _name(self, topic: ProduceRequest.Topic) -> str | None:
-        by_id = self.context.api_version >= _TOPIC_IDS_FROM_VERSION
-        return self.replicas.topic_name(topic.topic_id) if by_id else topic.name
-
-    def _refuse(self, name: str | None, wanted: _Wanted, error: KafkaError) -> _Appended:
-        self.first_error = self.first_error or str(error)
-        self._count(name, wanted, error)
-        answer = _Appended(
-            index=wanted.index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None
-        )
-        if isinstance(error, InvalidRecordsError):
-            answer.record_errors = [
-                _Appended.RecordError(batch_index=at, batch_index_error_message=reason)
-                for at, reason in error.record_errors
-            ]
-        if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and name is not None:
-            self._hint(answer, name, wanted.index)
-        return answer
-
-    def _count(self, name: str | None, wanted: _Wanted, error: KafkaError) -> None:
-        """Count a failure caused by the batch; as in Kafka, errors of the destination are not counted."""
-        hosted = None if name is None else self.replicas.find_named(name, wanted.index)
-        if hosted is None:
-            return
-        if error.code is ErrorCode.MESSAGE_TOO_LARGE and isinstance(wanted.records, memoryview):
-            hosted.traffic.bytes_rejected += len(wanted.records)
-        elif error.code not in _NO_FAILURES:
-            hosted.traffic.failed_produces += 1
-
-    def _hint(self, answer: _Appended, name: str, index: int) -> None:
-        """Add the current leader and its address."""
-        if self.context.api_version < _HINTS_FROM_VERSION:
-            return
-        hint = current_leader(self.broker.image, name, index, self.context.listener)
-        answer.current_leader = _Appended.CurrentLeader(leader_id=hint.leader, leader_epoch=hint.leader_epoch)
-        if hint.host is not None and all(node.node_id != hint.leader for node in self.node_endpoints):
-            self.node_endpoints.append(
-                ProduceResponse.NodeEndpoint(node_id=hint.leader, host=hint.host, port=hint.port, rack=hint.rack)
-            )
-
-    def wait_for(self, response: ProduceResponse, writes: dict[int, tuple[Partition, int]]) -> None:
-        """Make these rows of a one-topic response wait for their writes.
-
-        Rows are not identified by partition: a request may name one twice.
-        """
-        answers = response.responses[0].partition_responses
-        self.uncommitted = [(answers[row], partition, end_offset) for row, (partition, end_offset) in writes.items()]
-
-    def acknowledged(self, response: ProduceResponse, timeout_ms: int) -> Deferred[ProduceResponse]:
-        """Return a promise of `response`, completed with the outcomes of its uncommitted writes."""
-        writes = [(partition, end_offset) for _, partition, end_offset in self.uncommitted]
-        return self.replicas.await_commit(writes, timeout_ms).then(partial(self.settle, response))
-
-    def settle(self, response: ProduceResponse, outcomes: list[ErrorCode] | Exception) -> ProduceResponse:
-        """Return `response` with the error code of each write that it waited for."""
-        if isinstance(outcomes, Exception):
-            raise outcomes
-        for (answer, partition, _), outcome in zip(self.uncommitted, outcomes, strict=True):
-            answer.error_code = outcome
-            if outcome is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                self._hint(answer, partition.topic, partition.index)
-        return response
+def _not_here(replicas: ReplicaManager, name: str | None, topic_id: bytes, index: int) -> KafkaError:
+    """Return the error for a partition that is not hosted here."""
+    try:
+        known = replicas.topic_name(topic_id) if name is None else name
+        if known is not None:
+            replicas.partition(known, index)
+    except KafkaError as error:
+        return error
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)  # the replica found is one of a deleted topic of that name
 
 
-def _failure(broker: Node, error: Exception) -> KafkaError:
-    """Return the error of one partition; the others are appended to regardless.
+def _refuse(
+    broker: Node, partition: Partition | None, index: int, records: memoryview | None, failure: Exception
+) -> _Refused:
+    """Return the row of a batch that was not appended, and count it; the others are appended regardless.
 
     Log an unexpected error with its traceback. Raise the ones that end the request: `DecodeError` and `InvariantError`.
     """
-    if isinstance(error, KafkaError):
-        return error
-    if isinstance(error, (DecodeError, InvariantError)):
-        raise error
-    broker.metrics.handler_failures += 1
-    _log.error("Appending failed", exc_info=error)
-    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if isinstance(failure, (DecodeError, InvariantError)):
+        raise failure
+    error = failure
+    if not isinstance(error, KafkaError):
+        broker.metrics.handler_failures += 1
+        _log.error("Appending failed", exc_info=error)
+        error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if partition is not None:  # as in Kafka, only failures caused by the batch are counted
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE and records is not None:
+            partition.traffic.bytes_rejected += len(records)
+        elif error.code not in _UNCOUNTED:
+            partition.traffic.failed_produces += 1
+    row = _Refused(index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None)
+    if isinstance(error, InvalidRecordsError):
+        row.record_errors = [
+            _Refused.RecordError(batch_index=at, batch_index_error_message=reason) for at, reason in error.record_errors
+        ]
+    return row
 
 
-def _appended(index: int, info: LogAppendInfo) -> _Appended:
-    return _make_appended(
-        index=index,
-        error_code=ErrorCode.NONE,
-        base_offset=info.base_offset,
-        log_append_time_ms=info.log_append_time_ms,
-        log_start_offset=info.log_start_offset,
-    )
+def _plain_response(
+    encode: Callable[[], bytes], respond: Callable[[Any], ProduceResponse], outcomes: list[ErrorCode] | Exception
+) -> bytes | ProduceResponse:
+    """Return the encoded response if every write is committed, else the message."""
+    return respond(outcomes) if isinstance(outcomes, Exception) or any(outcomes) else encode()
+
+
+def _response(
+    broker: Node, version: int, listener: str, topics: list[_Rows], outcomes: Sequence[ErrorCode] | Exception
+) -> ProduceResponse:
+    """Return the response as a message; `outcomes` has the error code of each uncommitted write, in order."""
+    if isinstance(outcomes, Exception):
+        raise outcomes
+    response = ProduceResponse(responses=[])
+    each = iter(outcomes)
+    for name, topic_id, rows, uncommitted in topics:
+        # By position, not by partition: a request may name one twice.
+        codes = {at: next(each) for at, _, _ in uncommitted}
+        answers = []
+        for at, row in enumerate(rows):
+            if isinstance(row, _Refused):
+                answer = row
+            else:
+                index, base_offset, log_append_time_ms, log_start_offset = row
+                answer = _make_appended(
+                    index=index,
+                    error_code=codes.get(at, ErrorCode.NONE),
+                    base_offset=base_offset,
+                    log_append_time_ms=log_append_time_ms,
+                    log_start_offset=log_start_offset,
+                )
+            if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and version >= _CURRENT_LEADER_FROM_VERSION:
+                topic = broker.replicas.topic_name(topic_id) if name is None else name
+                if topic is not None:
+                    _add_current_leader(broker, listener, response, topic, answer)
+            answers.append(answer)
+        response.responses.append(_Topic(name=name or "", topic_id=topic_id, partition_responses=answers))
+    return response
+
+
+def _add_current_leader(
+    broker: Node, listener: str, response: ProduceResponse, topic: str, answer: ProduceResponse.Topic.Partition
+) -> None:
+    """Add the current leader to `answer`, and its address to `response`."""
+    hint = current_leader(broker.image, topic, answer.index, listener)
+    answer.current_leader = _Refused.CurrentLeader(leader_id=hint.leader, leader_epoch=hint.leader_epoch)
+    if hint.host is not None and all(node.node_id != hint.leader for node in response.node_endpoints):
+        response.node_endpoints.append(
+            ProduceResponse.NodeEndpoint(node_id=hint.leader, host=hint.host, port=hint.port, rack=hint.rack)
+        )

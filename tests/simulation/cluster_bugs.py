@@ -180,16 +180,17 @@ def followers_keep_no_producer_state(plant: Planter) -> None:
 
 def resolves_deleted_topic_id_by_name(plant: Planter) -> None:
     """A request by the id of a deleted topic reaches the next topic of its name (rule 24)."""
-    topic_name = ReplicaManager.topic_name
+    find = ReplicaManager.find
     names: dict[bytes, str] = {}
 
-    def name_for_ever(self: ReplicaManager, topic_id: bytes) -> str | None:
-        name = topic_name(self, topic_id)
-        if name is not None:
-            names[topic_id] = name
-        return names.get(topic_id)
+    def find_by_name(self: ReplicaManager, topic_id: bytes, index: int) -> Partition | None:
+        found = find(self, topic_id, index)
+        if found is None:
+            return self.find_named(names.get(topic_id, ""), index)
+        names[topic_id] = found.topic
+        return found
 
-    plant.setattr(ReplicaManager, "topic_name", name_for_ever)
+    plant.setattr(ReplicaManager, "find", find_by_name)
 
 
 def reuses_replica_of_deleted_topic(plant: Planter) -> None:

@@ -21,6 +21,7 @@ from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key
+from protocol.records.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
 from storage.log.config import LOG_APPEND_TIME, LogConfig
 from tests.disks import FaultyDisk
 from tests.unit.broker.node import LISTENER, Node
@@ -172,6 +173,30 @@ def test_unused_topic_id_is_refused(node: Node) -> None:
     node.create("t")
     refused = produced(node, build(), version=13, topic="", topic_id=b"x" * 16)
     assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_records_for_a_new_topic_do_not_reach_a_replica_of_its_deleted_namesake(node: Node) -> None:
+    old = node.create("t", partitions=2)
+    deleted, new = node.partition("t", 1), b"n" * 16
+    created = PartitionRecord(
+        partition_id=1,
+        topic_id=new,
+        replicas=[1],
+        isr=[1],
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=1,
+        leader_epoch=0,
+        partition_epoch=0,
+        directories=[bytes(16)],
+    )
+    steps = node.commit_in_steps(RemoveTopicRecord(topic_id=old), TopicRecord(name="t", topic_id=new), created)
+    next(steps)  # partition 0 is removed, 1 not yet
+    refused = produced(node, build(), version=13, topic="", topic_id=new, index=1)
+    assert (refused.error_code, deleted.log.log_end_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, 0)
+    for _ in steps:
+        pass
+    assert produced(node, build(), version=13, topic="", topic_id=new, index=1).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("acks", [2, -2])
