@@ -38,7 +38,7 @@ class Bench:
         self.node.start()
         self.node.create(TOPIC, partitions)
         self.partitions = partitions
-        self.dispatch = Dispatcher(self.node, "broker")  # type: ignore[arg-type]
+        self.dispatch = Dispatcher(self.node, "broker")
         self.connection = Connection(1, LISTENER, "127.0.0.1")
 
     def measure(self, count: int, make: MakeRequest) -> float:

@@ -20,13 +20,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.broker import Broker
 from broker.command_line import Options, parse
 from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.log_dirs.ownership import CannotStart
 from broker.metadata.start_group import TAG_BYTES, StartGroup
 from broker.network.fd_limits import connections_within, raise_limit, segments_within
 from broker.network.listeners import split_host_port
+from broker.node import Node
 from broker.runtime import log_output
 from broker.settings import (
     DEFAULT_ORIGIN,
@@ -106,15 +106,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _exception_handler(
-    broker: Broker, stop: asyncio.Future[int]
+    directory: LogDirectory, stop: asyncio.Future[int]
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, object]], None]:
     """Return the loop's exception handler, which stops the broker on an `InvariantError`.
 
-    If the directory with the metadata failed, that is logged in one line, and errors caused by it are not logged.
+    If `directory`, which has the metadata, failed, that is logged in one line, and errors caused by it are not logged.
     """
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        error, directory = context.get("exception"), broker.metadata_directory
+        error = context.get("exception")
         if not isinstance(error, InvariantError):
             loop.default_exception_handler(context)
             return
@@ -146,7 +146,7 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     stop: asyncio.Future[int] = loop.create_future()
     most = raise_limit()
     disk.open_files.most = segments_within(most)
-    broker = Broker(
+    node = Node(
         settings,
         disk,
         loop,
@@ -154,13 +154,13 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
         max_descriptors=connections_within(most),
         start_group=asked.start_group,
     )
-    broker.server.take(asked.sockets)
+    node.shared.server.take(asked.sockets)
 
     def end(status: int) -> None:
         if not stop.done():
             stop.set_result(status)
 
-    loop.set_exception_handler(_exception_handler(broker, stop))
+    loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     for number in (signal.SIGTERM, signal.SIGINT, *(() if ignored else (signal.SIGHUP,))):
         loop.add_signal_handler(number, end, 0)
@@ -174,23 +174,23 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
 
         _at_end_of_input(loop, end_with_parent)
     gc.disable()  # start-up allocates much and frees little
-    await broker.open()
-    joining = loop.create_task(_join(broker, asked.topics))
+    await node.open()
+    joining = loop.create_task(_join(node, asked.topics))
     await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)
     if joining.done():
         if isinstance(joining.exception(), CannotStart):
-            await broker.stop()
+            await node.stop()
         joining.result()
         try:
-            _print(f"ready: {broker.bootstrap}\n")
+            _print(f"ready: {node.bootstrap}\n")
         except OSError as error:
-            await broker.stop()
+            await node.stop()
             raise CannotStart(f"cannot write standard output: {reason(error)}") from None
     else:
         joining.cancel()
         await asyncio.wait((joining,))
     status = await stop
-    return status if await broker.stop(hand_over=hand_over) else _HAD_TO_STOP
+    return status if await node.stop(hand_over=hand_over) else _HAD_TO_STOP
 
 
 def _print(line: str) -> None:
@@ -206,10 +206,10 @@ def _print(line: str) -> None:
             raise
 
 
-async def _join(broker: Broker, topics: list[NewTopic]) -> None:
-    await broker.join()
+async def _join(node: Node, topics: list[NewTopic]) -> None:
+    await node.join()
     for topic in topics:
-        await broker.create_topic(topic.name, topic.partitions)
+        await node.create_topic(topic.name, topic.partitions)
     gc.freeze()  # objects made so far are permanent: keep collections from traversing them
     gc.enable()
 

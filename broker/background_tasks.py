@@ -15,7 +15,8 @@ from storage.disk import reason
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.broker_server import BrokerServer
+    from broker.shared_server import SharedServer
 
 _SPACE_INTERVAL_S = 1.0
 _COMPACTION_INTERVAL_S = 1.0
@@ -24,16 +25,18 @@ _SLOW_INTERVAL_S = 1.0
 
 
 class BackgroundTasks:
-    """The background tasks of `broker`."""
+    """The background tasks of a node."""
 
-    def __init__(self, broker: Node) -> None:
+    def __init__(self, shared: SharedServer, broker: BrokerServer | None) -> None:
+        """Start nothing before `begin`; `broker` is None on a node that is only a controller."""
+        self._shared = shared
         self._broker = broker
-        self._house = LogMaintenance(broker.loop)
-        self._space = DiskSpaceMonitor(broker.logs)
+        self._maintenance = LogMaintenance(shared.loop)
+        self._space = DiskSpaceMonitor(shared.logs)
 
     def begin(self) -> None:
         """Start all tasks, at the intervals of the start-up settings."""
-        settings, every = self._broker.settings, self._house.every
+        settings, every = self._shared.settings, self._maintenance.every
         first_s = settings["log.initial.task.delay.ms"] / 1000
         every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
         every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
@@ -47,7 +50,7 @@ class BackgroundTasks:
             (HIGH_WATERMARKS, settings["replica.high.watermark.checkpoint.interval.ms"]),
         ):
             every(interval_ms / 1000, partial(self._checkpoint, name), first_s=first_s)
-        if settings["log.cleaner.enable"]:
+        if self._broker is not None and settings["log.cleaner.enable"]:
             every(_COMPACTION_INTERVAL_S, self._broker.log_cleaner.run_if_due)
         idle_s = settings["connections.max.idle.ms"] / 1000
         if idle_s > 0:
@@ -57,63 +60,63 @@ class BackgroundTasks:
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait for syncs in progress."""
-        await self._house.stop()
+        await self._maintenance.stop()
 
     async def watch_space(self) -> None:
         """Log directories that failed or are full, and resume replication when there is space again.
 
         Stop the broker if the metadata directory has failed, wherever that was detected.
         """
-        broker = self._broker
-        has_space = self._space.look(broker.loop.time())
-        if has_space:
+        shared, broker = self._shared, self._broker
+        has_space = self._space.look(shared.loop.time())
+        if broker is not None and has_space:
             broker.replicas.retry()
-        failure = broker.metadata_directory.failure
-        if failure is not None and broker.phase != "stopping":
+        failure = shared.metadata_directory.failure
+        if failure is not None and shared.phase != "stopping":
             error = InvariantError(f"the metadata directory failed: {reason(failure)}")
             error.__cause__ = failure
-            broker.loop.call_exception_handler({"message": "The metadata directory failed", "exception": error})
-        if failure is None and broker.phase == "serving":
-            await self._tell_of_failed()
+            shared.loop.call_exception_handler({"message": "The metadata directory failed", "exception": error})
+        if broker is not None and failure is None and shared.phase == "serving":
+            await self._report_failed_directories(broker)
         if not has_space:
             # On a full disk, apply retention now instead of at the next log.retention.check.interval.ms.
             await self._tidy(only_full=True)
-        await maintenance.delete_files(broker.logs, broker.now_ms())
+        await maintenance.delete_files(shared.logs, shared.now_ms())
 
-    async def _tell_of_failed(self) -> None:
+    async def _report_failed_directories(self, broker: BrokerServer) -> None:
         """Send a heartbeat if directories failed that the controller has as online."""
-        broker = self._broker
         node = broker.image.brokers.get(broker.node_id)
         failed = {directory.directory_id for directory in broker.logs.directories if directory.failure is not None}
         if node is not None and failed.intersection(node.directories):
             await broker.lifecycle.tell()
 
     async def _tidy(self, *, only_full: bool = False) -> None:
-        broker = self._broker
-        await maintenance.tidy(broker.logs, broker.now_ms(), only_full=only_full)
-        broker.replicas.note_retention()
+        shared = self._shared
+        await maintenance.tidy(shared.logs, shared.now_ms(), only_full=only_full)
+        if self._broker is not None:
+            self._broker.replicas.note_retention()
 
     async def _sync(self) -> None:
-        broker = self._broker
-        await maintenance.sync(broker.logs, broker.loop, broker.now_ms())
+        shared = self._shared
+        await maintenance.sync(shared.logs, shared.loop, shared.now_ms())
 
     async def _expire_producers(self) -> None:
-        broker = self._broker
-        await maintenance.expire_producers(broker.logs, broker.now_ms(), broker.live["producer.id.expiration.ms"])
+        shared = self._shared
+        await maintenance.expire_producers(shared.logs, shared.now_ms(), shared.live["producer.id.expiration.ms"])
 
     async def _expire_offsets(self) -> None:
-        if self._broker.has_groups:
-            await self._broker.groups.expire()
+        if self._broker is not None and self._broker.group_coordinator is not None:
+            await self._broker.group_coordinator.expire()
 
     async def _checkpoint(self, name: str) -> None:
-        self._broker.logs.checkpoint(name)
-        maintenance.report_problems(self._broker.logs)
+        self._shared.logs.checkpoint(name)
+        maintenance.report_problems(self._shared.logs)
 
     async def _close_idle(self) -> None:
-        self._broker.server.close_idle()
+        self._shared.server.close_idle()
 
     async def _close_idle_files(self) -> None:
-        self._broker.disk.open_files.sweep()
+        self._shared.disk.open_files.sweep()
 
     async def _close_slow(self) -> None:
-        self._broker.server.close_slow()
+        self._shared.server.close_slow()

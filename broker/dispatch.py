@@ -25,9 +25,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from struct import Struct
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from broker.error_responses import error_response
+from broker.error_responses import error_response, unsupported_api_versions
 from broker.metadata.controller_channel import LEADS_NO_MORE
 from broker.network.connection import Connection, Disconnect, RequestContext, context_of
 from broker.network.connection_protocol import DeferredResponse
@@ -40,15 +40,15 @@ from protocol.primitives import Part, part_size
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.monitoring.counters import Metrics
 
 Answer: TypeAlias = "Message | list[Part] | None"
-Handler: TypeAlias = Callable[["Node", RequestContext, Any], "Answer | Deferred[Any] | Awaitable[Message | None]"]
+Handler: TypeAlias = Callable[[Any, RequestContext, Any], "Answer | Deferred[Any] | Awaitable[Message | None]"]
 FrameAnswer: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
-    ["Node", RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
+    [Any, RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
 ]
-OwnPart: TypeAlias = Callable[["Node", Any], Awaitable[Message] | None]
+OwnPart: TypeAlias = Callable[[Any, Any], Awaitable[Message] | None]
 WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
@@ -61,15 +61,29 @@ _ROOM_FOR_SIZE = bytes(_SIZE.size)
 _log = logging.getLogger("broker.dispatch")
 
 
+class HandlerNode(Protocol):
+    """What handlers get: a `BrokerServer` or a `ControllerServer`."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """The counters of the process."""
+        ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop."""
+        ...
+
+
 class Dispatcher:
     """Handles the requests of one listener."""
 
-    def __init__(self, broker: Node, listener_type: str, with_errors: WithErrors | None = None) -> None:
+    def __init__(self, node: HandlerNode, listener_type: str, with_errors: WithErrors | None = None) -> None:
         """Serve one type of listener; `with_errors` adds the errors of a response to its parts, for metrics."""
-        self._broker = broker
+        self._node = node
         self._listener_type = listener_type
-        self._metrics = broker.metrics
-        self._loop = broker.loop
+        self._metrics = node.metrics
+        self._loop = node.loop
         self._with_errors = with_errors
         self.apis = served_apis(listener_type)
         self._handlers: dict[ApiKey, _Route] = {}
@@ -86,7 +100,7 @@ class Dispatcher:
             return self._reject_version(header)
         if handle_frame is not None:
             try:
-                answer = handle_frame(self._broker, header, connection, frame, body_at)
+                answer = handle_frame(self._node, header, connection, frame, body_at)
             except Exception as error:
                 return self._failed(header, requests.decode(frame, version, body_at), error)
             if isinstance(answer, bytes):
@@ -97,7 +111,7 @@ class Dispatcher:
                 return self._encode(header, answer)
         request = requests.decode(frame, version, body_at)
         try:
-            outcome = handle(self._broker, context_of(header, connection), request)
+            outcome = handle(self._node, context_of(header, connection), request)
             if isinstance(outcome, Deferred):
                 return DeferredResponse(key, outcome.then(partial(self._promised, header, request)))
             if outcome is None or isinstance(outcome, (list, Message)):
@@ -125,7 +139,7 @@ class Dispatcher:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{header.api_key.name} does not support this version")
         request = requests.decode(frame, header.api_version, body_at)
         try:
-            answer = await _handled(handle, self._broker, context_of(header, connection), request)
+            answer = await _handled(handle, self._node, context_of(header, connection), request)
             return _encode_answer(header, answer) or []
         except Exception as error:
             if isinstance(error, KafkaError) and error.code in LEADS_NO_MORE:
@@ -158,9 +172,7 @@ class Dispatcher:
         api = APIS[header.api_key]
         if header.api_key is not ApiKey.API_VERSIONS:
             raise Disconnect(f"{api.name} has no version {header.api_version}")
-        from broker.handlers.api_versions import unsupported_version
-
-        answer = unsupported_version()
+        answer = unsupported_api_versions()
         parts = encode_response(header._replace(api_version=0), answer)
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
@@ -205,14 +217,14 @@ class Dispatcher:
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
 
-async def answer_here(broker: Node, request: Message) -> Message:
-    """Return this process's response, as a controller, to its own request. KafkaError NOT_CONTROLLER if it is none."""
+async def answer_here(controller: Any, request: Message) -> Message:
+    """Return the response of a `ControllerServer` to this node's own request. KafkaError NOT_CONTROLLER is raised."""
     key = ApiKey(cast("int", request.API_KEY))
     api = APIS[key]
-    handle: Handler = ROUTES[key].load("broker").handle
+    handle: Handler = ROUTES[key].load(CONTROLLER).handle
     context = RequestContext(key, api.max_version, 0, None, NO_CONNECTION, "", "localhost")
     try:
-        return cast("Message", await _handled(handle, broker, context, request))
+        return cast("Message", await _handled(handle, controller, context, request))
     except KafkaError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
             raise
@@ -220,21 +232,25 @@ async def answer_here(broker: Node, request: Message) -> Message:
 
 
 async def decide_or_forward(
-    handle: Handler, own_part: OwnPart | None, broker: Node, context: RequestContext, request: Message
+    handle: Handler, own_part: OwnPart | None, broker: Any, context: RequestContext, request: Message
 ) -> Any:
-    """Handle a request if this node is the active controller, else forward it; `own_part` may take it before."""
+    """Return the response to a request that a `BrokerServer` does not decide.
+
+    The controller of this node handles it while it is the active one; else it is forwarded. `own_part` may take it
+    before.
+    """
     answer = None if own_part is None else own_part(broker, request)
     if answer is not None:
         return await answer
 
-    here = partial(_handled, handle, broker, context, request)
+    here = partial(_handled, handle, broker.controller, context, request)
     timeout_s = broker.settings["request.timeout.ms"] / 1000
     return await broker.controller_channel.forward(context, request, here, timeout_s)
 
 
-async def _handled(handle: Handler, broker: Node, context: RequestContext, request: Message) -> Any:
+async def _handled(handle: Handler, node: Any, context: RequestContext, request: Message) -> Any:
     """Return a handler's response, awaited if necessary."""
-    outcome = handle(broker, context, request)
+    outcome = handle(node, context, request)
     return await outcome if isinstance(outcome, Awaitable) else outcome
 
 

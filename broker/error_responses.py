@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.api import ApiKey, response_class
+from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import ErrorCode
 from protocol.fields import Field, fields_of
 from protocol.schema import Message, Struct
@@ -30,6 +30,15 @@ def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode,
         raise LookupError(f"{found.__name__} v{version} has no error code")
     filled: Message = _fill(found, version, request, code, message)
     return filled
+
+
+def unsupported_api_versions() -> Message:
+    """Return the version 0 response to an ApiVersions request of an unknown version: the versions of that API."""
+    from protocol.messages.api_versions import ApiVersionsResponse
+
+    api = APIS[ApiKey.API_VERSIONS]
+    own = ApiVersionsResponse.ApiVersion(api_key=api.key, min_version=api.min_version, max_version=api.max_version)
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
 
 
 def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:

@@ -1,131 +1,201 @@
-"""The parts of a node, as the API handlers, monitoring and background tasks use them.
+"""A node: its parts by role, and the order in which they start and stop (Kafka: `KafkaRaftServer`).
 
-`Broker` builds the parts and is the implementation. These modules import this one instead, so that the imports have one
-direction: the assembly imports its parts, and no part imports the assembly.
+build   lock and read the data directories' identity; create the parts
+open    bind the listeners, whose ports are part of the registration; start the Raft node; open the logs
+join    register; apply the metadata's assignments; accept clients
+stop    accept no more; finish group commits, expire other deferred operations; answer the received requests;
+        close the logs cleanly
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+import asyncio
+import logging
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from barnabas import __version__
+from broker.background_tasks import BackgroundTasks
+from broker.broker_server import BrokerServer
+from broker.controller_server import ControllerServer
+from broker.log_dirs.ownership import CannotStart, refuse_if_full
+from broker.network.listeners import join_host_port, split_host_port
+from broker.network.server import BindError, why_not_bound
+from broker.shared_server import RoleServer, SharedServer, wall_clock_ms
+from controller.image import Endpoint
+from protocol.errors import InvariantError, KafkaError
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Mapping
     from random import Random
 
-    from broker.coordinator.group.group_coordinator import GroupCoordinator
-    from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
-    from broker.log_dirs.log_cleaner import LogCleaner
-    from broker.metadata.broker_lifecycle import BrokerLifecycleManager
-    from broker.metadata.controller_channel import ControllerChannel
-    from broker.metadata.controller_tasks import ControllerTasks
-    from broker.metadata.dynamic_config import DynamicConfig
-    from broker.metadata.node_clients import NodeClients
-    from broker.metadata.producer_id_manager import ProducerIdManager
-    from broker.metadata.raft_driver import RaftDriver
-    from broker.metadata.recently_fenced import RecentlyFenced
-    from broker.monitoring.counters import Metrics
-    from broker.monitoring.elections import ElectionCounts
-    from broker.monitoring.request_errors import RequestErrors
-    from broker.monitoring.request_times import Times
-    from broker.monitoring.telemetry import Telemetry
-    from broker.network.connection import Connection
-    from broker.network.server import Server
-    from broker.replication.replica_fetcher_manager import ReplicaFetcherManager
-    from broker.replication.replica_manager import ReplicaManager
-    from broker.runtime.purgatory import Purgatory
-    from broker.runtime.rate_limited_log import LoggedOnce
+    from broker.metadata.start_group import StartGroup
+    from broker.monitoring.monitor import Monitor
+    from broker.network.listeners import Endpoint as Listener
     from broker.settings import Settings
-    from controller.image import Endpoint, MetadataImage
-    from protocol.api import Api, ApiKey
-    from protocol.primitives import Part
     from storage.disk import Disk
-    from storage.log_directory import LogDirectory
-    from storage.log_manager import LogManager
+
+_STOP_TIMEOUT_S = 10.0
+
+_log = logging.getLogger("broker")
 
 
-class ListenerApis(Protocol):
-    """The APIs of one listener (`broker.dispatch.Dispatcher`)."""
+class Node:
+    """A process: `shared` is in every role, `controller` and `broker` are None without that role."""
 
-    @property
-    def apis(self) -> Mapping[ApiKey, Api]:
-        """The APIs that the listener serves."""
+    def __init__(
+        self,
+        settings: Settings,
+        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        random: Random | None = None,
+        clock: Callable[[], float] | None = None,
+        max_descriptors: int = sys.maxsize,
+        start_group: StartGroup | None = None,
+    ) -> None:
+        """Create the parts. `CannotStart` if a data directory cannot be used; all are left as they were found then.
 
-    async def embedded(self, frame: memoryview, connection: Connection) -> list[Part]:
-        """Return the response frame of a request embedded in an Envelope."""
-        ...
+        Clients get at most `max_descriptors` connections; the other file descriptors are for logs. `clock` is real time
+        in seconds for `broker.network.busy_polling`; None where time is virtual. A broker of a `start_group` becomes
+        ready once it knows the other brokers of the group.
+        """
+        self.settings = settings
+        self.shared = shared = SharedServer(
+            settings, disk, loop, now_ms=now_ms, random=random, clock=clock, max_descriptors=max_descriptors
+        )
+        self.monitor: Monitor | None = None
+        if settings["barnabas.metrics.listener"]:
+            from broker.monitoring.monitor import Monitor
 
-
-class Measurements(Protocol):
-    """The measurements that only a monitored node takes (`broker.monitoring.monitor.Monitor`)."""
-
-    clock: Callable[[], float]
-    times: dict[int, Times]
-    errors: RequestErrors
-    elections: ElectionCounts
-
-
-class Node(Protocol):
-    """A node: a broker, a controller or both."""
-
-    settings: Settings
-    live: DynamicConfig
-    node_id: int
-    cluster_id: str
-    endpoints: dict[str, Endpoint]
-    phase: Literal["starting", "serving", "stopping"]
-    loop: asyncio.AbstractEventLoop
-    now_ms: Callable[[], int]
-    random: Random
-    disk: Disk
-    logs: LogManager
-    log_cleaner: LogCleaner
-    purgatory: Purgatory
-    replicas: ReplicaManager
-    replication: ReplicaFetcherManager
-    refused_transactions: LoggedOnce
-    producer_ids: ProducerIdManager
-    node_clients: NodeClients
-    recently_fenced: RecentlyFenced
-    controller: RaftDriver
-    controller_tasks: ControllerTasks
-    controller_channel: ControllerChannel
-    lifecycle: BrokerLifecycleManager
-    server: Server
-    metrics: Metrics
+            self.monitor = Monitor(self, time.perf_counter)
+            shared.raft.subscribe(self.monitor.elections.apply)
+        with_errors = None if self.monitor is None else self.monitor.with_errors
+        self.controller: ControllerServer | None = None
+        if settings.is_controller:
+            self.controller = ControllerServer(shared, lambda: self.broker_epoch, with_errors)
+        self.broker: BrokerServer | None = None
+        if settings.is_broker:
+            self.broker = BrokerServer(shared, self.controller, start_group=start_group, with_errors=with_errors)
+        roles: list[RoleServer] = [role for role in (self.controller, self.broker) if role is not None]
+        self._role = roles[0]  # which does not matter: they share the controller channel
+        self._tasks = BackgroundTasks(shared, self.broker)
+        self._bound: list[str] = []
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch of this broker's registration; -1 before it."""
+        """Return the broker epoch of this run's registration; -1 before it, and without a broker."""
+        return -1 if self.broker is None else self.broker.broker_epoch
 
     @property
-    def image(self) -> MetadataImage:
-        """The committed metadata of the cluster."""
+    def bootstrap(self) -> str:
+        """Return the HOST:PORT for clients to connect to; on a controller-only node, that of its first listener."""
+        endpoints = self.shared.endpoints
+        names = (endpoint.listener for endpoint in self.settings.advertised_listeners)
+        clients = (endpoints[name] for name in names if name not in self.settings.controller_listeners)
+        first = next(clients, None) or next(iter(endpoints.values()))
+        return join_host_port(first.host, first.port)
 
-    @property
-    def groups(self) -> GroupCoordinator:
-        """The group coordinator, created on first use."""
+    async def start(self) -> None:
+        """Open, join and serve clients. `CannotStart` on failure, with the data directories left as they were found."""
+        await self.open()
+        await self.join()
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether the group coordinator exists."""
+    async def open(self) -> None:
+        """Do the part of the start that needs no other node: read stored data, serve controllers. Raises as `start`."""
+        try:
+            await self._start_monitor()
+            for listener in self.settings.listeners:
+                await self._bind(listener)
+        except BindError as error:
+            self.shared.leave_directories()
+            raise CannotStart(str(error)) from error
+        await self.shared.start()
+        if self.controller is not None:
+            self.controller.start()
 
-    @property
-    def moves(self) -> ReplicaAlterLogDirs:
-        """The moves of replicas between the data directories."""
+    async def join(self) -> None:
+        """Register and serve clients. While it waits for other nodes it may be cancelled; `stop` must follow."""
+        shared = self.shared
+        if self.broker is not None:
+            with refuse_if_full(shared.metadata_directory):
+                await self.broker.start()
+        self._tasks.begin()
+        await shared.server.start()
+        if self.broker is not None:
+            await self.broker.until_active()
+        shared.phase = "serving"
+        _log.info(
+            "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
+            __version__,
+            self.settings.node_id,
+            shared.cluster_id,
+            ", ".join(self._bound),
+            ", ".join(self.settings.log_dirs),
+        )
 
-    @property
-    def telemetry(self) -> Telemetry:
-        """The client metrics subscriptions, created on first use."""
+    async def _start_monitor(self) -> None:
+        """Start the metrics and probe server, if configured, so that it serves during the rest of the start."""
+        if self.monitor is None:
+            return
+        address = self.settings["barnabas.metrics.listener"]
+        host, port = split_host_port(address)
+        try:
+            port = await self.monitor.start(host, port)
+        except OSError as error:
+            raise BindError(f"cannot listen on {address} for metrics: {why_not_bound(error)}") from error
+        _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
-    @property
-    def metadata_directory(self) -> LogDirectory:
-        """The data directory that the metadata log is in."""
+    async def _bind(self, listener: Listener) -> None:
+        """Bind a listener; the port to advertise is known from then on."""
+        name = listener.listener
+        role = self.controller if name in self.settings.controller_listeners else self.broker
+        if role is None:
+            raise InvariantError(f"listener {name} belongs to a role that this node does not have")
+        dispatch = role.dispatcher if self.monitor is None else self.monitor.timed(role.dispatcher)
+        port = await self.shared.server.bind(name, listener.host, listener.port, dispatch)
+        self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
+        advertised = next((one for one in self.settings.advertised_listeners if one.listener == name), listener)
+        self.shared.endpoints[name] = Endpoint(advertised.host or socket.gethostname(), advertised.port or port)
 
-    @property
-    def monitor(self) -> Measurements | None:
-        """The measurements; None if the node is not monitored."""
+    async def create_topic(self, name: str, partitions: int | None) -> None:
+        """Create a topic unless it exists; `CannotStart` if that fails."""
+        from broker.metadata.topic_creation import create_if_missing
 
-    def dispatcher(self, listener: str) -> ListenerApis:
-        """Return the dispatcher of a listener."""
-        ...
+        try:
+            await create_if_missing(self._role, name, partitions)
+        except KafkaError as error:
+            raise CannotStart(f"--topic {name}: {error.message}") from error
+
+    async def stop(self, *, hand_over: bool = True) -> bool:
+        """Answer the received requests, close the data cleanly, and return whether the stop was clean.
+
+        With `hand_over` (and `controlled.shutdown.enable`), leaderships are moved first; not if the other brokers stop
+        too.
+        """
+        shared, broker = self.shared, self.broker
+        shared.phase = "stopping"
+        if broker is not None:
+            hand_over = hand_over and self.settings["controlled.shutdown.enable"]
+            await broker.leave(hand_over=hand_over, timeout_s=_STOP_TIMEOUT_S)
+        if self.controller is not None:
+            await self.controller.stop()
+        await shared.raft.resign()
+        self._role.controller_channel.close()
+        if broker is not None and broker.group_coordinator is not None:
+            broker.group_coordinator.runtime.stop()
+        all_answered = shared.loop.create_task(shared.server.stop(_STOP_TIMEOUT_S))
+        if broker is not None:
+            await broker.expire_requests(_STOP_TIMEOUT_S / 2)
+        await all_answered
+        if self.monitor is not None:
+            await self.monitor.stop()
+        if broker is not None:
+            await broker.stop()
+        await self._tasks.stop()
+        if broker is not None and broker.moves is not None:
+            await broker.moves.stop()
+        return await shared.stop(self.broker_epoch)

@@ -20,17 +20,17 @@ from protocol.messages.alter_client_quotas import AlterClientQuotasRequest, Alte
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
 async def handle(
-    broker: Node, _context: RequestContext, request: AlterClientQuotasRequest
+    controller: ControllerServer, _context: RequestContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     """Submit the command; return its response once its records are committed."""
     hosts = {part.entity_name for entry in request.entries for part in entry.entity if part.entity_type == IP}
-    unknown = [host for host in hosts if host and not await _resolves(broker.loop, host)]
-    return await broker.controller.submit(lambda image: alter_client_quotas(image, request, unknown))
+    unknown = [host for host in hosts if host and not await _resolves(controller.loop, host)]
+    return await controller.raft.submit(lambda image: alter_client_quotas(image, request, unknown))
 
 
 async def _resolves(loop: AbstractEventLoop, host: str) -> bool:

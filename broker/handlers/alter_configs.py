@@ -21,19 +21,21 @@ from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsR
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from broker.node import Node
+    from broker.broker_server import BrokerServer
     from protocol.schema import Message
 
 _Resource = IncrementalAlterConfigsRequest.Resource
 
 
-def own_alterations(broker: Node, request: AlterConfigsRequest) -> Awaitable[Message] | None:
+def own_alterations(broker: BrokerServer, request: AlterConfigsRequest) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, else None."""
     own = own_answers(broker, request, AlterConfigsResponse)
     return answer_partly(broker, request, AlterConfigsResponse, own) if own else None
 
 
-def own_incremental_alterations(broker: Node, request: IncrementalAlterConfigsRequest) -> Awaitable[Message] | None:
+def own_incremental_alterations(
+    broker: BrokerServer, request: IncrementalAlterConfigsRequest
+) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, after setting log levels; else None."""
     alter_levels = partial(_alter_levels, validate_only=request.validate_only)
     own = own_answers(broker, request, IncrementalAlterConfigsResponse, alter_levels)

@@ -24,8 +24,8 @@ from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest,
 from storage.log.names import future_name_fits
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _Topic = AlterReplicaLogDirsResponse.Topic
 
@@ -33,7 +33,7 @@ _log = logging.getLogger("broker.moves")
 
 
 async def handle(
-    broker: Node, _context: RequestContext, request: AlterReplicaLogDirsRequest
+    broker: BrokerServer, _context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
     """Start, change or cancel the requested moves, one per turn of the loop."""
     wanted = {
@@ -61,7 +61,7 @@ async def handle(
     )
 
 
-def _move(broker: Node, topic: str, index: int, path: str) -> None:
+def _move(broker: BrokerServer, topic: str, index: int, path: str) -> None:
     if not future_name_fits((topic, index)):
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"the name of {topic} is too long to be moved")
     target = next((one for one in broker.logs.directories if os.path.abspath(one.path) == path), None)
@@ -72,4 +72,6 @@ def _move(broker: Node, topic: str, index: int, path: str) -> None:
     node = broker.image.brokers.get(broker.node_id)
     if node is not None and target.directory_id in (node.cordoned_directories or ()):
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{path} is cordoned")
-    broker.moves.begin(broker.replicas.partition(topic, index).log, target)
+    log = broker.replicas.partition(topic, index).log
+    if broker.moves is not None:  # else the replica is in the only directory
+        broker.moves.begin(log, target)

@@ -21,13 +21,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from controller.image import ResourceType
-from protocol.api import APIS, FEATURES, KRAFT_VERSION, ApiKey
+from protocol.api import FEATURES, KRAFT_VERSION, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
-    from broker.node import Node
+    from broker.shared_server import RoleServer
     from controller.image import MetadataImage
     from protocol.api import Api
 
@@ -41,7 +41,7 @@ _TELEMETRY = (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY)
 _ApiVersion = ApiVersionsResponse.ApiVersion
 
 
-def handle(broker: Node, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(server: RoleServer, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the APIs of this listener and the features."""
     if context.api_version >= _SOFTWARE_FROM_VERSION and not (
         _SOFTWARE.fullmatch(request.client_software_name) and _SOFTWARE.fullmatch(request.client_software_version)
@@ -52,15 +52,11 @@ def handle(broker: Node, context: RequestContext, request: ApiVersionsRequest) -
             sys.intern(request.client_software_name[:_SOFTWARE_KEPT]),
             sys.intern(request.client_software_version[:_SOFTWARE_KEPT]),
         )
-    image = broker.image
-    levels = {**image.features, KRAFT_VERSION: broker.controller.kraft_version}
+    image = server.image
+    levels = {**image.features, KRAFT_VERSION: server.raft.kraft_version}
     telemetry = _has_metrics_subscription(image)
     return ApiVersionsResponse(
-        api_keys=[
-            _listed(api)
-            for api in broker.dispatcher(context.listener).apis.values()
-            if telemetry or api.key not in _TELEMETRY
-        ],
+        api_keys=[_listed(api) for api in server.dispatcher.apis.values() if telemetry or api.key not in _TELEMETRY],
         supported_features=[
             ApiVersionsResponse.SupportedFeature(
                 name=name, min_version=feature.min_level, max_version=feature.max_level
@@ -75,11 +71,6 @@ def handle(broker: Node, context: RequestContext, request: ApiVersionsRequest) -
             if level
         ],
     )
-
-
-def unsupported_version() -> ApiVersionsResponse:
-    """Return the version 0 response to a request of an unknown version."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_listed(APIS[ApiKey.API_VERSIONS])])
 
 
 def _has_metrics_subscription(image: MetadataImage) -> bool:

@@ -25,8 +25,8 @@ from protocol.messages.broker_registration import BrokerRegistrationRequest, Bro
 from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from controller.commands.controller_result import ControllerResult
     from controller.image import MetadataImage
 
@@ -34,33 +34,33 @@ _log = logging.getLogger("broker.controller")
 
 
 async def register(
-    broker: Node, _context: RequestContext, request: BrokerRegistrationRequest
+    controller: ControllerServer, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Probe the earlier registration that this one may replace, then submit the command."""
-    broker.controller_tasks.claimed(request.broker_id, endpoints_of(request.listeners))
-    return await broker.controller.submit(
-        lambda image: register_broker(image, request, broker.settings, alive=broker.controller_tasks.alive())
+    controller.tasks.claimed(request.broker_id, endpoints_of(request.listeners))
+    return await controller.raft.submit(
+        lambda image: register_broker(image, request, controller.settings, alive=controller.tasks.alive())
     )
 
 
-async def heartbeat(broker: Node, context: RequestContext, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+async def heartbeat(
+    controller: ControllerServer, context: RequestContext, request: BrokerHeartbeatRequest
+) -> BrokerHeartbeatResponse:
     """Renew the session, then submit the command."""
-    controller_tasks = broker.controller_tasks
+    tasks = controller.tasks
 
     def command(image: MetadataImage) -> ControllerResult[BrokerHeartbeatResponse]:
-        may_stop = controller_tasks.liveness.may_stop(request.broker_id)
-        return broker_heartbeat(image, request, broker.settings, may_stop=may_stop)
+        may_stop = tasks.liveness.may_stop(request.broker_id)
+        return broker_heartbeat(image, request, controller.settings, may_stop=may_stop)
 
-    controller_tasks.heard_from(
-        request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection
-    )
-    return await broker.controller.submit(command)
+    tasks.heard_from(request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection)
+    return await controller.raft.submit(command)
 
 
 async def unregister(
-    broker: Node, _context: RequestContext, request: UnregisterBrokerRequest
+    controller: ControllerServer, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Submit the command; return its response once its records are committed."""
-    await broker.controller.submit(partial(unregister_broker, broker_id=request.broker_id, settings=broker.settings))
+    await controller.raft.submit(partial(unregister_broker, broker_id=request.broker_id, settings=controller.settings))
     _log.warning("Broker %d unregistered: it leads no partition until it is restarted", request.broker_id)
     return UnregisterBrokerResponse(error_message=None)

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
 def handler(command: str) -> Callable[..., Any]:
@@ -18,9 +18,11 @@ def handler(command: str) -> Callable[..., Any]:
     return partial(_submit, getattr(import_module(f"controller.commands.{module}"), function or module))
 
 
-async def _submit(command: Callable[..., Any], broker: Node, _context: RequestContext, request: Any) -> Any:
+async def _submit(
+    command: Callable[..., Any], controller: ControllerServer, _context: RequestContext, request: Any
+) -> Any:
     """Submit a command; return its response once its records are committed, or within the request's timeout."""
-    settings = broker.settings
-    return await broker.controller.submit(
+    settings = controller.settings
+    return await controller.raft.submit(
         lambda image: command(image, request, settings), getattr(request, "timeout_ms", None)
     )

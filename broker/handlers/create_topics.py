@@ -25,21 +25,23 @@ from protocol.messages.create_partitions import CreatePartitionsRequest, CreateP
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
-async def create_topics(broker: Node, _context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_topics(
+    controller: ControllerServer, _context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
     """Submit the command; return its response once the brokers serve the topics."""
-    return await submit_topics(broker, request, request.timeout_ms)
+    return await submit_topics(controller, request, request.timeout_ms)
 
 
 async def create_partitions(
-    broker: Node, _context: RequestContext, request: CreatePartitionsRequest
+    controller: ControllerServer, _context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     """Submit the command; return its response once the brokers serve the partitions."""
     try:
-        broker.logs.check_room()
+        controller.logs.check_room()
     except KafkaError as full:
         names = dict.fromkeys(topic.name for topic in request.topics)
         results = [
@@ -47,9 +49,9 @@ async def create_partitions(
             for name in names
         ]
         return CreatePartitionsResponse(results=results)
-    command = partial(add_partitions, request=request, random=broker.random)
-    begun_s = broker.loop.time()
-    response = await broker.controller.submit(command, patience_ms(broker, request.timeout_ms))
+    command = partial(add_partitions, request=request, random=controller.random)
+    begun_s = controller.loop.time()
+    response = await controller.raft.submit(command, patience_ms(controller, request.timeout_ms))
     if not request.validate_only and any(not result.error_code for result in response.results):
-        await until_served(broker, begun_s, request.timeout_ms)
+        await until_served(controller, begun_s, request.timeout_ms)
     return response

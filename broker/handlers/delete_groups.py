@@ -14,11 +14,11 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
-async def handle(broker: Node, _context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+async def handle(broker: BrokerServer, _context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group independently."""
     # Write all tombstones before waiting for the first commit.
     deletions = [(group_id, _delete(broker, group_id)) for group_id in dict.fromkeys(request.groups_names)]
@@ -32,7 +32,7 @@ async def handle(broker: Node, _context: RequestContext, request: DeleteGroupsRe
     return DeleteGroupsResponse(results=results)
 
 
-def _delete(broker: Node, group_id: str) -> Outcome[ErrorCode]:
+def _delete(broker: BrokerServer, group_id: str) -> Outcome[ErrorCode]:
     try:
         return broker.groups.delete_group(group_id)
     except KafkaError as error:

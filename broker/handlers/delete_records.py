@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable
 
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _Deleted = DeleteRecordsResponse.Topic.Partition
 
 
 def handle(
-    broker: Node, _context: RequestContext, request: DeleteRecordsRequest
+    broker: BrokerServer, _context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
     """Delete on this broker; wait only for followers that are behind."""
     behind: list[tuple[_Deleted, Partition, int]] = []
@@ -89,7 +89,7 @@ class _Waiting(DelayedOperation):
 
     def __init__(
         self,
-        broker: Node,
+        broker: BrokerServer,
         response: DeleteRecordsResponse,
         behind: list[tuple[_Deleted, Partition, int]],
         answered: asyncio.Future[DeleteRecordsResponse],

@@ -19,8 +19,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from controller.image import QuotaEntity
 
 _EXACT, _DEFAULT, _ANY = range(3)
@@ -30,7 +30,7 @@ _Component = DescribeClientQuotasRequest.Component
 
 
 def handle(
-    broker: Node, _context: RequestContext, request: DescribeClientQuotasRequest
+    broker: BrokerServer, _context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     """Return the matching entities with their quotas."""
     try:

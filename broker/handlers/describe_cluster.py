@@ -23,16 +23,16 @@ from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeC
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
-    from broker.node import Node
+    from broker.shared_server import RoleServer
 
 _ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
 
 _Node = DescribeClusterResponse.Broker
 
 
-def handle(broker: Node, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(server: RoleServer, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Return the brokers or the controllers, depending on the listener."""
-    is_controller = context.listener in broker.settings.controller_listeners
+    is_controller = context.listener in server.settings.controller_listeners
     wanted = 2 if is_controller else 1
     if request.endpoint_type not in _ENDPOINT_TYPES:
         return _refused(
@@ -47,20 +47,20 @@ def handle(broker: Node, context: RequestContext, request: DescribeClusterReques
         )
     response = DescribeClusterResponse(
         endpoint_type=wanted,
-        cluster_id=broker.cluster_id,
-        controller_id=broker.controller.leader_id
+        cluster_id=server.cluster_id,
+        controller_id=server.raft.leader_id
         if is_controller
-        else told_controller(reachable_brokers(broker.image, context.listener), broker.random),
-        brokers=_controllers(broker, context) if is_controller else _brokers(broker, context, request),
+        else told_controller(reachable_brokers(server.image, context.listener), server.random),
+        brokers=_controllers(server, context) if is_controller else _brokers(server, context, request),
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
     return response
 
 
-def _brokers(broker: Node, context: RequestContext, request: DescribeClusterRequest) -> list[_Node]:
+def _brokers(server: RoleServer, context: RequestContext, request: DescribeClusterRequest) -> list[_Node]:
     nodes = []
-    for node in broker.image.brokers.values():
+    for node in server.image.brokers.values():
         endpoint = node.endpoints.get(context.listener)
         if endpoint is not None and (request.include_fenced_brokers or not node.fenced):
             nodes.append(
@@ -75,13 +75,13 @@ def _brokers(broker: Node, context: RequestContext, request: DescribeClusterRequ
     return nodes
 
 
-def _controllers(broker: Node, context: RequestContext) -> list[_Node]:
+def _controllers(server: RoleServer, context: RequestContext) -> list[_Node]:
     endpoints = {
         node_id: controller.endpoints[context.listener]
-        for node_id, controller in broker.image.controllers.items()
+        for node_id, controller in server.image.controllers.items()
         if context.listener in controller.endpoints
     }
-    endpoints[broker.node_id] = broker.endpoints[context.listener]
+    endpoints[server.node_id] = server.endpoints[context.listener]
     return [
         _Node(broker_id=node_id, host=endpoint.host, port=endpoint.port)
         for node_id, endpoint in sorted(endpoints.items())

@@ -33,12 +33,12 @@ from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeC
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
-    from broker.node import Node
+    from broker.shared_server import RoleServer
 
 _Result = DescribeConfigsResponse.Result
 
 
-def handle(broker: Node, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+def handle(server: RoleServer, _context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Return the settings of each requested resource."""
     results = []
     for resource in request.resources:
@@ -49,7 +49,7 @@ def handle(broker: Node, _context: RequestContext, request: DescribeConfigsReque
             configs=[],
         )
         try:
-            result.configs = list(_describe(broker, resource))
+            result.configs = list(_describe(server, resource))
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
         results.append(result)
@@ -62,8 +62,8 @@ def handle(broker: Node, _context: RequestContext, request: DescribeConfigsReque
     return DescribeConfigsResponse(results=results)
 
 
-def _describe(broker: Node, resource: DescribeConfigsRequest.Resource) -> Iterable[Described]:
-    image, settings = broker.image, broker.settings
+def _describe(server: RoleServer, resource: DescribeConfigsRequest.Resource) -> Iterable[Described]:
+    image, settings = server.image, server.settings
     kind, name, names = resource.resource_type, resource.resource_name, resource.configuration_keys or None
     if kind == ResourceType.TOPIC:
         check_topic_name(name)
@@ -73,11 +73,11 @@ def _describe(broker: Node, resource: DescribeConfigsRequest.Resource) -> Iterab
     if kind == ResourceType.BROKER:
         if not name:
             return describe_all_brokers(image, names)
-        _check_own_id(name, broker.node_id, " or empty string,")
+        _check_own_id(name, server.node_id, " or empty string,")
         return describe_broker(image, settings, names)
     if kind == ResourceType.BROKER_LOGGER:
         _check_given(name, "Broker id")
-        _check_own_id(name, broker.node_id)
+        _check_own_id(name, server.node_id)
         return _describe_loggers(names)
     if kind == ResourceType.CLIENT_METRICS:
         _check_given(name, "Client metrics subscription name")

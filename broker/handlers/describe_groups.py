@@ -18,15 +18,15 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _NOT_FOUND_FROM_VERSION = 6
 
 _Described = DescribeGroupsResponse.Group
 
 
-def handle(broker: Node, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
+def handle(broker: BrokerServer, context: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group independently."""
     operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED
     return DescribeGroupsResponse(
@@ -34,7 +34,7 @@ def handle(broker: Node, context: RequestContext, request: DescribeGroupsRequest
     )
 
 
-def _describe(broker: Node, group_id: str, operations: int, version: int) -> _Described:
+def _describe(broker: BrokerServer, group_id: str, operations: int, version: int) -> _Described:
     try:
         group = broker.groups.shard_of(group_id).groups.get(group_id)
     except KafkaError as error:

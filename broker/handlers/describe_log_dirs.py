@@ -22,8 +22,8 @@ from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, Describe
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from storage.log.log import Log
     from storage.log_directory import LogDirectory
 
@@ -38,7 +38,7 @@ class _Log(NamedTuple):
     is_future: bool
 
 
-def handle(broker: Node, _context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+def handle(broker: BrokerServer, _context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Return every directory with its requested logs."""
     asked = (
         None

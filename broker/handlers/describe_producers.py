@@ -15,15 +15,17 @@ from protocol.errors import KafkaError
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from storage.log.producer_state import ProducerStateEntry
 
 _Partition = DescribeProducersResponse.Topic.Partition
 _NO_SEQUENCE = -1
 
 
-def handle(broker: Node, _context: RequestContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
+def handle(
+    broker: BrokerServer, _context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
     """Return the producers of each partition."""
     return DescribeProducersResponse(
         topics=[
@@ -35,7 +37,7 @@ def handle(broker: Node, _context: RequestContext, request: DescribeProducersReq
     )
 
 
-def _describe(broker: Node, topic: str, index: int) -> _Partition:
+def _describe(broker: BrokerServer, topic: str, index: int) -> _Partition:
     try:
         check_topic_name(topic)
         partition = broker.replicas.partition(topic, index)

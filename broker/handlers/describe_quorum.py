@@ -20,8 +20,8 @@ from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuo
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from controller.raft.messages import ReplicaProgress
 
 _Topic = DescribeQuorumResponse.Topic
@@ -32,7 +32,9 @@ _ANY_NAME = "CONTROLLER"
 _Node = DescribeQuorumResponse.Node
 
 
-def handle(broker: Node, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+def handle(
+    controller: ControllerServer, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
     """Return the state of the quorum."""
     asked = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
@@ -48,16 +50,16 @@ def handle(broker: Node, context: RequestContext, request: DescribeQuorumRequest
         topics=[
             _Topic(
                 topic_name=CLUSTER_METADATA,
-                partitions=[_describe(broker, with_directories=with_nodes and broker.controller.kraft_version > 0)],
+                partitions=[_describe(controller, with_directories=with_nodes and controller.raft.kraft_version > 0)],
             )
         ],
-        nodes=_nodes(broker) if with_nodes else [],
+        nodes=_nodes(controller) if with_nodes else [],
     )
 
 
-def _describe(broker: Node, *, with_directories: bool) -> _Topic.Partition:
-    now_ms = broker.now_ms()
-    quorum = broker.controller.quorum()
+def _describe(controller: ControllerServer, *, with_directories: bool) -> _Topic.Partition:
+    now_ms = controller.now_ms()
+    quorum = controller.raft.quorum()
     return _Topic.Partition(
         partition_index=0,
         leader_id=quorum.leader_id,
@@ -92,13 +94,15 @@ def _unknown(index: int) -> _Topic.Partition:
     )
 
 
-def _nodes(broker: Node) -> list[_Node]:
+def _nodes(controller: ControllerServer) -> list[_Node]:
     """Return the voters' endpoints: those registered, else those of the settings."""
-    registered = broker.image.controllers
-    own = {name: point for name, point in broker.endpoints.items() if name in broker.settings.controller_listeners}
-    found = {voter.node_id: {_ANY_NAME: Endpoint(voter.host, voter.port)} for voter in broker.settings.voters}
+    registered = controller.image.controllers
+    own = {
+        name: point for name, point in controller.endpoints.items() if name in controller.settings.controller_listeners
+    }
+    found = {voter.node_id: {_ANY_NAME: Endpoint(voter.host, voter.port)} for voter in controller.settings.voters}
     found |= {node_id: dict(registered[node_id].endpoints) for node_id in found if node_id in registered}
-    found[broker.node_id] = own
+    found[controller.node_id] = own
     return [
         _Node(
             node_id=node_id,

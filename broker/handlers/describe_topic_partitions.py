@@ -26,15 +26,15 @@ from protocol.messages.describe_topic_partitions import (
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _Topic = DescribeTopicPartitionsResponse.Topic
 _Cursor = DescribeTopicPartitionsResponse.Cursor
 
 
 def handle(
-    broker: Node, context: RequestContext, request: DescribeTopicPartitionsRequest
+    broker: BrokerServer, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     """Return one page."""
     image = broker.image

@@ -18,11 +18,11 @@ from protocol.messages.describe_user_scram_credentials import (
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
-    from broker.node import Node
+    from broker.shared_server import RoleServer
 
 
 def handle(
-    _broker: Node, _context: RequestContext, request: DescribeUserScramCredentialsRequest
+    _broker: RoleServer, _context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     """Return an error for each named user."""
     times = Counter(user.name for user in request.users or ())

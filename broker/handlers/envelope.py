@@ -20,15 +20,15 @@ from protocol.primitives import read_parts
 from protocol.records.principal import decode_principal
 
 if TYPE_CHECKING:
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _SIZE_BYTES = 4
 
 
-async def handle(broker: Node, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+async def handle(controller: ControllerServer, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Return the response to the embedded request."""
-    if not broker.controller.leads:
+    if not controller.raft.leads:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     try:
         header, _ = decode_request_header(request.request_data)
@@ -37,7 +37,7 @@ async def handle(broker: Node, context: RequestContext, request: EnvelopeRequest
             client.principal = decode_principal(request.request_principal)
         if header.api_key not in FORWARDED:
             raise DecodeError(f"{header.api_key.name} is not a forwarded API")
-        frame = await broker.dispatcher(context.listener).embedded(memoryview(request.request_data), client)
+        frame = await controller.dispatcher.embedded(memoryview(request.request_data), client)
     except (DecodeError, ValueError):
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     except KafkaError as error:

@@ -43,8 +43,8 @@ from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import Part, RecordsPart
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _STORAGE_ERROR_FROM_VERSION = 6
 _ZSTD_FROM_VERSION = 10
@@ -61,7 +61,7 @@ Answer: TypeAlias = "FetchResponse | list[Part]"
 _Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
-def handle(broker: Node, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
+def handle(broker: BrokerServer, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
     """Return the response, or a promise of it if fewer than min_bytes can be read."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
@@ -98,7 +98,7 @@ class _Fetch(DelayedOperation):
 
     def __init__(
         self,
-        broker: Node,
+        broker: BrokerServer,
         context: RequestContext,
         request: FetchRequest,
         session: FetchSession,

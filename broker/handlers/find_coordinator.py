@@ -30,8 +30,8 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _log = logging.getLogger("broker.transactions")
 
@@ -52,7 +52,7 @@ class _Found(NamedTuple):
 
 
 def handle(
-    broker: Node, context: RequestContext, request: FindCoordinatorRequest
+    broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
     """Find the coordinator of each key; wait only to create the topic or while a leader is suspected."""
     if request.key_type != _GROUP:
@@ -71,19 +71,19 @@ def handle(
     return _find_all(broker, context, request)
 
 
-def _leaders(broker: Node, context: RequestContext, request: FindCoordinatorRequest) -> set[int]:
+def _leaders(broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest) -> set[int]:
     indexes = map(broker.groups.runtime.partition_of, _keys(context, request))
     return {current_leader(broker.image, CONSUMER_OFFSETS, index, context.listener).leader for index in indexes}
 
 
 async def _find_once_settled(
-    broker: Node, context: RequestContext, request: FindCoordinatorRequest, suspects: Set[int]
+    broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest, suspects: Set[int]
 ) -> FindCoordinatorResponse:
     await broker.node_clients.suspects.settled(suspects)
     return _find_all(broker, context, request)
 
 
-def _warn(broker: Node, context: RequestContext, request: FindCoordinatorRequest) -> None:
+def _warn(broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest) -> None:
     for transactional_id in filter(broker.refused_transactions.is_new, _keys(context, request)):
         _log.warning(
             "Refusing the transactional producer %.200r of %s: transactions are not supported yet",
@@ -93,7 +93,7 @@ def _warn(broker: Node, context: RequestContext, request: FindCoordinatorRequest
 
 
 async def _create_and_find(
-    broker: Node, context: RequestContext, request: FindCoordinatorRequest
+    broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     try:
         await ensure_internal_topic(broker, CONSUMER_OFFSETS)
@@ -103,12 +103,14 @@ async def _create_and_find(
     return _find_all(broker, context, request)
 
 
-def _find_all(broker: Node, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+def _find_all(
+    broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
     keys = _keys(context, request)
     return _response(context, request, [_find(broker, key, context.listener) for key in keys])
 
 
-def _find(broker: Node, group_id: str, listener: str) -> _Found:
+def _find(broker: BrokerServer, group_id: str, listener: str) -> _Found:
     index = broker.groups.runtime.partition_of(group_id)
     leader = current_leader(broker.image, CONSUMER_OFFSETS, index, listener)
     if leader.host is None or broker.image.brokers[leader.leader].fenced:

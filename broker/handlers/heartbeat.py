@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
-def handle(broker: Node, _context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+def handle(broker: BrokerServer, _context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Renew the session; hot path: every consumer sends this every few seconds."""
     error = broker.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id

@@ -21,12 +21,12 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
 def handle(
-    broker: Node, _context: RequestContext, request: InitProducerIdRequest
+    broker: BrokerServer, _context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """Return a new producer id; wait only if the controller has to allocate a block."""
     if (request.producer_id < 0) != (request.producer_epoch < 0):
@@ -38,7 +38,7 @@ def handle(
     return _given(producer_id) if producer_id is not None else _allocate(broker)
 
 
-async def _allocate(broker: Node) -> InitProducerIdResponse:
+async def _allocate(broker: BrokerServer) -> InitProducerIdResponse:
     try:
         return _given(await broker.producer_ids.next())
     except KafkaError as error:

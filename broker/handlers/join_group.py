@@ -24,8 +24,8 @@ from protocol.errors import KafkaError
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _NEEDS_MEMBER_ID_FROM_VERSION = 4
 _NULLABLE_PROTOCOL_FROM_VERSION = 7
@@ -33,7 +33,7 @@ _SKIPS_ASSIGNMENT_FROM_VERSION = 9
 
 
 def handle(
-    broker: Node, context: RequestContext, request: JoinGroupRequest
+    broker: BrokerServer, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """Return the member's next generation, or an awaitable of it."""
     version = context.api_version

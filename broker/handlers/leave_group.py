@@ -19,14 +19,14 @@ from protocol.errors import ErrorCode
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _SEVERAL_FROM_VERSION = 3
 
 
 def handle(
-    broker: Node, context: RequestContext, request: LeaveGroupRequest
+    broker: BrokerServer, context: RequestContext, request: LeaveGroupRequest
 ) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:
     """Remove members from their group."""
     if context.api_version >= _SEVERAL_FROM_VERSION:

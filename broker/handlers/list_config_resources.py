@@ -19,13 +19,15 @@ from protocol.errors import ErrorCode
 from protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _KINDS_FROM_VERSION = 1
 
 
-def handle(broker: Node, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+def handle(
+    broker: BrokerServer, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
     """Return the resources of the requested types."""
     wanted: set[int] = {ResourceType.CLIENT_METRICS}
     if context.api_version >= _KINDS_FROM_VERSION:

@@ -18,13 +18,13 @@ from protocol.errors import ErrorCode
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _TYPE = "classic"
 
 
-def handle(broker: Node, _context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+def handle(broker: BrokerServer, _context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Return the groups that match both filters."""
     states = {state.strip().lower() for state in request.states_filter}
     types = {kind.strip().lower() for kind in request.types_filter}

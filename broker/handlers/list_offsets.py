@@ -36,8 +36,8 @@ from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsRespon
 from storage.steps import Steps, checked
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _CONSUMER = -1
 _DEBUGGER = -2
@@ -59,13 +59,13 @@ _Wanted: TypeAlias = ListOffsetsRequest.Topic.Partition
 
 
 def handle(
-    broker: Node, context: RequestContext, request: ListOffsetsRequest
+    broker: BrokerServer, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Find each partition's offset."""
     return start_steps(_look_up(broker, context.api_version, request), broker.loop)
 
 
-def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+def _look_up(broker: BrokerServer, version: int, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
     deadline = broker.loop.time() + request.timeout_ms / 1000 if request.timeout_ms > 0 else float("inf")
 
     def check_timeout() -> None:
@@ -105,7 +105,9 @@ def _look_up(broker: Node, version: int, request: ListOffsetsRequest) -> Steps[L
     return ListOffsetsResponse(topics=topics)
 
 
-def _find(broker: Node, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted) -> Steps[_Found]:
+def _find(
+    broker: BrokerServer, version: int, request: ListOffsetsRequest, topic: str, wanted: _Wanted
+) -> Steps[_Found]:
     if wanted.timestamp < 0 and version < _SINCE_VERSION.get(wanted.timestamp, version + 1):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     isolation = Isolation.LOG_END

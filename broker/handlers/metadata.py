@@ -35,8 +35,8 @@ from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _MOST_SEEN = 10_000
 
@@ -45,7 +45,7 @@ _Partition = MetadataResponse.Topic.Partition
 
 
 def handle(
-    broker: Node, context: RequestContext, request: MetadataRequest
+    broker: BrokerServer, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     """Return the response from the image; wait only to create topics or while a leader is suspected."""
     _check_versions(request, context.api_version)
@@ -70,7 +70,7 @@ def _asks_for_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _to_create(broker: Node, request: MetadataRequest) -> list[str]:
+def _to_create(broker: BrokerServer, request: MetadataRequest) -> list[str]:
     """Return the topics that are requested by name, do not exist, and may be created."""
     if not (request.allow_auto_topic_creation and request.topics and broker.settings["auto.create.topics.enable"]):
         return []
@@ -92,14 +92,14 @@ def _leaders(image: MetadataImage, request: MetadataRequest, version: int) -> se
 
 
 async def _answer_once_settled(
-    broker: Node, context: RequestContext, request: MetadataRequest, suspects: Set[int]
+    broker: BrokerServer, context: RequestContext, request: MetadataRequest, suspects: Set[int]
 ) -> MetadataResponse:
     await broker.node_clients.suspects.settled(suspects)
     return _answer(broker, context, request, {})
 
 
 async def _create_and_answer(
-    broker: Node, context: RequestContext, request: MetadataRequest, missing: list[str]
+    broker: BrokerServer, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
     created = await create_on_demand(broker, missing)
     errors = {topic.name: ErrorCode(topic.error_code) for topic in created.topics if topic.error_code}
@@ -107,7 +107,7 @@ async def _create_and_answer(
 
 
 def _answer(
-    broker: Node, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
+    broker: BrokerServer, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> MetadataResponse:
     """Return the response from the current image; `errors` are those of topics that could not be created."""
     image, version = broker.image, context.api_version

@@ -25,8 +25,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from controller.image import MetadataImage
 
 _GROUP_NOT_FOUND_FROM_VERSION = 9
@@ -36,7 +36,7 @@ _Answered = OffsetCommitResponse.Topic.Partition
 
 
 def handle(
-    broker: Node, context: RequestContext, request: OffsetCommitRequest
+    broker: BrokerServer, context: RequestContext, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
     """Commit the offsets of existing partitions."""
     by_id = context.api_version >= _TOPIC_IDS_FROM_VERSION

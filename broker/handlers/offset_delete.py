@@ -16,14 +16,14 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _Answered = OffsetDeleteResponse.Topic.Partition
 
 
 def handle(
-    broker: Node, _context: RequestContext, request: OffsetDeleteRequest
+    broker: BrokerServer, _context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     """Delete the offsets of existing partitions."""
     existing: list[tuple[str, int]] = []

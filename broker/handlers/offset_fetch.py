@@ -28,8 +28,8 @@ from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRespon
 from protocol.primitives import ZERO_UUID
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from controller.image import MetadataImage
 
 _TOP_LEVEL_ERROR_FROM_VERSION = 2
@@ -43,7 +43,7 @@ _Partition: TypeAlias = OffsetFetchResponse.Group.Topic.Partition
 
 
 def handle(
-    broker: Node, context: RequestContext, request: OffsetFetchRequest
+    broker: BrokerServer, context: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Return the offsets of each group; wait only for uncommitted writes."""
     version = context.api_version
@@ -61,7 +61,7 @@ def _only_group(request: OffsetFetchRequest) -> _Asked:
     return _Asked(group_id=request.group_id, topics=topics)
 
 
-def _settled(broker: Node, group_id: str) -> Outcome[GroupCoordinatorShard] | ErrorCode:
+def _settled(broker: BrokerServer, group_id: str) -> Outcome[GroupCoordinatorShard] | ErrorCode:
     try:
         return broker.groups.settled(group_id)
     except KafkaError as error:
@@ -69,7 +69,7 @@ def _settled(broker: Node, group_id: str) -> Outcome[GroupCoordinatorShard] | Er
 
 
 async def _respond_later(
-    broker: Node,
+    broker: BrokerServer,
     version: int,
     request: OffsetFetchRequest,
     asked: list[_Asked],
@@ -85,7 +85,7 @@ async def _respond_later(
 
 
 def _respond(
-    broker: Node,
+    broker: BrokerServer,
     version: int,
     request: OffsetFetchRequest,
     asked: list[_Asked],

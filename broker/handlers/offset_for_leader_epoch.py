@@ -17,14 +17,14 @@ from protocol.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _End = OffsetForLeaderEpochResponse.Topic.Partition
 
 
 def handle(
-    broker: Node, _context: RequestContext, request: OffsetForLeaderEpochRequest
+    broker: BrokerServer, _context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     """Return the end offset of each partition's epoch."""
 

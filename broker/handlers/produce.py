@@ -43,8 +43,8 @@ from protocol.record_batch import check_batch
 from protocol.schema import maker
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import Connection, RequestContext
-    from broker.node import Node
     from broker.replication.replica_manager import ReplicaManager
     from protocol.headers import RequestHeader
 
@@ -76,7 +76,7 @@ class _Rows(NamedTuple):
 
 
 def handle(
-    broker: Node, context: RequestContext, request: ProduceRequest
+    broker: BrokerServer, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Deferred[ProduceResponse] | None:
     """Append the batches of `request`; wait only for replicas or the disk."""
     version, acks = context.api_version, request.acks
@@ -100,7 +100,7 @@ def handle(
 
 
 def handle_frame(
-    broker: Node, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
+    broker: BrokerServer, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
 ) -> bytes | ProduceResponse | Deferred[Any] | None:
     """Append the batches of a plain request, without decoding it to a message (fast path); None for any other."""
     version = header.api_version
@@ -131,7 +131,7 @@ def handle_frame(
 
 
 def _append(
-    broker: Node,
+    broker: BrokerServer,
     version: int,
     client_id: str | None,
     acks: int,
@@ -189,7 +189,7 @@ def _not_here(replicas: ReplicaManager, name: str | None, topic_id: bytes, index
 
 
 def _refuse(
-    broker: Node, partition: Partition | None, index: int, records: memoryview | None, failure: Exception
+    broker: BrokerServer, partition: Partition | None, index: int, records: memoryview | None, failure: Exception
 ) -> _Refused:
     """Return the row of a batch that was not appended, and count it; the others are appended regardless.
 
@@ -223,7 +223,7 @@ def _plain_response(
 
 
 def _response(
-    broker: Node, version: int, listener: str, topics: list[_Rows], outcomes: Sequence[ErrorCode] | Exception
+    broker: BrokerServer, version: int, listener: str, topics: list[_Rows], outcomes: Sequence[ErrorCode] | Exception
 ) -> ProduceResponse:
     """Return the response as a message; `outcomes` has the error code of each uncommitted write, in order."""
     if isinstance(outcomes, Exception):
@@ -256,7 +256,7 @@ def _response(
 
 
 def _add_current_leader(
-    broker: Node, listener: str, response: ProduceResponse, topic: str, answer: ProduceResponse.Topic.Partition
+    broker: BrokerServer, listener: str, response: ProduceResponse, topic: str, answer: ProduceResponse.Topic.Partition
 ) -> None:
     """Add the current leader to `answer`, and its address to `response`."""
     hint = current_leader(broker.image, topic, answer.index, listener)

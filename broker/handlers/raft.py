@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
     from controller.raft.messages import RaftRequest
     from protocol.schema import Message
 
 
-def handle(broker: Node, _context: RequestContext, request: RaftRequest) -> Awaitable[Message]:
+def handle(controller: ControllerServer, _context: RequestContext, request: RaftRequest) -> Awaitable[Message]:
     """Pass the request to this node's Raft driver; return its response."""
-    return broker.controller.ask(request)
+    return controller.raft.ask(request)

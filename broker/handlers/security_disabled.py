@@ -19,7 +19,7 @@ from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 if TYPE_CHECKING:
     from broker.network.connection import RequestContext
-    from broker.node import Node
+    from broker.shared_server import RoleServer
     from protocol.schema import Message
 
 _REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -27,18 +27,18 @@ _REQUESTER_FROM_VERSION = 3
 _NO_TIMESTAMP = -1
 
 
-def alter_acls(_broker: Node, _context: RequestContext, _request: Message) -> NoReturn:
+def alter_acls(_broker: RoleServer, _context: RequestContext, _request: Message) -> NoReturn:
     """Raise KafkaError SECURITY_DISABLED."""
     raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
 
 
-def describe_acls(_broker: Node, _context: RequestContext, _request: Message) -> NoReturn:
+def describe_acls(_broker: RoleServer, _context: RequestContext, _request: Message) -> NoReturn:
     """Raise KafkaError SECURITY_DISABLED."""
     raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 
 
 def create_delegation_token(
-    _broker: Node, context: RequestContext, request: CreateDelegationTokenRequest
+    _broker: RoleServer, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
     """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     kind, _, name = context.principal.partition(":")
@@ -58,19 +58,19 @@ def create_delegation_token(
 
 
 def renew_delegation_token(
-    _broker: Node, _context: RequestContext, _request: RenewDelegationTokenRequest
+    _broker: RoleServer, _context: RequestContext, _request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return RenewDelegationTokenResponse(error_code=_REFUSED, expiry_timestamp_ms=_NO_TIMESTAMP)
 
 
 def expire_delegation_token(
-    _broker: Node, _context: RequestContext, _request: ExpireDelegationTokenRequest
+    _broker: RoleServer, _context: RequestContext, _request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     """Return DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     return ExpireDelegationTokenResponse(error_code=_REFUSED, expiry_timestamp_ms=_NO_TIMESTAMP)
 
 
-def describe_delegation_token(_broker: Node, _context: RequestContext, _request: Message) -> NoReturn:
+def describe_delegation_token(_broker: RoleServer, _context: RequestContext, _request: Message) -> NoReturn:
     """Raise KafkaError DELEGATION_TOKEN_REQUEST_NOT_ALLOWED."""
     raise KafkaError(_REFUSED)

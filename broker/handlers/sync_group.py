@@ -19,14 +19,14 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 _NAMES_PROTOCOL_FROM_VERSION = 5
 
 
 def handle(
-    broker: Node, context: RequestContext, request: SyncGroupRequest
+    broker: BrokerServer, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     """Return the member's assignment, or an awaitable of it."""
     names_protocol = request.protocol_type is not None and request.protocol_name is not None

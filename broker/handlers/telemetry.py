@@ -21,15 +21,15 @@ from protocol.messages.get_telemetry_subscriptions import (
 from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 # In order of preference: clients take the first one that they support.
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 
 def get_telemetry_subscriptions(
-    broker: Node, context: RequestContext, request: GetTelemetrySubscriptionsRequest
+    broker: BrokerServer, context: RequestContext, request: GetTelemetrySubscriptionsRequest
 ) -> GetTelemetrySubscriptionsResponse:
     """Return the subscription of the client instance."""
     telemetry = broker.telemetry
@@ -46,7 +46,9 @@ def get_telemetry_subscriptions(
     )
 
 
-def push_telemetry(broker: Node, context: RequestContext, request: PushTelemetryRequest) -> PushTelemetryResponse:
+def push_telemetry(
+    broker: BrokerServer, context: RequestContext, request: PushTelemetryRequest
+) -> PushTelemetryResponse:
     """Check and count the metrics."""
     broker.telemetry.push(broker.image, context, request, broker.loop.time() * 1000)
     return PushTelemetryResponse()

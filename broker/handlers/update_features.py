@@ -19,14 +19,14 @@ from controller.commands.features import update_features
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
+    from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
-    from broker.node import Node
 
 
-async def handle(broker: Node, _context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+async def handle(
+    controller: ControllerServer, _context: RequestContext, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse:
     """Submit the command; return its response once its records are committed."""
-    controller = broker.controller
-    command = partial(
-        update_features, request=request, kraft_version=controller.kraft_version, settings=broker.settings
-    )
-    return await controller.submit(command, request.timeout_ms)
+    raft = controller.raft
+    command = partial(update_features, request=request, kraft_version=raft.kraft_version, settings=controller.settings)
+    return await raft.submit(command, request.timeout_ms)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,11 +39,17 @@ _log = logging.getLogger("broker.moves")
 
 
 class AssignmentsManager:
-    """The directories of the replicas of a broker that is registered with `broker_epoch`."""
+    """The directories of the replicas of a broker."""
 
     def __init__(
-        self, node_id: int, broker_epoch: int, logs: LogManager, call: Call, loop: asyncio.AbstractEventLoop
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        logs: LogManager,
+        call: Call,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
+        """Report nothing before the broker is registered; `broker_epoch` returns the epoch of its registration."""
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._logs = logs
@@ -120,7 +126,7 @@ class AssignmentsManager:
             found.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
         request = AssignReplicasToDirsRequest(
             broker_id=self._node_id,
-            broker_epoch=self._broker_epoch,
+            broker_epoch=self._broker_epoch(),
             directories=[
                 AssignReplicasToDirsRequest.Directory(
                     id=directory_id,

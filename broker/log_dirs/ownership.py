@@ -164,7 +164,7 @@ def refuse_failed(directory: LogDirectory) -> None:
 
 
 @contextmanager
-def saying_what_is_full(directory: LogDirectory) -> Iterator[None]:
+def refuse_if_full(directory: LogDirectory) -> Iterator[None]:
     """Raise `CannotStart` in place of an error whose cause is that `directory` is full."""
     try:
         yield

@@ -17,14 +17,14 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.schema import Message
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.broker_server import BrokerServer
 
 AlterLevels = Callable[[Any], None]
 """Sets the levels that a resource requests; raises KafkaError if one cannot be set."""
 
 
 def own_answers(
-    broker: Node, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
+    broker: BrokerServer, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
 ) -> dict[int, Any]:
     """Return the results of the resources that this broker handles itself, by their index in the request."""
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
@@ -49,7 +49,7 @@ def own_answers(
     return answers
 
 
-async def answer_partly(broker: Node, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
+async def answer_partly(broker: BrokerServer, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
     """Return the response: the `own` results, and the controller's for all other resources.
 
     KafkaError if the controller does not answer in time.
@@ -66,7 +66,7 @@ async def answer_partly(broker: Node, request: Any, response: type[Any], own: di
     return answer
 
 
-def _check_own_id(broker: Node, name: str, unexpected: str) -> None:
+def _check_own_id(broker: BrokerServer, name: str, unexpected: str) -> None:
     if not name.removeprefix("-").isdecimal():
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if name != str(broker.node_id):

@@ -81,11 +81,14 @@ class ControllerChannel:
     def __init__(
         self,
         quorum: ControllerLeadership,
-        connect: Callable[[int], NetworkClient],
+        connect: Callable[[int, Callable[[], None]], NetworkClient],
         answer_here: Callable[[Message], Awaitable[Message]],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """`connect` returns a connection to a controller; `answer_here` handles a request while this node leads."""
+        """`connect` returns a connection to a controller, and calls its second argument when it opens or breaks.
+
+        `answer_here` handles a request while this node leads.
+        """
         self._quorum = quorum
         self._connect = connect
         self._answer_here = answer_here
@@ -95,6 +98,15 @@ class ControllerChannel:
         self._idle: list[NetworkClient] = []
         self._turns = asyncio.Semaphore(MOST_FORWARDED)
         self._peer_id = NO_NODE
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_connection_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever a connection to the controller opens or breaks."""
+        self._listeners.append(callback)
+
+    def _connection_changed(self) -> None:
+        for callback in self._listeners:
+            callback()
 
     def close(self) -> None:
         """Close all connections. Requests in flight fail with REQUEST_TIMED_OUT, and no more are sent."""
@@ -198,7 +210,7 @@ class ControllerChannel:
         if leader != self._peer_id:
             self._drop_connections()
             self._peer_id = leader
-        peer = self._idle.pop() if self._idle else self._connect(leader)
+        peer = self._idle.pop() if self._idle else self._connect(leader, self._connection_changed)
         self._peers[peer] = None
         whole = False
         try:

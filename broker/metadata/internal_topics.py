@@ -12,7 +12,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.broker_server import BrokerServer
 
 
 def is_creatable(name: str) -> bool:
@@ -44,17 +44,17 @@ def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool)
     )
 
 
-async def create_on_demand(broker: Node, names: list[str]) -> CreateTopicsResponse:
+async def create_on_demand(broker: BrokerServer, names: list[str]) -> CreateTopicsResponse:
     """Create topics through the active controller.
 
     A topic that exists by now has the error TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller answers.
     """
-    alone = broker.controller.is_only_voter
+    alone = broker.raft.is_only_voter
     topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
     return await create_anywhere(broker, CreateTopicsRequest(topics=topics))
 
 
-async def ensure_internal_topic(broker: Node, name: str) -> TopicImage:
+async def ensure_internal_topic(broker: BrokerServer, name: str) -> TopicImage:
     """Return an internal topic, created if it does not exist. KafkaError if it cannot be created."""
     topic = broker.image.topic(name)
     if topic is None:

@@ -17,7 +17,8 @@ from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsRes
 from protocol.plural import count_of
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.controller_server import ControllerServer
+    from broker.shared_server import RoleServer
 
 _log = logging.getLogger("broker")
 
@@ -26,11 +27,11 @@ _PATIENCE = 0.75
 
 
 async def submit_topics(
-    broker: Node, request: CreateTopicsRequest, timeout_ms: int | None = None
+    controller: ControllerServer, request: CreateTopicsRequest, timeout_ms: int | None = None
 ) -> CreateTopicsResponse:
     """Create the topics of `request`. Errors of single topics are in the response; others as in `RaftDriver.submit`."""
     try:
-        broker.logs.check_room()
+        controller.logs.check_room()
     except KafkaError as full:
         names = dict.fromkeys(topic.name for topic in request.topics)
         return CreateTopicsResponse(
@@ -39,39 +40,39 @@ async def submit_topics(
                 for name in names
             ]
         )
-    command = partial(create_topics, request=request, settings=broker.settings, random=broker.random)
-    begun_s = broker.loop.time()
-    response = await broker.controller.submit(command, patience_ms(broker, timeout_ms))
+    command = partial(create_topics, request=request, settings=controller.settings, random=controller.random)
+    begun_s = controller.loop.time()
+    response = await controller.raft.submit(command, patience_ms(controller, timeout_ms))
     if not request.validate_only and any(not topic.error_code for topic in response.topics):
-        await until_served(broker, begun_s, timeout_ms)
+        await until_served(controller, begun_s, timeout_ms)
     return response
 
 
-def patience_ms(broker: Node, timeout_ms: int | None) -> int:
+def patience_ms(controller: ControllerServer, timeout_ms: int | None) -> int:
     """Return the wait budget in ms: 75 % of min(`timeout_ms`, `request.timeout.ms`)."""
-    limit_ms: int = broker.settings["request.timeout.ms"]
+    limit_ms: int = controller.settings["request.timeout.ms"]
     return int(_PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms))
 
 
-async def until_served(broker: Node, begun_s: float, timeout_ms: int | None) -> None:
+async def until_served(controller: ControllerServer, begun_s: float, timeout_ms: int | None) -> None:
     """Wait until all active brokers have applied the metadata applied here; `patience_ms` after `begun_s` at most.
 
     Brokers report that at once (`broker.metadata.eager_heartbeats`). A broker that hangs or is cut off is waited for
     until it is fenced. The budget ends before the client's timeout: the topics exist by then, and a later response
     would not be read.
     """
-    ends_s = begun_s + patience_ms(broker, timeout_ms) / 1000
-    await broker.controller_tasks.until_known(broker.image.offset, ends_s - broker.loop.time())
+    ends_s = begun_s + patience_ms(controller, timeout_ms) / 1000
+    await controller.tasks.until_known(controller.image.offset, ends_s - controller.loop.time())
 
 
-async def create_anywhere(broker: Node, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def create_anywhere(server: RoleServer, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create topics through the active controller; KafkaError if it does not answer."""
-    timeout_s = broker.settings["request.timeout.ms"] / 1000
-    created: CreateTopicsResponse = await broker.controller_channel.call(request, timeout_s, for_client=True)
+    timeout_s = server.settings["request.timeout.ms"] / 1000
+    created: CreateTopicsResponse = await server.controller_channel.call(request, timeout_s, for_client=True)
     return created
 
 
-async def create_if_missing(broker: Node, name: str, partitions: int | None) -> None:
+async def create_if_missing(server: RoleServer, name: str, partitions: int | None) -> None:
     """Create a topic with `partitions`, or the default number, unless it exists; KafkaError if it cannot be created.
 
     An existing topic with another number of partitions is left as it is; a warning has both numbers.
@@ -79,10 +80,10 @@ async def create_if_missing(broker: Node, name: str, partitions: int | None) -> 
     topic = CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
     )
-    [answer] = (await create_anywhere(broker, CreateTopicsRequest(topics=[topic]))).topics
+    [answer] = (await create_anywhere(server, CreateTopicsRequest(topics=[topic]))).topics
     if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
-    existing = broker.image.topic(name) if answer.error_code else None
+    existing = server.image.topic(name) if answer.error_code else None
     if existing is not None and partitions is not None and partitions != len(existing.partitions):
         _log.warning(
             "--topic %s:%d: the topic exists with %s; %s",

@@ -23,45 +23,65 @@ from protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from broker.log_dirs.log_cleaner import LogCleaner
     from broker.metadata.raft_driver import RaftDriver
-    from broker.node import Node
+    from broker.monitoring.monitored import Measurements, MonitoredNode
     from broker.replication.partition import Partition
+    from broker.replication.replica_manager import ReplicaManager
+    from broker.shared_server import SharedServer
+    from controller.image import MetadataImage
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
 _QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 
-def _broker(broker: Node) -> Iterator[tuple[str, Node]]:
-    yield "", broker
+def _shared(node: MonitoredNode) -> Iterator[tuple[str, SharedServer]]:
+    yield "", node.shared
 
 
-def _info(broker: Node) -> Iterator[tuple[str, int]]:
-    yield labels(version=__version__, node_id=broker.node_id, cluster_id=broker.cluster_id), 1
+def _image(node: MonitoredNode) -> Iterator[tuple[str, MetadataImage]]:
+    yield "", node.shared.raft.image
 
 
-def _traffic(broker: Node) -> Iterator[tuple[str, BrokerTopicMetrics]]:
-    yield "", broker.replicas.traffic.total()
-    for topic, traffic in sorted(broker.replicas.traffic.topics.items()):
-        yield labels(topic=topic), traffic
+def _measurements(node: MonitoredNode) -> Iterator[tuple[str, Measurements]]:
+    if node.monitor is not None:
+        yield "", node.monitor
 
 
-def _log_cleaner(broker: Node) -> Iterator[tuple[str, LogCleaner]]:
-    yield "", broker.log_cleaner
+def _replicas(node: MonitoredNode) -> Iterator[tuple[str, ReplicaManager]]:
+    if node.broker is not None:
+        yield "", node.broker.replicas
 
 
-def _led(broker: Node) -> list[Partition]:
-    return [partition for partition in broker.replicas.partitions if partition.is_leader]
+def _info(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    shared = node.shared
+    yield labels(version=__version__, node_id=shared.settings.node_id, cluster_id=shared.cluster_id), 1
 
 
-def _global_partitions(broker: Node) -> Iterator[Any]:
-    return (state for topic in broker.image.topics() for state in topic.partitions.values())
+def _traffic(node: MonitoredNode) -> Iterator[tuple[str, BrokerTopicMetrics]]:
+    for _, replicas in _replicas(node):
+        yield "", replicas.traffic.total()
+        for topic, traffic in sorted(replicas.traffic.topics.items()):
+            yield labels(topic=topic), traffic
 
 
-def _times(broker: Node) -> dict[int, Times]:
-    return broker.monitor.times if broker.monitor else {}
+def _log_cleaner(node: MonitoredNode) -> Iterator[tuple[str, LogCleaner]]:
+    if node.broker is not None:
+        yield "", node.broker.log_cleaner
 
 
-def _requests(broker: Node) -> Iterator[tuple[str, Times]]:
-    for key, times in sorted(_times(broker).items()):
+def _led(replicas: ReplicaManager) -> list[Partition]:
+    return [partition for partition in replicas.partitions if partition.is_leader]
+
+
+def _global_partitions(image: MetadataImage) -> Iterator[Any]:
+    return (state for topic in image.topics() for state in topic.partitions.values())
+
+
+def _times(node: MonitoredNode) -> dict[int, Times]:
+    return node.monitor.times if node.monitor else {}
+
+
+def _requests(node: MonitoredNode) -> Iterator[tuple[str, Times]]:
+    for key, times in sorted(_times(node).items()):
         yield from ((labels(request=name), times) for name in _names(key))
 
 
@@ -70,17 +90,17 @@ def _names(key: int) -> tuple[str, ...]:
     return ("Fetch", "FetchConsumer") if key == ApiKey.FETCH else (APIS[ApiKey(key)].name,)
 
 
-def _request_versions(broker: Node) -> Iterator[tuple[str, int]]:
-    for key, times in sorted(_times(broker).items()):
+def _request_versions(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    for key, times in sorted(_times(node).items()):
         for version, count in enumerate(times.versions):
             if count:
                 yield from ((labels(request=name, version=version), count) for name in _names(key))
 
 
-def _request_errors(broker: Node) -> Iterator[tuple[str, int]]:
+def _request_errors(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     """Yield the number of responses without errors of each API, and the number of each error."""
-    errors = broker.monitor.errors if broker.monitor else RequestErrors()
-    for key, times in sorted(_times(broker).items()):
+    errors = node.monitor.errors if node.monitor else RequestErrors()
+    for key, times in sorted(_times(node).items()):
         yield labels(request=APIS[ApiKey(key)].name, error=ErrorCode.NONE.name), times.count - errors.failed[key]
     for (key, code), count in sorted(errors.codes.items()):
         yield labels(request=APIS[ApiKey(key)].name, error=_error_name(code)), count
@@ -94,37 +114,39 @@ def _error_name(code: int) -> str:
         return ErrorCode.UNKNOWN_SERVER_ERROR.name
 
 
-def _request_quantiles(broker: Node) -> Iterator[tuple[str, float]]:
-    now = broker.monitor.clock() if broker.monitor else 0.0
-    for key, times in sorted(_times(broker).items()):
+def _request_quantiles(node: MonitoredNode) -> Iterator[tuple[str, float]]:
+    now = node.monitor.clock() if node.monitor else 0.0
+    for key, times in sorted(_times(node).items()):
         found = times.quantiles(now, tuple(map(float, _QUANTILES)))
         for name in _names(key):
             for quantile, seconds in zip(_QUANTILES, found, strict=True):
                 yield labels(request=name, quantile=quantile), round(seconds * 1000, 3)
 
 
-def _connections(broker: Node) -> Iterator[tuple[str, int]]:
-    for listener, count in sorted(broker.server.counts.by_listener.items()):
+def _connections(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    for listener, count in sorted(node.shared.server.counts.by_listener.items()):
         yield labels(listener=listener, networkProcessor=0), count
 
 
-def _purgatories(broker: Node) -> Iterator[tuple[str, int]]:
-    waiting = Counter(operation.kind for operation in broker.purgatory.waiting())
+def _purgatories(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    if node.broker is None:
+        return
+    waiting = Counter(operation.kind for operation in node.broker.purgatory.waiting())
     for kind in ("Fetch", "Produce", "DeleteRecords"):
         yield labels(delayedOperation=kind), waiting[kind]
 
 
-def _directories(broker: Node) -> Iterator[tuple[str, int]]:
-    for directory in broker.logs.directories:
+def _directories(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    for directory in node.shared.logs.directories:
         yield labels(logDirectory=directory.path), int(directory.failure is not None)
 
 
-def _quorum(broker: Node) -> Iterator[tuple[str, RaftDriver]]:
-    yield "", broker.controller
+def _quorum(node: MonitoredNode) -> Iterator[tuple[str, RaftDriver]]:
+    yield "", node.shared.raft
 
 
-def _quorum_state(broker: Node) -> Iterator[tuple[str, int]]:
-    yield labels(current_state=broker.controller.role.value), 1
+def _quorum_state(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    yield labels(current_state=node.shared.raft.role.value), 1
 
 
 def _per_topic(name: str, attribute: str, text: str) -> Column:
@@ -172,95 +194,22 @@ TABLES = (
         ("version", "node_id", "cluster_id"),
     ),
     Table(
-        _broker,
+        _shared,
         (
             _gauge(
                 "kafka_server_kafkaserver_brokerstate",
                 "3 while the broker serves, 7 while it stops.",
                 lambda it: _STATES[it.phase],
             ),
-            _gauge("kafka_server_replicamanager_partitioncount", "Replicas.", lambda it: len(it.replicas.partitions)),
-            _gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", lambda it: len(_led(it))),
-            _gauge(
-                "kafka_server_replicamanager_underreplicatedpartitions",
-                "Partitions led here with replicas outside the ISR.",
-                lambda it: sum(len(led.isr) < len(led.replicas) for led in _led(it)),
-            ),
-            _gauge(
-                "kafka_server_replicamanager_underminisrpartitioncount",
-                "Partitions led here with fewer replicas in the ISR than min.insync.replicas.",
-                lambda it: sum(len(led.isr) < led.min_isr for led in _led(it)),
-            ),
-            _gauge(
-                "kafka_server_replicamanager_atminisrpartitioncount",
-                "Partitions led here with exactly min.insync.replicas replicas in the ISR.",
-                lambda it: sum(len(led.isr) == led.min_isr for led in _led(it)),
-            ),
-            _gauge(
-                "kafka_server_replicamanager_offlinereplicacount",
-                "Replicas assigned here that are offline: their directory failed, or their log cannot be opened.",
-                lambda it: it.replicas.unserved_count,
-            ),
             _gauge(
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 on the node that leads the quorum.",
-                lambda it: int(it.controller.leads),
-            ),
-            _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", lambda it: len(it.image.topics())),
-            _gauge(
-                "kafka_controller_kafkacontroller_globalpartitioncount",
-                "Partitions.",
-                lambda it: sum(len(topic.partitions) for topic in it.image.topics()),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_offlinepartitionscount",
-                "Partitions without a leader.",
-                lambda it: sum(state.leader < 0 for state in _global_partitions(it)),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
-                "Partitions that are not led by their first replica.",
-                lambda it: sum(state.leader != state.replicas[0] for state in _global_partitions(it)),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_activebrokercount",
-                "Brokers that are neither fenced nor in controlled shutdown.",
-                lambda it: sum(node.active for node in it.image.brokers.values()),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_fencedbrokercount",
-                "Registered brokers that are fenced or in controlled shutdown.",
-                lambda it: sum(not node.active for node in it.image.brokers.values()),
-            ),
-            _gauge(
-                "kafka_server_brokermetadatametrics_last_applied_record_offset",
-                "Offset of the last applied record of the metadata log.",
-                lambda it: it.image.offset,
-            ),
-            _gauge(
-                "kafka_network_socketserver_networkprocessoravgidle_percent",
-                "Part of the time since the last scrape, 0 to 1, in which the process used no CPU.",
-                lambda it: it.monitor.idle_ratio() if it.monitor else None,
-            ),
-            _gauge(
-                "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-                "The same: one loop does what Kafka's network and request threads do.",
-                lambda it: it.monitor.idle_ratio() if it.monitor else None,
+                lambda it: int(it.raft.leads),
             ),
             _gauge(
                 "kafka_network_socketserver_memorypoolused",
                 "Bytes of requests that are received in part or waiting.",
                 lambda it: it.server.request_memory.used_bytes,
-            ),
-            _gauge(
-                "kafka_server_fetchsessioncache_numincrementalfetchsessions",
-                "Incremental fetch sessions.",
-                lambda it: len(it.replicas.fetch_sessions),
-            ),
-            _gauge(
-                "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
-                "Partitions in incremental fetch sessions.",
-                lambda it: it.replicas.fetch_sessions.partition_count,
             ),
             _gauge(
                 "kafka_log_logmanager_offlinelogdirectorycount",
@@ -285,6 +234,94 @@ TABLES = (
                 "barnabas_handler_failures_total",
                 "Requests answered UNKNOWN_SERVER_ERROR, each with a traceback in the log.",
                 lambda it: it.metrics.handler_failures,
+            ),
+        ),
+    ),
+    Table(
+        _replicas,
+        (
+            _gauge("kafka_server_replicamanager_partitioncount", "Replicas.", lambda it: len(it.partitions)),
+            _gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", lambda it: len(_led(it))),
+            _gauge(
+                "kafka_server_replicamanager_underreplicatedpartitions",
+                "Partitions led here with replicas outside the ISR.",
+                lambda it: sum(len(led.isr) < len(led.replicas) for led in _led(it)),
+            ),
+            _gauge(
+                "kafka_server_replicamanager_underminisrpartitioncount",
+                "Partitions led here with fewer replicas in the ISR than min.insync.replicas.",
+                lambda it: sum(len(led.isr) < led.min_isr for led in _led(it)),
+            ),
+            _gauge(
+                "kafka_server_replicamanager_atminisrpartitioncount",
+                "Partitions led here with exactly min.insync.replicas replicas in the ISR.",
+                lambda it: sum(len(led.isr) == led.min_isr for led in _led(it)),
+            ),
+            _gauge(
+                "kafka_server_replicamanager_offlinereplicacount",
+                "Replicas assigned here that are offline: their directory failed, or their log cannot be opened.",
+                lambda it: it.unserved_count,
+            ),
+            _gauge(
+                "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+                "Incremental fetch sessions.",
+                lambda it: len(it.fetch_sessions),
+            ),
+            _gauge(
+                "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+                "Partitions in incremental fetch sessions.",
+                lambda it: it.fetch_sessions.partition_count,
+            ),
+        ),
+    ),
+    Table(
+        _image,
+        (
+            _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", lambda it: len(it.topics())),
+            _gauge(
+                "kafka_controller_kafkacontroller_globalpartitioncount",
+                "Partitions.",
+                lambda it: sum(len(topic.partitions) for topic in it.topics()),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_offlinepartitionscount",
+                "Partitions without a leader.",
+                lambda it: sum(state.leader < 0 for state in _global_partitions(it)),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+                "Partitions that are not led by their first replica.",
+                lambda it: sum(state.leader != state.replicas[0] for state in _global_partitions(it)),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_activebrokercount",
+                "Brokers that are neither fenced nor in controlled shutdown.",
+                lambda it: sum(node.active for node in it.brokers.values()),
+            ),
+            _gauge(
+                "kafka_controller_kafkacontroller_fencedbrokercount",
+                "Registered brokers that are fenced or in controlled shutdown.",
+                lambda it: sum(not node.active for node in it.brokers.values()),
+            ),
+            _gauge(
+                "kafka_server_brokermetadatametrics_last_applied_record_offset",
+                "Offset of the last applied record of the metadata log.",
+                lambda it: it.offset,
+            ),
+        ),
+    ),
+    Table(
+        _measurements,
+        (
+            _gauge(
+                "kafka_network_socketserver_networkprocessoravgidle_percent",
+                "Part of the time since the last scrape, 0 to 1, in which the process used no CPU.",
+                lambda it: it.idle_ratio(),
+            ),
+            _gauge(
+                "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+                "The same: one loop does what Kafka's network and request threads do.",
+                lambda it: it.idle_ratio(),
             ),
         ),
     ),

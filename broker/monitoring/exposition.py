@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.monitoring.monitored import MonitoredNode
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -34,7 +34,7 @@ class Column(NamedTuple):
 class Table(NamedTuple):
     """Metrics of the same objects: `rows` yields each with its labels as text; `labels` are the label names."""
 
-    rows: Callable[[Node], Iterable[tuple[str, Any]]]
+    rows: Callable[[MonitoredNode], Iterable[tuple[str, Any]]]
     columns: tuple[Column, ...]
     labels: tuple[str, ...] = ()
 
@@ -44,7 +44,7 @@ def labels(**values: object) -> str:
     return "{" + ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in values.items()) + "}"
 
 
-def lines(tables: Iterable[Table], broker: Node) -> Iterator[str]:
+def lines(tables: Iterable[Table], node: MonitoredNode) -> Iterator[str]:
     """Yield the lines of a page, each with its line end."""
     for rows, columns, _ in tables:
         kept: list[tuple[str, Any]] = []  # rows of the first column, reused for the others
@@ -52,7 +52,7 @@ def lines(tables: Iterable[Table], broker: Node) -> Iterator[str]:
             if metric_type != OF_SUMMARY:
                 yield f"# HELP {name} {text}\n"
                 yield f"# TYPE {name} {metric_type}\n"
-            for row in kept or _keeping(rows(broker), kept):
+            for row in kept or _keeping(rows(node), kept):
                 number = value(row[1])
                 if number is not None:
                     yield f"{name}{row[0]} {number}\n"

@@ -13,9 +13,10 @@ from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREP
 from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
     from broker.coordinator.group.classic_group import ClassicGroup
     from broker.coordinator.group.shard import GroupCoordinatorShard
-    from broker.node import Node
+    from broker.monitoring.monitored import MonitoredNode
 
 
 class _Offset(NamedTuple):
@@ -25,55 +26,56 @@ class _Offset(NamedTuple):
     lag: int | None
 
 
-def _shards(broker: Node) -> list[GroupCoordinatorShard]:
-    return broker.groups.runtime.active_shards() if broker.has_groups else []
+def _shards(node: MonitoredNode) -> list[GroupCoordinatorShard]:
+    coordinator = None if node.broker is None else node.broker.group_coordinator
+    return [] if coordinator is None else coordinator.runtime.active_shards()
 
 
-def _groups(broker: Node) -> Iterator[tuple[str, ClassicGroup]]:
-    for shard in _shards(broker):
+def _groups(node: MonitoredNode) -> Iterator[tuple[str, ClassicGroup]]:
+    for shard in _shards(node):
         for group in list(shard.groups.values()):
             yield labels(consumergroup=group.group_id), group
 
 
-def _offsets(broker: Node) -> Iterator[tuple[str, _Offset]]:
-    for group_id, topic, offsets in _by_topic(broker):
+def _offsets(node: MonitoredNode) -> Iterator[tuple[str, _Offset]]:
+    for group_id, topic, offsets in _by_topic(node):
         for partition, found in offsets:
             yield labels(consumergroup=group_id, topic=topic, partition=partition), found
 
 
-def _sums(broker: Node) -> Iterator[tuple[str, _Offset]]:
-    for group_id, topic, offsets in _by_topic(broker):
+def _sums(node: MonitoredNode) -> Iterator[tuple[str, _Offset]]:
+    for group_id, topic, offsets in _by_topic(node):
         lags = [found.lag for _, found in offsets if found.lag is not None]
         total = _Offset(sum(found.offset for _, found in offsets), sum(lags) if lags else None)
         yield labels(consumergroup=group_id, topic=topic), total
 
 
-def _by_topic(broker: Node) -> Iterator[tuple[str, str, list[tuple[int, _Offset]]]]:
-    for shard in _shards(broker):
+def _by_topic(node: MonitoredNode) -> Iterator[tuple[str, str, list[tuple[int, _Offset]]]]:
+    for shard in _shards(node):
         for group_id in list(shard.groups):
             for topic, partitions in list(shard.offsets.of_group(group_id).items()):
                 found = [
-                    (partition, _Offset(committed.offset, _lag(broker, topic, partition, committed.offset)))
+                    (partition, _Offset(committed.offset, _lag(node.broker, topic, partition, committed.offset)))
                     for partition, committed in partitions.items()
                 ]
                 yield group_id, topic, found
 
 
-def _lag(broker: Node, topic: str, partition: int, offset: int) -> int | None:
-    hosted = broker.replicas.find_named(topic, partition)
+def _lag(broker: BrokerServer | None, topic: str, partition: int, offset: int) -> int | None:
+    hosted = None if broker is None else broker.replicas.find_named(topic, partition)
     return None if hosted is None or not hosted.is_leader else max(0, hosted.high_watermark - offset)
 
 
-def _states(broker: Node) -> Iterator[tuple[str, list[Any]]]:
-    yield "", [group.state for shard in _shards(broker) for group in shard.groups.values()]
+def _states(node: MonitoredNode) -> Iterator[tuple[str, list[Any]]]:
+    yield "", [group.state for shard in _shards(node) for group in shard.groups.values()]
 
 
-def _offset_count(broker: Node) -> Iterator[tuple[str, int]]:
+def _offset_count(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     yield (
         "",
         sum(
             len(partitions)
-            for shard in _shards(broker)
+            for shard in _shards(node)
             for group_id in shard.groups
             for partitions in shard.offsets.of_group(group_id).values()
         ),

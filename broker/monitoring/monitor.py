@@ -23,8 +23,8 @@ from broker.monitoring.request_times import TimedDispatcher, Times
 from broker.monitoring.telemetry_table import TELEMETRY_TABLE
 
 if TYPE_CHECKING:
+    from broker.monitoring.monitored import MonitoredNode
     from broker.network.connection_protocol import Dispatch
-    from broker.node import Node
 
 TABLES = (
     PROCESS,
@@ -41,14 +41,14 @@ _SHORTEST_S = 1.0
 class Monitor:
     """The state of monitoring, and its HTTP server."""
 
-    def __init__(self, broker: Node, clock: Callable[[], float]) -> None:
+    def __init__(self, node: MonitoredNode, clock: Callable[[], float]) -> None:
         """`clock` gives seconds, finer than the loop's."""
         self.clock = clock
         self.times: dict[int, Times] = {}
         self.errors = RequestErrors()
         self.with_errors = with_errors
         self.elections = ElectionCounts()
-        self._broker = broker
+        self._node = node
         pages = {"/metrics": self._metrics, "/healthz": self._health, "/readyz": self._readiness}
         self._http = HttpServer(pages, clock)
         self._looked_at, self._worked_s = clock(), _processor_s()
@@ -77,17 +77,17 @@ class Monitor:
         return self._idle
 
     def _metrics(self) -> Page:
-        tables = (PROCESS,) if self._broker.phase == "starting" else TABLES
-        return Page(HTTPStatus.OK, lines(tables, self._broker), CONTENT_TYPE)
+        tables = (PROCESS,) if self._node.shared.phase == "starting" else TABLES
+        return Page(HTTPStatus.OK, lines(tables, self._node), CONTENT_TYPE)
 
     def _health(self) -> Page:
         return Page(HTTPStatus.OK, (ALIVE,))
 
     def _readiness(self) -> Page:
-        lacks = missing(self._broker)
+        lacks = missing(self._node.shared)
         if lacks:
             return Page(HTTPStatus.SERVICE_UNAVAILABLE, [f"{what}\n" for what in lacks])
-        return Page(HTTPStatus.OK, ["ready\n", *(f"{what}\n" for what in impaired(self._broker))])
+        return Page(HTTPStatus.OK, ["ready\n", *(f"{what}\n" for what in impaired(self._node.shared))])
 
 
 def _processor_s() -> float:

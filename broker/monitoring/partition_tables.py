@@ -12,33 +12,33 @@ from typing import TYPE_CHECKING, Any
 from broker.monitoring.exposition import GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.monitoring.monitored import MonitoredNode
     from broker.replication.partition import Partition
     from controller.image import BrokerImage, TopicImage
 
 
-def _partitions(broker: Node) -> Iterator[tuple[str, Partition]]:
-    for partition in list(broker.replicas.partitions):
+def _partitions(node: MonitoredNode) -> Iterator[tuple[str, Partition]]:
+    for partition in [] if node.broker is None else list(node.broker.replicas.partitions):
         yield labels(topic=partition.topic, partition=partition.index), partition
 
 
-def _led(broker: Node) -> Iterator[tuple[str, Partition]]:
-    return (row for row in _partitions(broker) if row[1].is_leader)
+def _led(node: MonitoredNode) -> Iterator[tuple[str, Partition]]:
+    return (row for row in _partitions(node) if row[1].is_leader)
 
 
-def _topics(broker: Node) -> Iterator[tuple[str, TopicImage]]:
-    for topic in broker.image.topics():
+def _topics(node: MonitoredNode) -> Iterator[tuple[str, TopicImage]]:
+    for topic in node.shared.raft.image.topics():
         yield labels(topic=topic.name), topic
 
 
-def _cluster(broker: Node) -> Iterator[tuple[str, int]]:
-    yield "", sum(node.active for node in broker.image.brokers.values())
+def _cluster(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    yield "", sum(broker.active for broker in node.shared.raft.image.brokers.values())
 
 
-def _brokers(broker: Node) -> Iterator[tuple[str, BrokerImage]]:
-    for node_id, node in sorted(broker.image.brokers.items()):
-        for endpoint in list(node.endpoints.values())[:1]:
-            yield labels(id=node_id, address=f"{endpoint.host}:{endpoint.port}"), node
+def _brokers(node: MonitoredNode) -> Iterator[tuple[str, BrokerImage]]:
+    for broker_id, broker in sorted(node.shared.raft.image.brokers.items()):
+        for endpoint in list(broker.endpoints.values())[:1]:
+            yield labels(id=broker_id, address=f"{endpoint.host}:{endpoint.port}"), broker
 
 
 def _gauge(name: str, text: str, value: Any) -> Column:

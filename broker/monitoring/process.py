@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    from broker.monitoring.monitored import MonitoredNode
     from storage.disk import Disk
 
 _STARTED_FIELD, _VIRTUAL_FIELD, _RESIDENT_FIELD = 19, 20, 21  # of /proc/self/stat, after the process's name
@@ -38,8 +38,8 @@ class Process:
         self.resident_bytes = int(fields[_RESIDENT_FIELD]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _rows(broker: Node) -> Iterator[tuple[str, Process]]:
-    yield "", Process(broker.disk, broker.now_ms() / 1000)
+def _rows(node: MonitoredNode) -> Iterator[tuple[str, Process]]:
+    yield "", Process(node.shared.disk, node.shared.now_ms() / 1000)
 
 
 PROCESS = Table(

@@ -10,34 +10,34 @@ from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels
 
 if TYPE_CHECKING:
     from broker.monitoring.elections import ElectionCounts
+    from broker.monitoring.monitored import MonitoredNode
     from broker.monitoring.topic_stats import BrokerTopicMetrics
-    from broker.node import Node
     from broker.replication.alter_partition_manager import AlterPartitionManager
 
 
-def _isr_changes(broker: Node) -> Iterator[tuple[str, AlterPartitionManager]]:
-    if broker.settings.is_broker:
-        yield "", broker.replication.isr.proposals
+def _isr_changes(node: MonitoredNode) -> Iterator[tuple[str, AlterPartitionManager]]:
+    if node.broker is not None:
+        yield "", node.broker.replication.isr.proposals
 
 
-def _elections(broker: Node) -> Iterator[tuple[str, ElectionCounts]]:
-    if broker.settings.is_controller and broker.monitor is not None:
-        yield "", broker.monitor.elections
+def _elections(node: MonitoredNode) -> Iterator[tuple[str, ElectionCounts]]:
+    if node.shared.settings.is_controller and node.monitor is not None:
+        yield "", node.monitor.elections
 
 
-def _all_traffic(broker: Node) -> Iterator[tuple[str, BrokerTopicMetrics]]:
-    if broker.settings.is_broker:
-        yield "", broker.replicas.traffic.total()
+def _all_traffic(node: MonitoredNode) -> Iterator[tuple[str, BrokerTopicMetrics]]:
+    if node.broker is not None:
+        yield "", node.broker.replicas.traffic.total()
 
 
-def _largest_lag(broker: Node) -> Iterator[tuple[str, int]]:
-    if broker.settings.is_broker:
-        yield labels(clientId="Replica"), max((lag for _, _, lag in broker.replication.lags()), default=0)
+def _largest_lag(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    if node.broker is not None:
+        yield labels(clientId="Replica"), max((lag for _, _, lag in node.broker.replication.lags()), default=0)
 
 
-def _lags(broker: Node) -> Iterator[tuple[str, int]]:
-    if broker.settings.is_broker:
-        for leader, partition, lag in broker.replication.lags():
+def _lags(node: MonitoredNode) -> Iterator[tuple[str, int]]:
+    if node.broker is not None:
+        for leader, partition, lag in node.broker.replication.lags():
             client = f"ReplicaFetcherThread-0-{leader}"  # Kafka's name of the only fetcher thread of a leader
             yield labels(clientId=client, topic=partition.topic, partition=partition.index), lag
 

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table
 
 if TYPE_CHECKING:
+    from broker.monitoring.monitored import MonitoredNode
     from broker.monitoring.telemetry import Telemetry
-    from broker.node import Node
 
 _PREFIX = "kafka_server_client_metrics_"
 
 
-def _telemetry(broker: Node) -> Iterator[tuple[str, Telemetry]]:
-    yield "", broker.telemetry
+def _telemetry(node: MonitoredNode) -> Iterator[tuple[str, Telemetry]]:
+    if node.broker is not None:
+        yield "", node.broker.telemetry
 
 
 def _counter(name: str, text: str, attribute: str) -> Column:

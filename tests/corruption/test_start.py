@@ -100,11 +100,11 @@ def start(place: Path) -> str | None:
     """Start a broker and stop it again; return why it did not start, or None."""
     one = WholeBroker(str(place), node_id="1")
     try:
-        one.wait(one.broker.start())
+        one.wait(one.start())
     except CannotStart as error:
         return str(error)
     finally:
-        one.wait(one.broker.server.stop(0) if one.broker.phase == "starting" else one.broker.stop())
+        one.wait(one.node.shared.server.stop(0) if one.node.shared.phase == "starting" else one.stop())
         one.loop.close()
     return None
 

@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from broker.broker import Broker
 from broker.network.connection import Connection, Disconnect
+from broker.node import Node
 from broker.settings import Option, check_settings
 from protocol.api import ApiKey, request_class
 from protocol.errors import DecodeError
@@ -24,6 +24,7 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
 from storage.disk import OsDisk
 from tests.declared import random_message
+from tests.typed import present
 
 LISTENER = "PLAINTEXT"
 TOPICS = ("a", "orders-7")  # names that `random_message` often generates
@@ -48,35 +49,35 @@ class HostileBroker:
             "offsets.topic.num.partitions": "2",
             "auto.create.topics.enable": "false",
         }
-        self._broker = Broker(
+        self._node = Node(
             check_settings({name: Option(text, "test") for name, text in settings.items()}),
             OsDisk(),
             self.loop,
             random=Random(1),
         )
-        self.wait(self._broker.start())
+        self.wait(self._node.start())
         for topic in TOPICS:
-            self.wait(self._broker.create_topic(topic, 2))
-        self._dispatch = self._broker._dispatchers[LISTENER]
+            self.wait(self._node.create_topic(topic, 2))
+        self._dispatch = present(self._node.broker).dispatcher
 
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         return self.loop.run_until_complete(awaitable)
 
     def stop(self) -> None:
         """Stop as on SIGTERM; raise MisbehavedError if that is not clean."""
-        clean = self.wait(self._broker.stop())
+        clean = self.wait(self._node.stop())
         self.loop.close()
         if not clean or self._complaints:
             raise MisbehavedError(f"stopped {'clean' if clean else 'unclean'}: {self._complaints}")
 
     def requests(self) -> list[tuple[ApiKey, int]]:
         """Return every served API and version."""
-        served = self._broker.dispatcher(LISTENER).apis
+        served = self._dispatch.apis
         return [(key, version) for key, api in served.items() for version in api.versions]
 
     def handle(self, frame: bytes) -> str:
         """Process a frame; return its outcome, or raise MisbehavedError."""
-        failures = self._broker.metrics.handler_failures
+        failures = self._node.shared.metrics.handler_failures
         gc.disable()  # a collection would traverse all objects of earlier tests in this process
         begun = time.thread_time()
         try:
@@ -85,7 +86,7 @@ class HostileBroker:
         finally:
             held_s = time.thread_time() - begun
             gc.enable()
-        if self._broker.metrics.handler_failures != failures:
+        if self._node.shared.metrics.handler_failures != failures:
             raise MisbehavedError("the handler failed: its traceback is in the log")
         if self._complaints:
             raise MisbehavedError(f"the event loop complains: {self._complaints}")

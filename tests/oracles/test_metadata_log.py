@@ -28,7 +28,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for number in range(10):
             create(node, f"t{run}.{number}", 3, configs={"retention.ms": "5"})
         block = AllocateProducerIdsRequest(broker_id=1, broker_epoch=node.image.brokers[1].epoch)
-        node.wait(node.controller.submit(partial(allocate_producer_ids, request=block)))
+        node.wait(node.raft.submit(partial(allocate_producer_ids, request=block)))
         node.stop()
     yield path
     node.close()

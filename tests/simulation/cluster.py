@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
-from broker.broker import Broker
+from broker.broker_server import BrokerServer
 from broker.log_dirs.ownership import CannotStart
 from broker.metadata.start_group import StartGroup
+from broker.node import Node
 from broker.replication.fetcher_state import NO_PROGRESS
 from broker.settings import Option, Settings, check_settings
 from protocol.errors import InvariantError
@@ -89,8 +90,8 @@ class World:
 
     def knows(self, address: tuple[str, int], offset: int) -> bool:
         """Return whether a broker has applied the metadata up to `offset`; always True for a single broker."""
-        controller = getattr(self.host_at(address).broker, "controller", None)
-        return not self.clustered or (controller is not None and controller.applied_offset >= offset)
+        node = self.host_at(address).node
+        return not self.clustered or (node is not None and node.shared.raft.applied_offset >= offset)
 
     def leader_epoch(self, address: tuple[str, int], topic: str, index: int) -> int:
         """Return the newest leader epoch of a partition if this broker leads it and knows that, else -1."""
@@ -178,7 +179,7 @@ class Host:
         self.clock = (clock.choice((0.0, 1000.0, 1e6)), clock.choice((1.0, 1.0, 1.0001, 0.95, 1.05)))
         """The monotonic clock: its value at time 0, and its rate."""
         self.loop: Loop | None = None
-        self.broker: Broker | None = None
+        self.node: Node | None = None
         self.start_group: StartGroup | None = None
         self.state: Literal["off", "starting", "up", "paused", "stopping", "failed"] = "off"
         self.starts = 0
@@ -198,6 +199,10 @@ class Host:
     @property
     def node_id(self) -> int:
         return self.settings.node_id
+
+    @property
+    def broker(self) -> BrokerServer | None:
+        return None if self.node is None else self.node.broker
 
     def now_ms(self) -> int:
         return _BEGIN_MS + int(self.world.schedule.now * self.clock[1] * 1000) + self.clock_offset_ms
@@ -220,16 +225,17 @@ class Host:
         loop.disk_waits_s = self.disk.pop_sync_waits_s
         loop.on_exception = self._failed
         random = world.random(f"{self.name} broker {self.starts}")
-        self.broker = Broker(
-            self.settings, self.disk, loop, now_ms=self.now_ms, random=random, start_group=self.start_group
-        )
+        self.node = None
         self.state = "starting"
-        loop.create_task(self._serve(self.broker))
+        loop.create_task(self._serve(loop, random))
 
-    async def _serve(self, broker: Broker) -> None:
+    async def _serve(self, loop: Loop, random: Random) -> None:
         try:
-            await broker.open()
-            await broker.join()
+            self.node = node = Node(
+                self.settings, self.disk, loop, now_ms=self.now_ms, random=random, start_group=self.start_group
+            )
+            await node.open()
+            await node.join()
         except (CannotStart, InvariantError) as error:
             if not self.faulty:
                 self.world.report(Violation(Invariant.STARTS, f"{self.name} cannot start: {error}"))
@@ -256,8 +262,8 @@ class Host:
         if power:
             self.disk.power_cut()
         self.state = "off"
-        if self.broker is not None:
-            for directory in self.broker.logs.directories:
+        if self.node is not None:
+            for directory in self.node.shared.logs.directories:
                 if directory.failure is not None:
                     self._drop_former_logs(directory.path)
 
@@ -302,12 +308,12 @@ class Host:
 
     def stop(self) -> None:
         """Start a clean shutdown, as SIGTERM does."""
-        if self.loop is not None and self.broker is not None and self.state == "up":
+        if self.loop is not None and self.node is not None and self.state == "up":
             self.state = "stopping"
-            self.loop.create_task(self._stop(self.loop, self.broker))
+            self.loop.create_task(self._stop(self.loop, self.node))
 
-    async def _stop(self, loop: Loop, broker: Broker) -> None:
-        clean = await broker.stop()
+    async def _stop(self, loop: Loop, node: Node) -> None:
+        clean = await node.stop()
         if not (clean or self.faulty):
             self.world.report(Violation(Invariant.STOPS_IN_ORDER, f"{self.name} did not stop cleanly"))
         left = [task for task in loop.tasks if not (task.cancelling() or _is_hosts(task))]

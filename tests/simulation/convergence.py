@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def difference(world: World) -> str:
     """Return a description of the first difference; empty if there is none."""
-    offsets = {host.name: host.broker.controller.applied_offset for host in world.hosts if host.broker is not None}
+    offsets = {host.name: host.node.shared.raft.applied_offset for host in world.hosts if host.node is not None}
     if len(set(offsets.values())) > 1 or world.newest is None:
         return f"the metadata ends at {offsets}"
     for topic in world.newest.topics():

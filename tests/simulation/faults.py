@@ -12,7 +12,7 @@ from tests.simulation.cluster import Host, World
 from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.broker_server import BrokerServer
     from controller.image import PartitionImage
 
 _LARGEST_JUMP_MS = 20 * 60 * 1000
@@ -207,7 +207,7 @@ class Faults:
                 return
             await asyncio.sleep(0.1)
 
-    def _other_directories_serve(self, host: Host, broker: Broker, failed: str) -> None:
+    def _other_directories_serve(self, host: Host, broker: BrokerServer, failed: str) -> None:
         """Check that the replicas in the other directories are online, and lead where the metadata says so."""
         for partition in broker.replicas.partitions:
             if broker.logs.directory_of(partition.log).path == failed:

@@ -21,7 +21,7 @@ from tests.simulation.quorum_invariants import QuorumInvariants
 from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.broker_server import BrokerServer
     from broker.replication.partition import Partition
     from tests.simulation.history import History
     from tests.simulation.loop import Loop
@@ -75,12 +75,13 @@ class Invariants:
         host = self._hosts.get(loop.host)
         if host is None or host.loop is not loop or host.state in ("off", "failed"):
             return
-        broker = host.broker
-        controller = getattr(broker, "controller", None)
-        if broker is None or controller is None:
+        if host.node is None:
             return
         self.checks += 1
-        self._quorum.look(host, controller)
+        self._quorum.look(host, host.node.shared.raft)
+        broker = host.node.broker
+        if broker is None:
+            return
         self._look_for_deleted_groups(broker)
         seen_of = self._seen_of[host.name]
         for partition in broker.replicas.partitions:
@@ -99,10 +100,10 @@ class Invariants:
                     continue
             seen_of[partition] = self._look(host, partition)
 
-    def _look_for_deleted_groups(self, broker: Broker) -> None:
+    def _look_for_deleted_groups(self, broker: BrokerServer) -> None:
         """Let a group without offsets begin anew once its coordinator has deleted it."""
         for group, known in list(self._history.groups.items()):
-            if known.may_be_deleted and broker.has_groups:
+            if known.may_be_deleted and broker.group_coordinator is not None:
                 shards = broker.groups.runtime.active_shards()
                 index = broker.groups.runtime.partition_of(group)
                 if any(shard.partition == index and group not in shard.groups for shard in shards):

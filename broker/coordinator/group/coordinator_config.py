@@ -11,32 +11,44 @@ from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
 
 if TYPE_CHECKING:
-    from broker.node import Node
+    import asyncio
+    from collections.abc import Callable
+    from random import Random
+
+    from broker.replication.replica_manager import ReplicaManager
     from broker.settings import Settings
+    from controller.image import MetadataImage
 
 
-def open_groups(broker: Node) -> GroupCoordinator:
-    """Return a coordinator whose groups live in the partitions of `__consumer_offsets` on `broker`."""
-    settings = broker.settings
+def open_groups(
+    replicas: ReplicaManager,
+    settings: Settings,
+    *,
+    image: Callable[[], MetadataImage],
+    loop: asyncio.AbstractEventLoop,
+    now_ms: Callable[[], int],
+    random: Random,
+) -> GroupCoordinator:
+    """Return a coordinator whose groups live in the partitions of `__consumer_offsets` in `replicas`."""
 
     def partition_count() -> int:
-        topic = broker.image.topic(CONSUMER_OFFSETS)
+        topic = image().topic(CONSUMER_OFFSETS)
         return settings["offsets.topic.num.partitions"] if topic is None else len(topic.partitions)
 
     def open_journal(index: int) -> PartitionJournal:
         return PartitionJournal(
-            broker.replicas,
-            broker.replicas.partition(CONSUMER_OFFSETS, index),
+            replicas,
+            replicas.partition(CONSUMER_OFFSETS, index),
             compression=Compression(settings["offsets.topic.compression.codec"]),
             timeout_ms=settings["offsets.commit.timeout.ms"],
             load_bytes=settings["offsets.load.buffer.size"],
-            now_ms=broker.now_ms,
+            now_ms=now_ms,
         )
 
     return GroupCoordinator(
-        loop=broker.loop,
-        now_ms=broker.now_ms,
-        random=broker.random,
+        loop=loop,
+        now_ms=now_ms,
+        random=random,
         settings=_group_settings(settings),
         partition_count=partition_count,
         open_journal=open_journal,

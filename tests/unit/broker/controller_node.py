@@ -37,7 +37,7 @@ CLUSTER_ID = "0123456789abcdefghijkl"
 LISTENER = "PLAINTEXT"
 
 
-def _connect_to_no_node(node_id: int) -> NetworkClient:
+def _connect_to_no_node(node_id: int, _on_change: object) -> NetworkClient:
     raise AssertionError(f"there is no other controller, {node_id} least of all")
 
 
@@ -54,9 +54,10 @@ class ControllerNode:
         self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
         self.settings = check_settings({})
         self.node_id = self.settings.node_id
-        self.controller: RaftDriver
+        self.raft: RaftDriver
+        self.controller = self  # stands in for both servers
         self.controller_channel: ControllerChannel
-        self.controller_tasks: ControllerTasks  # Not started.
+        self.tasks: ControllerTasks  # Not started.
         self.node_clients: NodeClients
         self.recently_fenced: RecentlyFenced
         self.endpoints: dict[str, Endpoint] = {}
@@ -69,7 +70,7 @@ class ControllerNode:
 
     @property
     def image(self) -> MetadataImage:
-        return self.controller.image
+        return self.raft.image
 
     def start(self, settings: Mapping[str, str] | None = None, *, join: bool = True) -> None:
         """Open the directory and start; with `join`, register the broker and unfence it."""
@@ -78,7 +79,7 @@ class ControllerNode:
         directory.open()
         if directory.meta is None:
             directory.format(MetaProperties(CLUSTER_ID, self.node_id, b"directory-number"))
-        self.controller = RaftDriver(
+        self.raft = RaftDriver(
             self.disk,
             directory,
             self.settings,
@@ -88,21 +89,21 @@ class ControllerNode:
             random=self.random,
         )
         self.controller_channel = ControllerChannel(
-            self.controller,
+            self.raft,
             _connect_to_no_node,
-            lambda request: answer_here(self, request),  # type: ignore[arg-type]  # stands in for Broker
+            lambda request: answer_here(self, request),
             self.loop,
         )
         self.node_clients = NodeClients(self.settings, self.loop, self.random)
         self.recently_fenced = RecentlyFenced(self.loop.time)
-        self.controller_tasks = ControllerTasks(
-            self.controller,
+        self.tasks = ControllerTasks(
+            self.raft,
             self.settings,
             self.loop,
             broker_epoch=lambda: -1,
             has_ended=self.node_clients.has_ended,
         )
-        self.wait(self.controller.start())
+        self.wait(self.raft.start())
         if join:
             self.register()
 
@@ -116,14 +117,14 @@ class ControllerNode:
             endpoints=endpoints,
             directories=[bytes([broker_id]) * 16],
         )
-        answer = self.wait(self.controller.submit(lambda image: register_broker(image, request, self.settings)))
+        answer = self.wait(self.raft.submit(lambda image: register_broker(image, request, self.settings)))
         epoch: int = answer.broker_epoch
-        self.wait(self.controller.submit(lambda image: unfence_broker(image, broker_id, epoch)))
+        self.wait(self.raft.submit(lambda image: unfence_broker(image, broker_id, epoch)))
         return epoch
 
     def stop(self) -> None:
         if self.directory is not None:
-            self.wait(self.controller.stop())
+            self.wait(self.raft.stop())
             self.directory.close(clean=not self.failures)
             self.directory = None
 
@@ -153,7 +154,7 @@ class ControllerNode:
         route = ROUTES[key]
         handle, _, own_part = route.load("broker")
         answer = (
-            decide_or_forward(handle, own_part, self, context, request)  # type: ignore[arg-type]  # stands in for Node
+            decide_or_forward(handle, own_part, self, context, request)
             if route.forwarded
             else handle(self, context, request)
         )

@@ -33,4 +33,4 @@ def cluster_id(cluster: WholeCluster) -> str:
 
 def epoch(cluster: WholeCluster, broker_id: int) -> int:
     """Return a broker's epoch."""
-    return cluster.broker(cluster.active).image.brokers[broker_id].epoch
+    return cluster.raft(cluster.active).image.brokers[broker_id].epoch

@@ -27,7 +27,7 @@ class Jbod(WholeBroker):
 
     def __init__(self, folder: Path, disk: FaultyDisk) -> None:
         super().__init__(",".join(str(folder / name) for name in ("first", "second")), disk)
-        self.wait(self.broker.start())
+        self.wait(self.start())
 
     @property
     def log(self) -> Log:
@@ -52,7 +52,7 @@ class Jbod(WholeBroker):
         return state.directories[0]
 
     def create(self) -> None:
-        self.wait(self.broker.create_topic("t", 1))
+        self.wait(self.node.create_topic("t", 1))
 
     def fill(self, batches: int = 10, size: int = 50_000) -> None:
         for _ in range(batches):
@@ -93,5 +93,5 @@ class Jbod(WholeBroker):
 
     def end(self) -> None:
         if not self.loop.is_closed():
-            self.wait(self.broker.stop())
+            self.wait(self.stop())
             self.loop.close()

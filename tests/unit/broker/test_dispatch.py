@@ -85,7 +85,7 @@ def test_handler_receives_request_and_its_context(dispatcher: Dispatcher) -> Non
     parts = handled_by(dispatcher, handle)(request(ApiKey.HEARTBEAT, 4, HEARTBEAT), CONNECTION)
     assert answer(parts, ApiKey.HEARTBEAT, 4).error_code == 27
     ((broker, context, got),) = seen
-    assert broker is dispatcher._broker
+    assert broker is dispatcher._node
     assert got == HEARTBEAT
     assert (context.api_key, context.api_version, context.correlation_id) == (ApiKey.HEARTBEAT, 4, 77)
     assert (context.client_id, context.client_host, context.listener) == ("me", "192.0.2.7", "PLAINTEXT")
@@ -102,7 +102,7 @@ def test_bytes_of_frame_handler_are_sent_unmodified(dispatcher: Dispatcher) -> N
     frame = request(ApiKey.HEARTBEAT, 4, HEARTBEAT)
     assert handled_by(dispatcher, None, handle_frame=handle_frame)(frame, CONNECTION) == [b"answer"]
     ((broker, header, connection, got, body_at),) = seen
-    assert (broker, connection, got) == (dispatcher._broker, CONNECTION, frame)
+    assert (broker, connection, got) == (dispatcher._node, CONNECTION, frame)
     assert header == RequestHeader(ApiKey.HEARTBEAT, 4, 77, "me")
     assert HeartbeatRequest.decode(got, 4, body_at) == HEARTBEAT
 
@@ -278,7 +278,7 @@ class Counted:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self.errors = RequestErrors()
-        self.dispatcher = Dispatcher(dispatcher._broker, "broker", with_errors)
+        self.dispatcher = Dispatcher(dispatcher._node, "broker", with_errors)
         self._times: dict[int, Times] = {}
         self.dispatch = TimedDispatcher(self.dispatcher, self._times, self.errors, lambda: 0.0)
 

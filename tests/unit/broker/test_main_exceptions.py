@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from errno import EIO
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from broker.__main__ import _exception_handler
-from broker.broker import Broker
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from storage.disk import OsDisk
 from storage.log_directory import LogDirectory
@@ -26,7 +23,7 @@ def test_broken_invariant_is_logged_unless_failed_disk_is_its_cause(
     error.__cause__ = directory.offline() if follows else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "by itself")
     loop = asyncio.new_event_loop()
     stop = loop.create_future()
-    handle = _exception_handler(cast("Broker", SimpleNamespace(metadata_directory=directory)), stop)
+    handle = _exception_handler(directory, stop)
     for _ in range(2):
         handle(loop, {"message": "The controller failed", "exception": error})
     loop.close()

@@ -27,8 +27,8 @@ class Whole(WholeBroker):
     def __init__(self, directory: Path, **settings: str) -> None:
         self.disk = FaultyDisk()
         super().__init__(str(directory), self.disk, **settings)
-        self.wait(self.broker.start())
-        self.wait(self.broker.create_topic("t", 1))
+        self.wait(self.start())
+        self.wait(self.node.create_topic("t", 1))
 
     async def produce(self, acks: int = -1) -> ErrorCode:
         partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([(None, b"value")]))
@@ -55,7 +55,7 @@ class Whole(WholeBroker):
         self.wait(self.broker.replicas.group_commit.drain())
 
     def end(self) -> bool:
-        clean: bool = self.wait(self.broker.stop())
+        clean: bool = self.wait(self.stop())
         self.loop.close()
         return clean
 
@@ -94,10 +94,10 @@ def test_flush_ms_syncs_in_background_task(start: Callable[..., Whole]) -> None:
     assert whole.synced() == 0
     log = whole.broker.logs.get("t", 0)
     assert log is not None
-    whole.wait(whole.broker._chores._sync())
+    whole.wait(whole.node._tasks._sync())
     assert log.recovery_point == 0
     whole.alter(TOPIC, "t", flush_ms="0")
-    whole.wait(whole.broker._chores._sync())
+    whole.wait(whole.node._tasks._sync())
     assert log.recovery_point == 1
 
 
@@ -122,7 +122,7 @@ def test_recovery_point_of_synced_records_is_checkpointed(start: Callable[..., W
     assert log is not None
     log.roll(whole.broker.now_ms())
     whole.synced()
-    whole.wait(whole.broker._chores._checkpoint(RECOVERY_POINTS))
+    whole.wait(whole.node._tasks._checkpoint(RECOVERY_POINTS))
     # Recovery always reads the active segment, for its indexes.
     [line] = [
         line for line in (tmp_path / "data" / RECOVERY_POINTS).read_text().splitlines() if line.startswith("t 0 ")
@@ -156,9 +156,9 @@ def test_stop_waits_for_pending_syncs_of_producers_for_limited_time(
     async def stopped() -> ErrorCode:
         answer = whole.loop.create_task(whole.produce())
         await whole.loop.run_in_executor(None, begun.wait, 30)
-        stop = whole.loop.create_task(whole.broker.stop())
+        stop = whole.loop.create_task(whole.stop())
         await asyncio.sleep(0)
-        assert whole.broker.phase == "stopping"
+        assert whole.node.shared.phase == "stopping"
         if not in_time:
             await answer
         let.set()
@@ -167,6 +167,6 @@ def test_stop_waits_for_pending_syncs_of_producers_for_limited_time(
 
     monkeypatch.setattr(whole.disk, "check", held)
     if not in_time:
-        monkeypatch.setattr("broker.broker._STOP_TIMEOUT_S", 1.0)
+        monkeypatch.setattr("broker.node._STOP_TIMEOUT_S", 1.0)
     assert whole.wait(stopped()) == code
     whole.loop.close()

@@ -24,24 +24,24 @@ def start(tmp_path: Path) -> Iterator[Callable[..., WholeBroker]]:
     def start(**settings: Any) -> WholeBroker:
         whole = WholeBroker(str(tmp_path / "data"), **settings)
         running.append(whole)
-        whole.wait(whole.broker.start())
+        whole.wait(whole.start())
         return whole
 
     yield start
     for whole in running:
-        whole.wait(whole.broker.stop())
+        whole.wait(whole.stop())
         whole.loop.close()
 
 
 async def connected(whole: WholeBroker, count: int) -> int:
     """Open this many connections; return how many are accepted."""
-    host, _, port = whole.broker.bootstrap.rpartition(":")
+    host, _, port = whole.node.bootstrap.rpartition(":")
     opened = [await asyncio.open_connection(host, int(port)) for _ in range(count)]
     await asyncio.gather(*(let_in(*streams) for streams in opened))
     served = [not reader.at_eof() for reader, _ in opened]
     for _, writer in opened:
         writer.close()
-    while whole.broker.server.connections:  # noqa: ASYNC110 - no event to wait for
+    while whole.node.shared.server.connections:  # noqa: ASYNC110 - no event to wait for
         await asyncio.sleep(0)
     return sum(served)
 
@@ -82,12 +82,12 @@ def test_limits_can_be_altered_live(start: Callable[..., WholeBroker]) -> None:
 
 
 def test_memory_for_requests_has_no_limit_unless_one_is_set(start: Callable[..., WholeBroker]) -> None:
-    unlimited = start().broker.server.request_memory
+    unlimited = start().node.shared.server.request_memory
     unlimited.take(1 << 50)
     assert not unlimited.full
 
 
 def test_memory_for_requests_is_limited_if_set(start: Callable[..., WholeBroker]) -> None:
-    memory = start(queued_max_request_bytes="1000").broker.server.request_memory
+    memory = start(queued_max_request_bytes="1000").node.shared.server.request_memory
     memory.take(1000)
     assert memory.full

@@ -44,13 +44,13 @@ def start(tmp_path: Path, disk: FaultyDisk) -> Iterator[Callable[..., WholeBroke
         directories = ",".join(str(tmp_path / name) for name in ("first", "second"))
         whole = WholeBroker(directories, disk, **settings or {"log_flush_interval_messages": "1"})
         running.append(whole)
-        whole.wait(whole.broker.start())
+        whole.wait(whole.start())
         return whole
 
     yield start
     for whole in running:
         if not whole.loop.is_closed():
-            whole.wait(whole.broker.stop())
+            whole.wait(whole.stop())
             whole.loop.close()
 
 
@@ -65,7 +65,7 @@ def filled(made: WholeBroker) -> WholeBroker:
     for number in range(20):
         if not wanted:
             break
-        made.wait(made.broker.create_topic(f"candidate-{number}", 1))
+        made.wait(made.node.create_topic(f"candidate-{number}", 1))
         log = made.broker.logs.get(f"candidate-{number}", 0)
         if made.broker.logs.directory_of(present(log)) in wanted:
             del wanted[made.broker.logs.directory_of(present(log))]
@@ -116,17 +116,17 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(
     assert produce(whole, healthy, b"kept too") == ErrorCode.NONE
     assert read(whole, healthy) == [b"kept", b"kept too"]
     for _ in range(3):
-        whole.wait(whole.broker._chores.watch_space())
+        whole.wait(whole.node._tasks.watch_space())
     leaders = [present(whole.broker.image.partition(topic, 0)).leader for topic in (broken, healthy)]
     assert leaders == [NO_LEADER, whole.broker.node_id]
     failures = [record.getMessage() for record in caplog.records if "second failed" in record.getMessage()]
     assert len(failures) == 1
     in_second = sum(whole.broker.logs.directory_of(log).path.endswith("second") for log in whole.broker.logs)
     assert whole.broker.replicas.unserved_count == in_second
-    whole.wait(whole.broker.create_topic("new", 4))
+    whole.wait(whole.node.create_topic("new", 4))
     new = [whole.broker.replicas.partition("new", index).log for index in range(4)]
     assert all(whole.broker.logs.directory_of(log).path.endswith("first") for log in new)
-    assert not whole.wait(whole.broker.stop())
+    assert not whole.wait(whole.stop())
     whole.loop.close()
 
     again = start()
@@ -166,7 +166,7 @@ def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole: Who
     whole.loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     disk.arm("sync")
     assert produce(whole, in_directory(whole, "first"), b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
-    whole.wait(whole.broker._chores.watch_space())
+    whole.wait(whole.node._tasks.watch_space())
     assert [type(failure) for failure in failures] == [InvariantError]
 
 
@@ -174,7 +174,7 @@ def test_start_with_unwritable_log_is_refused_with_its_name_and_remedy(
     whole: WholeBroker, start: Callable[..., WholeBroker], tmp_path: Path, disk: FaultyDisk
 ) -> None:
     topic = in_directory(whole, "first")
-    whole.wait(whole.broker.stop())
+    whole.wait(whole.stop())
     whole.loop.close()
     (tmp_path / "first" / ".kafka_cleanshutdown").unlink()
     disk.forbidden = f"{tmp_path}/first/{topic}-0/{0:020d}.log"
@@ -192,7 +192,7 @@ def test_broker_starts_without_unusable_directory(
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     for topic in (lost, healthy):
         assert produce(whole, topic, b"kept") == ErrorCode.NONE
-    whole.wait(whole.broker.stop())
+    whole.wait(whole.stop())
     whole.loop.close()
     (tmp_path / "second").rename(tmp_path / "unplugged")
     (tmp_path / "second").write_text("no directory")
@@ -205,9 +205,9 @@ def test_broker_starts_without_unusable_directory(
     assert produce(without, healthy, b"kept too") == ErrorCode.NONE
     assert produce(without, lost, b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
     assert directories(without)["second"] == (ErrorCode.KAFKA_STORAGE_ERROR, set())
-    without.wait(without.broker.create_topic("new", 4))
+    without.wait(without.node.create_topic("new", 4))
     assert all(without.broker.logs.directory_of(log).path.endswith("first") for log in without.broker.logs)
-    without.wait(without.broker.stop())
+    without.wait(without.stop())
     without.loop.close()
 
     (tmp_path / "second").unlink()
@@ -221,7 +221,7 @@ def test_replicas_of_emptied_directory_are_logged_before_they_are_served(
     lost, healthy = in_directory(whole, "second"), in_directory(whole, "first")
     home = whole.broker.logs.directories[1].directory_id
     assert produce(whole, healthy, b"kept") == ErrorCode.NONE
-    whole.wait(whole.broker.stop())
+    whole.wait(whole.stop())
     whole.loop.close()
     (tmp_path / "second").rename(tmp_path / "unmounted")
     caplog.clear()
@@ -231,7 +231,7 @@ def test_replicas_of_emptied_directory_are_logged_before_they_are_served(
     assert f"{lost}-0" in said[error]
     assert error < next(number for number, line in enumerate(said) if "listens on" in line)
     assert (read(again, lost), read(again, healthy)) == ([], [b"kept"])
-    again.wait(again.broker.stop())
+    again.wait(again.stop())
     again.loop.close()
     caplog.clear()
     start()
@@ -245,7 +245,7 @@ def test_failed_write_leaves_no_torn_batch_for_next_start(
     assert produce(whole, broken, b"kept") == ErrorCode.NONE
     disk.arm("pwrite", errno.EIO)
     assert produce(whole, broken, b"torn") == ErrorCode.KAFKA_STORAGE_ERROR
-    whole.wait(whole.broker.stop())
+    whole.wait(whole.stop())
     whole.loop.close()
     again = start()
     assert read(again, broken) == [b"kept"]
@@ -264,11 +264,11 @@ def test_full_disk_refuses_records_and_topics_until_there_is_space(
     (created,) = whole.call(ApiKey.CREATE_TOPICS, 5, topics=[wanted]).topics
     assert created.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert read(whole, topic) == [b"before"]
-    whole.wait(whole.broker._chores.watch_space())
+    whole.wait(whole.node._tasks.watch_space())
     for _ in range(3):
         for name in CHECKPOINTS:
-            whole.wait(whole.broker._chores._checkpoint(name))
-        whole.wait(whole.broker._chores.watch_space())
+            whole.wait(whole.node._tasks._checkpoint(name))
+        whole.wait(whole.node._tasks.watch_space())
     said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     assert [line.partition(" in ")[0] for line in said] == ["Disk nearly full: 0 B free"] * 2
     assert all(directory.path in line for directory, line in zip(whole.broker.logs.directories, said, strict=True))

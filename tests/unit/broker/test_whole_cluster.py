@@ -118,7 +118,7 @@ def test_new_topic_can_be_produced_to_immediately_through_any_broker(three: Whol
             for index in range(6):
                 assert three.partition(node_id, name, index) is not None
                 assert three.broker(node_id).replicas.find_named(name, index) is not None
-        for index, state in present(three.broker(1).image.topic(name)).partitions.items():
+        for index, state in present(three.raft(1).image.topic(name)).partitions.items():
             assert three.produce(state.leader, name, b"x", index) == NONE
     assert three.schedule.now < 20, "nobody waited for the next heartbeat"
 
@@ -142,7 +142,7 @@ def test_topic_creation_waits_for_hanging_broker_no_longer_than_its_session(thre
     assert three.create(three.active, "t").error_code == NONE
     assert three.schedule.now < 15
     state: Any = three.partition(three.active, "t")
-    assert three.broker(three.active).image.brokers[hangs].fenced
+    assert three.raft(three.active).image.brokers[hangs].fenced
     assert three.produce(state.leader, "t", b"x") == NONE
 
 
@@ -168,7 +168,7 @@ def test_heartbeats_do_not_wait_behind_client_requests(three: WholeCluster) -> N
     creating = three.asking_to_create(other, "t")
     three.let_pass(8)
     assert not creating.done()
-    assert not three.broker(three.active).image.brokers[other].fenced
+    assert not three.raft(three.active).image.brokers[other].fenced
     three.until(creating.done)
 
 
@@ -178,7 +178,7 @@ def test_every_broker_returns_live_broker_as_controller(three: WholeCluster) -> 
     assert told == {1, 2, 3}
     gone = three.follower()
     three.kill(gone)
-    three.until(lambda: three.broker(three.active).image.brokers[gone].fenced)
+    three.until(lambda: three.raft(three.active).image.brokers[gone].fenced)
     told = {three.ask(three.active, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
     assert told == {1, 2, 3} - {gone}
 
@@ -209,9 +209,7 @@ def metadata_after_kill(three: WholeCluster) -> Callable[[int], Any]:
 
     def ask(killed: int) -> Any:
         other = next(node_id for node_id in three.running if node_id != killed)
-        assert any(
-            state.leader == killed for state in present(three.broker(other).image.topic("t")).partitions.values()
-        )
+        assert any(state.leader == killed for state in present(three.raft(other).image.topic("t")).partitions.values())
         three.kill(killed)
         three.let_pass(0.003)
         begun = three.schedule.now

@@ -59,7 +59,7 @@ def test_duplicate_broker_id_is_refused(make: Callable[..., WholeCluster]) -> No
     settings = node_settings(4, APART, listeners=f"PLAINTEXT://b5:{PORT}", **SOON)
     why = refused(cluster, Host(cluster.world, "b5", settings, []))
     assert "another broker with node.id=4 is running in this cluster" in why
-    assert not cluster.broker(cluster.active).image.brokers[4].fenced
+    assert not cluster.raft(cluster.active).image.brokers[4].fenced
 
 
 def test_broker_of_other_cluster_is_refused(make: Callable[..., WholeCluster], said: Callable[[], str]) -> None:
@@ -106,8 +106,8 @@ def test_controller_of_other_cluster_at_voters_address_is_excluded_from_quorum(
     assert cluster.active in (1, 2)
     cluster.let_pass(5)
     assert f"Refused a request for cluster {OTHER}" in said()
-    assert cluster.broker(3).controller.applied_offset == -1
-    assert cluster.broker(3).controller.leader_id == -1
+    assert cluster.raft(3).applied_offset == -1
+    assert cluster.raft(3).leader_id == -1
 
 
 def test_a_controller_with_other_voters_does_not_lead(
@@ -122,8 +122,8 @@ def test_a_controller_with_other_voters_does_not_lead(
     stranger.start()
     cluster.let_pass(10)
     assert cluster.active in (1, 2)
-    assert not cluster.broker(4).controller.leads
-    assert cluster.broker(cluster.active).controller.leader_id in (1, 2)
+    assert not cluster.raft(4).leads
+    assert cluster.raft(cluster.active).leader_id in (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_client_claiming_replica_id_does_not_advance_high_watermark(
     partition = FetchRequest.Topic.Partition(
         partition=0, current_leader_epoch=state.leader_epoch, fetch_offset=0, partition_max_bytes=1 << 20
     )
-    topic_id = present(cluster.broker(1).image.topic("t")).topic_id
+    topic_id = present(cluster.raft(1).image.topic("t")).topic_id
     answer = cluster.ask(
         state.leader,
         ApiKey.FETCH,
@@ -206,7 +206,7 @@ def test_client_claiming_broker_id_without_epoch_fences_no_broker(make: Callable
     )
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert epoch(cluster, other) > 0
-    assert not cluster.broker(cluster.active).image.brokers[other].fenced
+    assert not cluster.raft(cluster.active).image.brokers[other].fenced
 
 
 def test_more_replicas_than_live_brokers_are_refused_with_their_number(make: Callable[..., WholeCluster]) -> None:

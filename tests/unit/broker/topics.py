@@ -15,7 +15,7 @@ def create(node: ControllerNode, name: str, *counts: int, **options: Any) -> byt
     """Create a topic as `new_topic` describes it; return its id."""
     request = CreateTopicsRequest(topics=[new_topic(name, *counts, **options)])
     command = partial(create_topics, request=request, settings=node.settings, random=node.random)
-    [answer] = node.wait(node.controller.submit(command)).topics
+    [answer] = node.wait(node.raft.submit(command)).topics
     assert answer.error_code == 0, answer.error_message
     topic_id: bytes = answer.topic_id
     return topic_id

@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 from typing import Any
 
-from broker.broker import Broker
+from broker.broker_server import BrokerServer
+from broker.metadata.raft_driver import RaftDriver
+from broker.node import Node
 from broker.settings import Option, Settings, check_settings
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
@@ -22,6 +24,7 @@ from tests.simulation.cluster import CONTROLLER_PORT, DATA_DIR, PORT, Host, Worl
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.loop import Schedule, Trace
 from tests.simulation.network import Network
+from tests.typed import present
 
 BOTH, BROKER, CONTROLLER = "broker,controller", "broker", "controller"
 _MOST_S = 120.0
@@ -130,10 +133,14 @@ class WholeCluster:
 
     # State.
 
-    def broker(self, node_id: int) -> Broker:
-        found = self.hosts[node_id].broker
-        assert found is not None
-        return found
+    def node(self, node_id: int) -> Node:
+        return present(self.hosts[node_id].node)
+
+    def raft(self, node_id: int) -> RaftDriver:
+        return self.node(node_id).shared.raft
+
+    def broker(self, node_id: int) -> BrokerServer:
+        return present(self.node(node_id).broker)
 
     @property
     def running(self) -> list[int]:
@@ -143,7 +150,7 @@ class WholeCluster:
     def active(self) -> int:
         """The active controller's node, once there is one."""
         return self.until(  # type: ignore[no-any-return]
-            lambda: next((node_id for node_id in self.running if self.broker(node_id).controller.leads), None),
+            lambda: next((node_id for node_id in self.running if self.raft(node_id).leads), None),
             "an active controller",
         )
 
@@ -154,7 +161,7 @@ class WholeCluster:
 
     def partition(self, node_id: int, topic: str, index: int = 0) -> Any:
         """Return a node's metadata of a partition."""
-        found = self.broker(node_id).image.topic(topic)
+        found = self.raft(node_id).image.topic(topic)
         return None if found is None else found.partitions.get(index)
 
     # Client requests.

@@ -18,7 +18,7 @@ Partition = AlterPartitionRequest.Topic.Partition
 @pytest.fixture
 def topic(three: WholeCluster) -> TopicImage:
     three.create(three.active, "t")
-    return present(three.broker(three.active).image.topic("t"))
+    return present(three.raft(three.active).image.topic("t"))
 
 
 def alter(

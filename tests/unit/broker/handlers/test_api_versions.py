@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from broker.handlers.api_versions import handle, unsupported_version
+from broker.error_responses import unsupported_api_versions
+from broker.handlers.api_versions import handle
 from broker.network.connection import Connection, RequestContext
 from broker.routes import served_apis
 from controller.image import MetadataImage, ResourceType
@@ -28,13 +30,13 @@ def ask(
     connection: Connection | None = None,
     image: MetadataImage = IMAGE,
 ) -> ApiVersionsResponse:
-    broker = SimpleNamespace(
+    server: Any = SimpleNamespace(
         image=image,
-        dispatcher=lambda _: SimpleNamespace(apis=served_apis(listener_type)),
-        controller=SimpleNamespace(kraft_version=kraft_version),
+        dispatcher=SimpleNamespace(apis=served_apis(listener_type)),
+        raft=SimpleNamespace(kraft_version=kraft_version),
     )
     context = RequestContext(ApiKey.API_VERSIONS, version, 1, None, 1, "PLAINTEXT", "127.0.0.1", connection=connection)
-    return handle(broker, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
+    return handle(server, context, ApiVersionsRequest(client_software_name=name, client_software_version=software))
 
 
 def listed(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
@@ -113,7 +115,7 @@ def test_response_encodes_in_every_version(version: int) -> None:
 
 
 def test_unsupported_version_gets_a_version_0_response_with_supported_ranges() -> None:
-    response = unsupported_version()
+    response: Any = unsupported_api_versions()
     assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
     api = APIS[ApiKey.API_VERSIONS]
     assert listed(response) == {ApiKey.API_VERSIONS: (api.min_version, api.max_version)}

@@ -18,7 +18,7 @@ Directory = AssignReplicasToDirsRequest.Directory
 @pytest.fixture
 def topic(three: WholeCluster) -> TopicImage:
     three.create(three.active, "t")
-    return present(three.broker(three.active).image.topic("t"))
+    return present(three.raft(three.active).image.topic("t"))
 
 
 def assign(
@@ -44,7 +44,7 @@ def assign(
 
 
 def test_assignment_sets_the_replica_directory(three: WholeCluster, topic: TopicImage) -> None:
-    [own] = three.broker(three.active).image.brokers[1].directories
+    [own] = three.raft(three.active).image.brokers[1].directories
     [directory] = assign(three, topic, own).directories
     assert directory.topics[0].partitions[0].error_code == ErrorCode.NONE
     state = three.partition(three.active, "t")

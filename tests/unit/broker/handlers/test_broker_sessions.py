@@ -25,7 +25,7 @@ def register(three: WholeCluster, broker_id: int, node: int | None = None, **fie
 
 def test_registered_broker_is_fenced_and_has_a_new_epoch(three: WholeCluster) -> None:
     answer = register(three, 9)
-    broker = three.broker(three.active).image.brokers[9]
+    broker = three.raft(three.active).image.brokers[9]
     assert (answer.error_code, answer.broker_epoch) == (ErrorCode.NONE, broker.epoch)
     assert broker.fenced
 
@@ -75,7 +75,7 @@ def test_live_broker_is_caught_up_and_not_fenced(three: WholeCluster) -> None:
 def test_want_fence_fences_the_broker(three: WholeCluster) -> None:
     follower = three.follower()
     assert beat(three, follower, epoch(three, follower), want_fence=True).is_fenced
-    assert three.broker(three.active).image.brokers[follower].fenced
+    assert three.raft(three.active).image.brokers[follower].fenced
 
 
 def test_heartbeat_with_stale_broker_epoch_is_refused(three: WholeCluster) -> None:

@@ -27,7 +27,7 @@ def register(three: WholeCluster, node: int | None = None) -> ControllerRegistra
 
 def test_registered_controller_has_its_endpoints(three: WholeCluster) -> None:
     assert register(three).error_code == ErrorCode.NONE
-    known = three.broker(three.active).image.controllers[9]
+    known = three.raft(three.active).image.controllers[9]
     assert (known.endpoints["CONTROLLER"].host, known.endpoints["CONTROLLER"].port) == ("b9", 9)
 
 

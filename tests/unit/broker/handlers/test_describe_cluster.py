@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,12 @@ def node(broker_id: int, *, fenced: bool = False, listeners: tuple[str] = ("PLAI
     return BrokerImage(broker_id, 1, bytes(16), points, {}, f"rack{broker_id}", fenced, False, ())
 
 
-BROKER = SimpleNamespace(
+SERVER: Any = SimpleNamespace(
     node_id=1,
     cluster_id="cluster",
     settings=SimpleNamespace(controller_listeners={"CONTROLLER"}),
     endpoints={"CONTROLLER": Endpoint("controller-1", 9093)},
-    controller=SimpleNamespace(leader_id=2),
+    raft=SimpleNamespace(leader_id=2),
     random=Random(1),
     image=MetadataImage(
         cluster_id="cluster",
@@ -48,7 +49,7 @@ def ask(
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=operations, endpoint_type=endpoint_type, include_fenced_brokers=fenced
     )
-    return handle(BROKER, context, request)
+    return handle(SERVER, context, request)
 
 
 def test_brokers_are_listed_with_endpoints_of_the_request_listener() -> None:

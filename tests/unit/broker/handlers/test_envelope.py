@@ -78,7 +78,7 @@ def test_inactive_controller_refuses_envelopes(three: WholeCluster) -> None:
 
 
 def test_leader_only_request_is_refused_with_not_controller_if_the_leader_resigns(three: WholeCluster) -> None:
-    broker = three.broker(three.active)
+    controller = present(three.node(three.active).controller)
     topic = DescribeQuorumRequest.Topic
     describe = DescribeQuorumRequest(
         topics=[topic(topic_name=CLUSTER_METADATA, partitions=[topic.Partition(partition_index=0)])]
@@ -89,14 +89,14 @@ def test_leader_only_request_is_refused_with_not_controller_if_the_leader_resign
     context = RequestContext(ApiKey.ENVELOPE, 0, 5, "b", 1, "CONTROLLER", "b9", "User:ANONYMOUS")
 
     async def handle_during_resignation() -> EnvelopeResponse:
-        resigning = broker.loop.create_task(broker.controller.resign())
+        resigning = controller.loop.create_task(controller.raft.resign())
         await asyncio.sleep(0)
-        assert broker.controller.leads
-        answer = await handle(broker, context, envelope)
+        assert controller.raft.leads
+        answer = await handle(controller, context, envelope)
         await resigning
         return answer
 
-    asking = broker.loop.create_task(handle_during_resignation())
+    asking = controller.loop.create_task(handle_during_resignation())
     three.until(asking.done)
     assert asking.result().error_code in LEADS_NO_MORE
 

@@ -20,7 +20,7 @@ from storage.log.transaction_marker import append_marker, build_marker
 from tests.unit.broker.node import LISTENER, Node, stored_bytes
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.broker_server import BrokerServer
 
 Wanted = FetchRequest.Topic.Partition
 ALL_VERSIONS = range(4, 19)
@@ -103,7 +103,9 @@ def test_records_are_returned_as_file_slices(node: Node, version: int) -> None:
     node.append("t")
     topics = [FetchRequest.Topic(topic="t", topic_id=topic_id, partitions=[wanted()])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
-    outcome = handle(cast("Broker", node), RequestContext(ApiKey.FETCH, version, 7, None, 1, LISTENER, ""), request)
+    outcome = handle(
+        cast("BrokerServer", node), RequestContext(ApiKey.FETCH, version, 7, None, 1, LISTENER, ""), request
+    )
     parts = outcome.encode_parts(version) if isinstance(outcome, FetchResponse) else cast("list[Part]", outcome)
     slices = [part for part in parts if not isinstance(part, (bytes, bytearray, memoryview))]
     assert [part_size(piece) for piece in slices] == [node.partition("t").log.size_bytes]

@@ -33,7 +33,7 @@ def three() -> Iterator[WholeCluster]:
 def fetch(
     three: WholeCluster, snapshot: SnapshotId, *, position: int = 0, name: str = METADATA, **fields: int | str
 ) -> Any:
-    leader = three.broker(three.active).controller
+    leader = three.raft(three.active)
     partition = Partition(
         partition=0,
         current_leader_epoch=leader.epoch,
@@ -51,7 +51,7 @@ def fetch(
 
 
 def newest(three: WholeCluster) -> SnapshotId:
-    result: SnapshotId = three.until(lambda: three.broker(three.active).controller._log.newest_snapshot)
+    result: SnapshotId = three.until(lambda: three.raft(three.active)._log.newest_snapshot)
     return result
 
 

@@ -29,7 +29,7 @@ def three() -> Iterator[WholeCluster]:
 def fetch(three: WholeCluster, node: int, offset: int = 0, **fields: list[FetchRequest.Topic] | str) -> Any:
     partition = Partition(
         partition=0,
-        current_leader_epoch=three.broker(node).controller.epoch,
+        current_leader_epoch=three.raft(node).epoch,
         fetch_offset=offset,
         last_fetched_epoch=0,
         partition_max_bytes=1 << 20,
@@ -53,7 +53,7 @@ def test_leader_returns_metadata_records(three: WholeCluster) -> None:
     entries = list(decode_entries(partition.records))
     assert entries[0].base_offset == 0
     assert partition.high_watermark <= entries[-1].next_offset
-    assert partition.high_watermark >= three.broker(leader).controller.applied_offset
+    assert partition.high_watermark >= three.raft(leader).applied_offset
 
 
 def test_follower_returns_the_leader_id(three: WholeCluster) -> None:

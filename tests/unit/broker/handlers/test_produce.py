@@ -27,7 +27,7 @@ from tests.disks import FaultyDisk
 from tests.unit.broker.node import LISTENER, Node
 
 if TYPE_CHECKING:
-    from broker.broker import Broker
+    from broker.broker_server import BrokerServer
     from storage.log.log import LogAppendInfo
 
 VALUE = [(None, b"value")]
@@ -473,7 +473,7 @@ class TestAcksAll:
         header = encode_request_header(RequestHeader(ApiKey.PRODUCE, 12, 7, None))
         frame = bytearray(header + request.encode(12))
         with memoryview(frame) as received:
-            waiting = Dispatcher(cast("Broker", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
+            waiting = Dispatcher(cast("BrokerServer", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
         assert isinstance(waiting, DeferredResponse)
         frame.clear()  # raises BufferError while a memoryview of it exists
 

@@ -28,7 +28,7 @@ def vote(three: WholeCluster, node: int, candidate: int, epoch: int, last_offset
 
 def test_candidate_with_a_shorter_log_gets_no_vote(three: WholeCluster) -> None:
     voter, candidate = (node for node in three.running if node != three.active)
-    epoch = three.broker(voter).controller.epoch + 5
+    epoch = three.raft(voter).epoch + 5
     assert not vote(three, voter, candidate, epoch, last_offset=0).vote_granted
 
 
@@ -49,14 +49,14 @@ def begin(three: WholeCluster, node: int, leader: int, epoch: int, **of: str) ->
 
 def test_follower_accepts_the_current_leader(three: WholeCluster) -> None:
     follower, leader = three.follower(), three.active
-    epoch = three.broker(leader).controller.epoch
+    epoch = three.raft(leader).epoch
     answer = begin(three, follower, leader, epoch)
     assert (answer.error_code, answer.leader_id, answer.leader_epoch) == (ErrorCode.NONE, leader, epoch)
 
 
 def test_former_leader_gets_fenced_leader_epoch_and_the_current_leader(three: WholeCluster) -> None:
     follower, leader = three.follower(), three.active
-    epoch = three.broker(leader).controller.epoch
+    epoch = three.raft(leader).epoch
     answer = begin(three, follower, 6 - leader - follower, epoch - 1)
     assert (answer.error_code, answer.leader_id) == (ErrorCode.FENCED_LEADER_EPOCH, leader)
 
@@ -73,14 +73,14 @@ def end(three: WholeCluster, node: int, leader: int, epoch: int, **of: str) -> A
 
 def test_another_leader_is_elected_after_resignation(three: WholeCluster) -> None:
     follower, leader = three.follower(), three.active
-    epoch = three.broker(leader).controller.epoch
+    epoch = three.raft(leader).epoch
     assert end(three, follower, leader, epoch).error_code == ErrorCode.NONE
-    three.until(lambda: three.broker(leader).controller.epoch > epoch and three.active)
+    three.until(lambda: three.raft(leader).epoch > epoch and three.active)
 
 
 def test_stale_leader_epoch_is_fenced(three: WholeCluster) -> None:
     follower, leader = three.follower(), three.active
-    answer = end(three, follower, 6 - leader - follower, three.broker(leader).controller.epoch - 1)
+    answer = end(three, follower, 6 - leader - follower, three.raft(leader).epoch - 1)
     assert (answer.error_code, answer.leader_id) == (ErrorCode.FENCED_LEADER_EPOCH, leader)
 
 

@@ -40,7 +40,7 @@ class Told:
         self.replicas: list[Partition] = []
         self.requests: list[AssignReplicasToDirsRequest] = []
         self.answers: list[ErrorCode] = []
-        self.assignments = AssignmentsManager(NODE, 7, self.logs, self.call, self.loop)
+        self.assignments = AssignmentsManager(NODE, lambda: 7, self.logs, self.call, self.loop)
         self.apply(TopicRecord(name="t", topic_id=TOPIC_ID))
 
     async def call(self, request: Message, _timeout_s: float) -> AssignReplicasToDirsResponse:

@@ -87,7 +87,7 @@ def test_logger_levels_are_set_on_receiving_broker_only_and_not_stored(
     follower = three.follower()
     assert alter(three, follower, resource(LOGGER, follower, LOGGER_NAME, "DEBUG")) == [ErrorCode.NONE]
     assert logger.level == logging.DEBUG
-    assert three.broker(three.active).image.configs(LOGGER, str(follower)) == {}
+    assert three.raft(three.active).image.configs(LOGGER, str(follower)) == {}
     assert alter(three, follower, resource(LOGGER, three.active, LOGGER_NAME, "INFO")) == [ErrorCode.INVALID_REQUEST]
     assert logger.level == logging.DEBUG
 
@@ -120,7 +120,7 @@ def test_validate_only_alters_no_config(three: WholeCluster, logger: logging.Log
     )
     assert alter(three, follower, *resources, validate_only=True) == [ErrorCode.NONE] * 2
     assert logger.level == logging.NOTSET
-    assert three.broker(three.active).image.configs(BROKER, str(follower)) == {}
+    assert three.raft(three.active).image.configs(BROKER, str(follower)) == {}
 
 
 def test_duplicate_resource_is_refused_in_each_entry(three: WholeCluster, logger: logging.Logger) -> None:

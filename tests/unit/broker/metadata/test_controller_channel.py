@@ -68,7 +68,7 @@ class Broker:
         self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
-    def connect(self, node_id: int) -> NetworkClient:
+    def connect(self, node_id: int, on_change: Callable[[], None]) -> NetworkClient:
         self.connected.append(node_id)
         return self.network.peer()
 
@@ -355,11 +355,11 @@ def test_forwarded_requests_share_limited_connections(broker: Broker) -> None:
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
 
 
-def create_a_topic(node: SimpleNamespace) -> Awaitable[CreateTopicsResponse]:
+def create_a_topic(node: Any) -> Awaitable[CreateTopicsResponse]:
     return create_anywhere(node, CREATE)
 
 
-def alter_a_setting(node: SimpleNamespace) -> Awaitable[Message]:
+def alter_a_setting(node: Any) -> Awaitable[Message]:
     setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
     request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
     return answer_partly(node, request, IncrementalAlterConfigsResponse, {})

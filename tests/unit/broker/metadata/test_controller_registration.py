@@ -33,7 +33,7 @@ def apart() -> Iterator[WholeCluster]:
 def known(cluster: WholeCluster, seen_by: int = 4) -> dict[int, str]:
     return {
         node: endpoint.host
-        for node, controller in cluster.broker(seen_by).image.controllers.items()
+        for node, controller in cluster.raft(seen_by).image.controllers.items()
         for endpoint in controller.endpoints.values()
     }
 
@@ -54,11 +54,11 @@ def test_describe_cluster_lists_controllers_and_active_one(apart: WholeCluster) 
 
 def test_each_start_has_new_incarnation_id(apart: WholeCluster) -> None:
     node = next(node for node in (1, 2, 3) if node != apart.active)
-    apart.until(lambda: node in apart.broker(4).image.controllers)
-    before = apart.broker(4).image.controllers[node].incarnation_id
+    apart.until(lambda: node in apart.raft(4).image.controllers)
+    before = apart.raft(4).image.controllers[node].incarnation_id
     apart.stop(node)
     apart.start(node)
-    apart.until(lambda: apart.broker(4).image.controllers[node].incarnation_id != before)
+    apart.until(lambda: apart.raft(4).image.controllers[node].incarnation_id != before)
 
 
 class Alone:

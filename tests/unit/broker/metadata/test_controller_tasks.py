@@ -77,7 +77,7 @@ def apart(make: Callable[..., WholeCluster]) -> WholeCluster:
 
 
 def fenced(cluster: WholeCluster, broker_id: int) -> bool:
-    return cluster.broker(cluster.active).image.brokers[broker_id].fenced
+    return cluster.raft(cluster.active).image.brokers[broker_id].fenced
 
 
 def fenced_after(cluster: WholeCluster, broker_id: int) -> float:
@@ -154,11 +154,11 @@ def test_preferred_leaders_are_elected(make: Callable[..., WholeCluster]) -> Non
     cluster.create(stays, "t", partitions=6)
     other = cluster.follower()
     cluster.stop(other)
-    assert all(state.leader != other for state in present(cluster.broker(stays).image.topic("t")).partitions.values())
+    assert all(state.leader != other for state in present(cluster.raft(stays).image.topic("t")).partitions.values())
     cluster.start(other)
 
     def all_are_preferred() -> bool:
-        states = present(cluster.broker(stays).image.topic("t")).partitions.values()
+        states = present(cluster.raft(stays).image.topic("t")).partitions.values()
         return all(state.leader == state.replicas[0] for state in states)
 
     assert not all_are_preferred()
@@ -171,9 +171,9 @@ def test_deposed_leader_runs_no_controller_tasks(make: Callable[..., WholeCluste
     others = [node for node in cluster.running if node != was]
     for other in others:
         cluster.cut(was, other)
-    cluster.until(lambda: any(cluster.broker(other).controller.leads for other in others), "another leader")
-    cluster.until(lambda: not cluster.broker(was).controller.leads, "it resigns")
-    tasks = cluster.broker(was).controller_tasks
+    cluster.until(lambda: any(cluster.raft(other).leads for other in others), "another leader")
+    cluster.until(lambda: not cluster.raft(was).leads, "it resigns")
+    tasks = present(cluster.node(was).controller).tasks
     cluster.let_pass(1)
     alarms = [tasks._session_alarm, *(alarm for alarm, _ in tasks._periodic)]
     assert not any(alarm.is_set for alarm in alarms)

@@ -60,7 +60,7 @@ class RemoteController:
 
     def __init__(self, active: ControllerNode) -> None:
         self.active = active
-        self.controller = self.controller_channel = self
+        self.raft = self.controller_channel = self
         self.settings = active.settings
 
     @property

@@ -43,7 +43,7 @@ def creating(node: ControllerNode, *names: str, partitions: int = 1) -> Any:
 
 
 def create(node: ControllerNode, *names: str, partitions: int = 1) -> None:
-    node.wait(node.controller.submit(creating(node, *names, partitions=partitions)))
+    node.wait(node.raft.submit(creating(node, *names, partitions=partitions)))
 
 
 def state(image: MetadataImage) -> Any:
@@ -66,7 +66,7 @@ def test_new_cluster_starts_with_features(stopped_controller: ControllerNode) ->
     assert stopped_controller.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
     assert stopped_controller.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
     assert stopped_controller.image.cluster_id == CLUSTER_ID
-    assert stopped_controller.controller.is_only_voter
+    assert stopped_controller.raft.is_only_voter
 
 
 @pytest.mark.parametrize("crash", [False, True])
@@ -74,10 +74,10 @@ def test_restart_recovers_controller_state(controlled: ControllerNode, crash: bo
     create(controlled, "a", "b", partitions=3)
     epoch = controlled.image.brokers[1].epoch
     block = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
-    controlled.wait(controlled.controller.submit(partial(allocate_producer_ids, request=block)))
+    controlled.wait(controlled.raft.submit(partial(allocate_producer_ids, request=block)))
     topics = [DeleteTopicsRequest.Topic(name="b", topic_id=ZERO_UUID)]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=1)
-    controlled.wait(controlled.controller.submit(partial(delete_topics, request=request, settings=controlled.settings)))
+    controlled.wait(controlled.raft.submit(partial(delete_topics, request=request, settings=controlled.settings)))
     before = controlled.image
     if crash:
         controlled.crash()
@@ -132,7 +132,7 @@ def test_a_topic_can_be_used_when_its_command_returns(controlled: ControllerNode
         told.append((len(records), old.topic("t") is None and new.topic("t") is not None))
         assert controlled.image is new
 
-    controlled.controller.subscribe(subscriber)
+    controlled.raft.subscribe(subscriber)
     create(controlled, "t", partitions=2)
     assert told == [(4, True)]
     assert controlled.image.topic("t") is not None
@@ -140,8 +140,8 @@ def test_a_topic_can_be_used_when_its_command_returns(controlled: ControllerNode
 
 def test_commands_see_records_of_earlier_commands_in_order(controlled: ControllerNode) -> None:
     offsets: list[tuple[int, int]] = []
-    controlled.controller.subscribe(lambda old, new, records: offsets.append((old.offset, new.offset)))
-    submit = controlled.controller.submit
+    controlled.raft.subscribe(lambda old, new, records: offsets.append((old.offset, new.offset)))
+    submit = controlled.raft.submit
 
     async def all_at_once() -> Any:
         return await asyncio.gather(*(submit(creating(controlled, "t")) for _ in range(3)))
@@ -155,7 +155,7 @@ def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
     node = ControllerNode(str(tmp_path), FaultyDisk())
     node.start()
     syncs = len(node.disk.called("sync"))  # type: ignore[attr-defined]  # this fixture's disk
-    submit = node.controller.submit
+    submit = node.raft.submit
 
     async def all_at_once() -> None:
         await asyncio.gather(*(submit(creating(node, f"t{number}")) for number in range(50)))
@@ -176,7 +176,7 @@ def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
     def impossible(_image: MetadataImage) -> ControllerResult[None]:
         return ControllerResult((RemoveTopicRecord(topic_id=bytes(16)),), None)
 
-    submit = controlled.controller.submit
+    submit = controlled.raft.submit
 
     async def all_at_once() -> list[Any]:
         commands = [submit(refused), submit(broken), submit(impossible), submit(creating(controlled, "t"))]
@@ -193,7 +193,7 @@ def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
 
 def test_timed_out_command_is_still_executed(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as late:
-        controlled.wait(controlled.controller.submit(creating(controlled, "t"), timeout_ms=0))
+        controlled.wait(controlled.raft.submit(creating(controlled, "t"), timeout_ms=0))
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
     create(controlled, "u")
     assert controlled.image.topic("t") is not None
@@ -210,8 +210,8 @@ def test_command_committed_at_timeout_completes_before_it_is_published(
         while not answered.is_set():
             yield
 
-    controlled.controller.subscribe(slowly)
-    response = controlled.wait(controlled.controller.submit(creating(controlled, "t"), timeout_ms=20_000))
+    controlled.raft.subscribe(slowly)
+    response = controlled.wait(controlled.raft.submit(creating(controlled, "t"), timeout_ms=20_000))
     assert response.topics[0].error_code == ErrorCode.NONE
     answered.set()
     assert controlled.image.topic("t") is not None
@@ -236,7 +236,7 @@ def test_a_subscriber_that_fails_stops_the_broker(controlled: ControllerNode) ->
     def failing(*_: object) -> None:
         raise ZeroDivisionError
 
-    controlled.controller.subscribe(failing)
+    controlled.raft.subscribe(failing)
     with pytest.raises(InvariantError):
         create(controlled, "t")
     assert len(controlled.failures) == 1
@@ -257,7 +257,7 @@ def test_loop_runs_other_tasks_between_subscriber_steps(controlled: ControllerNo
             long_step(name)
             yield
 
-    controlled.controller.subscribe(subscriber)
+    controlled.raft.subscribe(subscriber)
     create(controlled, "t")
     order.append("answer")
     assert order == ["first step", "somebody else", "second step", "somebody else", "answer"]
@@ -294,7 +294,7 @@ def test_snapshot_is_not_generated_without_changes(stopped_controller: Controlle
     node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
     for records in ((NoOpRecord(),), (), ()):
         node.now += 1000
-        node.wait(node.controller.submit(lambda _, records=records: ControllerResult(records, None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
+        node.wait(node.raft.submit(lambda _, records=records: ControllerResult(records, None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
         while asyncio.all_tasks(node.loop):
             node.wait(asyncio.sleep(0))
     assert node.failures == []
@@ -417,7 +417,7 @@ def test_stop_ends_the_threads(stopped_controller: ControllerNode) -> None:
     node = stopped_controller
     node.start()
     create(node, "t")
-    executor = node.controller._threads
+    executor = node.raft._threads
     node.stop()
     with pytest.raises(RuntimeError, match="shutdown"):
         executor.submit(int)

@@ -42,7 +42,7 @@ def submit(cluster: WholeCluster, node: int, value: object) -> Any:
     record = ConfigRecord(
         resource_type=ResourceType.BROKER, resource_name="", name="log.cleaner.threads", value=str(value)
     )
-    controller, loop = cluster.broker(node).controller, cluster.hosts[node].loop
+    controller, loop = cluster.raft(node), cluster.hosts[node].loop
     assert loop is not None
     return loop.create_task(controller.submit(lambda _: ControllerResult((record,), value)))
 
@@ -53,7 +53,7 @@ def outcome(cluster: WholeCluster, task: Any) -> Any:
 
 
 def value(cluster: WholeCluster, node: int) -> str | None:
-    image: MetadataImage = cluster.broker(node).image
+    image: MetadataImage = cluster.raft(node).image
     return image.configs(ResourceType.BROKER, "").get("log.cleaner.threads")
 
 
@@ -63,15 +63,15 @@ def values(cluster: WholeCluster) -> set[str | None]:
 
 def test_one_node_leads_and_all_know_it(three: WholeCluster) -> None:
     leader = three.active
-    three.until(lambda: all(three.broker(node).controller.leader_id == leader for node in (1, 2, 3)))
-    assert [three.broker(node).controller.leads for node in (1, 2, 3)].count(True) == 1
+    three.until(lambda: all(three.raft(node).leader_id == leader for node in (1, 2, 3)))
+    assert [three.raft(node).leads for node in (1, 2, 3)].count(True) == 1
 
 
 def test_first_leader_bootstraps_cluster_once(three: WholeCluster) -> None:
-    leader = three.broker(three.active)
+    leader = three.raft(three.active)
     three.until(lambda: "metadata.version" in leader.image.features)
     features = dict(leader.image.features)
-    three.until(lambda: all(three.broker(node).image.features == features for node in (1, 2, 3)))
+    three.until(lambda: all(three.raft(node).image.features == features for node in (1, 2, 3)))
 
 
 def test_completed_commands_are_committed_and_replicated(three: WholeCluster) -> None:
@@ -113,8 +113,8 @@ def test_reelection_of_same_leader_is_leader_change(three: WholeCluster) -> None
     """It may have lost all pending requests, as after a power cut."""
     leader = three.active
     other = next(node for node in three.running if node != leader)
-    three.until(lambda: three.broker(other).controller.leader_id == leader)
-    driver, loop = three.broker(other).controller, present(three.hosts[other].loop)
+    three.until(lambda: three.raft(other).leader_id == leader)
+    driver, loop = three.raft(other), present(three.hosts[other].loop)
     changed, epoch = driver.leader_change(), driver.epoch + 1
     begins = BeginQuorumEpochRequest.Topic.Partition(partition_index=0, leader_id=leader, leader_epoch=epoch)
     topic = BeginQuorumEpochRequest.Topic(topic_name="__cluster_metadata", partitions=[begins])
@@ -132,7 +132,7 @@ def test_no_command_completes_without_majority(three: WholeCluster) -> None:
     refused = outcome(three, task)
     assert isinstance(refused, KafkaError)
     assert refused.code is ErrorCode.NOT_CONTROLLER, "it resigns when it has not heard a majority for too long"
-    assert not three.broker(leader).controller.leads
+    assert not three.raft(leader).leads
 
 
 def test_uncommitted_records_of_old_leader_are_replaced_by_successors(three: WholeCluster) -> None:
@@ -141,7 +141,7 @@ def test_uncommitted_records_of_old_leader_are_replaced_by_successors(three: Who
         three.cut(old, other)
     lost = submit(three, old, 5)
     others = [node for node in (1, 2, 3) if node != old]
-    new = three.until(lambda: next((node for node in others if three.broker(node).controller.leads), None))
+    new = three.until(lambda: next((node for node in others if three.raft(node).leads), None))
     assert outcome(three, submit(three, new, 6)) == 6
     assert isinstance(outcome(three, lost), KafkaError)
     for other in others:
@@ -168,7 +168,7 @@ FORGETFUL = {
 def leave_behind(three: WholeCluster) -> int:
     """Submit commands until the leader's log starts at a snapshot; return the last value set."""
     leader, number = three.active, 0
-    while three.broker(leader).controller._log.start_offset == 0:
+    while three.raft(leader)._log.start_offset == 0:
         number += 1
         assert outcome(three, submit(three, leader, number)) == number
         three.let_pass(0.01)
@@ -186,8 +186,8 @@ def test_lagging_follower_starts_from_leaders_snapshot(make: Callable[..., Whole
     leader = three.active
     number = leave_behind(three)
     three.start(behind)
-    controller, loop = three.broker(behind).controller, three.hosts[behind].loop
-    applied = present(loop).create_task(controller.until_applied(three.broker(leader).controller.applied_offset))
+    controller, loop = three.raft(behind), three.hosts[behind].loop
+    applied = present(loop).create_task(controller.until_applied(three.raft(leader).applied_offset))
     three.until(applied.done)
     assert values(three) == {str(number)}
     assert controller._log.start_offset > 0
@@ -201,7 +201,7 @@ def test_follower_resets_to_leaders_snapshot_after_its_own_completes(
     for other in {1, 2, 3} - {behind}:
         three.cut(behind, other)
     number = leave_behind(three)
-    controller, loop = three.broker(behind).controller, three.hosts[behind].loop
+    controller, loop = three.raft(behind), three.hosts[behind].loop
     written = present(loop).create_future()
 
     async def take() -> None:

@@ -97,7 +97,7 @@ def together(cluster: WholeCluster, group: StartGroup) -> None:
 def listed(cluster: WholeCluster) -> list[list[bytes]]:
     """For each serving broker, return the incarnation id prefixes in its metadata."""
     return [
-        [node.incarnation_id[:TAG_BYTES] for node in cluster.broker(node_id).image.brokers.values() if not node.fenced]
+        [node.incarnation_id[:TAG_BYTES] for node in cluster.raft(node_id).image.brokers.values() if not node.fenced]
         for node_id in cluster.hosts
     ]
 
@@ -123,7 +123,7 @@ def test_brokers_serve_without_missing_group_member_after_timeout(caplog: pytest
     began_s = cluster.schedule.now
     cluster.start(1, 2)
     assert WAIT_S <= cluster.schedule.now - began_s < WAIT_S + 10
-    assert [cluster.broker(node_id).phase for node_id in (1, 2)] == ["serving", "serving"]
+    assert [cluster.node(node_id).shared.phase for node_id in (1, 2)] == ["serving", "serving"]
     said = [text for text in caplog.messages if "started together" in text]
     assert (
         said

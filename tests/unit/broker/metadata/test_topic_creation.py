@@ -50,7 +50,7 @@ def test_topic_creation_moves_to_successor_of_deposed_controller() -> None:
     for other in {1, 2, 3} - {active}:
         cluster.cut(active, other)
     creating = broker.loop.create_task(create_if_missing(broker, "t", 1))
-    cluster.until(lambda: not broker.controller.leads)
+    cluster.until(lambda: not broker.raft.leads)
     for other in {1, 2, 3} - {active}:
         cluster.cut(active, other, up=True)
     cluster.until(creating.done)

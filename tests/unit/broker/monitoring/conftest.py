@@ -21,7 +21,7 @@ class Monitored(WholeBroker):
 
     def page(self) -> str:
         """Return the metrics page, built without yielding."""
-        return "".join(lines(TABLES, self.broker))
+        return "".join(lines(TABLES, self.node))
 
     def series(self) -> Series:
         """Return every sample of the page by name and labels, parsed by prometheus-client."""
@@ -49,8 +49,8 @@ class Monitored(WholeBroker):
 
     @property
     def http_port(self) -> int:
-        assert self.broker.monitor is not None
-        port: int = self.broker.monitor._http._server.sockets[0].getsockname()[1]
+        assert self.node.monitor is not None
+        port: int = self.node.monitor._http._server.sockets[0].getsockname()[1]
         return port
 
 
@@ -65,6 +65,6 @@ def stopped(tmp_path: Path) -> Iterator[Monitored]:
 
 @pytest.fixture
 def monitored(stopped: Monitored) -> Iterator[Monitored]:
-    stopped.wait(stopped.broker.start())
+    stopped.wait(stopped.start())
     yield stopped
-    stopped.wait(stopped.broker.stop())
+    stopped.wait(stopped.stop())

@@ -12,7 +12,12 @@ from broker.monitoring.health import impaired, missing
 def broker() -> Any:
     directories = [SimpleNamespace(path=path, failure=None) for path in ("/a", "/b")]
     image = SimpleNamespace(brokers={1: SimpleNamespace(active=True)})
-    return SimpleNamespace(phase="serving", node_id=1, image=image, logs=SimpleNamespace(directories=directories))
+    return SimpleNamespace(
+        phase="serving",
+        settings=SimpleNamespace(node_id=1, is_broker=True),
+        raft=SimpleNamespace(image=image),
+        logs=SimpleNamespace(directories=directories),
+    )
 
 
 def test_serving_broker_is_ready(broker: Any) -> None:
@@ -26,10 +31,16 @@ def test_broker_is_not_ready_before_start_and_after_stop(broker: Any, phase: str
 
 
 def test_a_fenced_broker_is_not_ready(broker: Any) -> None:
-    broker.image.brokers[1].active = False
+    broker.raft.image.brokers[1].active = False
     assert missing(broker) == ["broker 1 is fenced"]
-    broker.image.brokers.clear()
+    broker.raft.image.brokers.clear()
     assert missing(broker) == ["broker 1 is fenced"]
+
+
+def test_a_node_that_is_only_a_controller_is_ready_without_a_registered_broker(broker: Any) -> None:
+    broker.raft.image.brokers.clear()
+    broker.settings.is_broker = False
+    assert missing(broker) == []
 
 
 def test_broker_is_ready_while_one_log_directory_works(broker: Any) -> None:

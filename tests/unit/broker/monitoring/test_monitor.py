@@ -76,11 +76,11 @@ def commit(monitored: Monitored, group: str, offset: int, partition: int = 0, to
 @pytest.fixture
 def used(monitored: Monitored) -> Monitored:
     """A broker with a topic of two partitions, three records and a group."""
-    monitored.wait(monitored.broker.create_topic(TOPIC, 2))
+    monitored.wait(monitored.node.create_topic(TOPIC, 2))
     produce(monitored, VALUE, VALUE, VALUE)
     while monitored.call(ApiKey.FIND_COORDINATOR, 0, key="readers").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE:
         pass  # it creates the topic
-    while not monitored.broker.has_groups or not monitored.broker.groups.runtime.active_shards():
+    while not (groups := monitored.broker.group_coordinator) or not groups.runtime.active_shards():
         monitored.wait(asyncio.sleep(0))
     return monitored
 
@@ -212,7 +212,7 @@ def test_page_is_served_over_http_unchanged(used: Monitored) -> None:
 
 
 def test_page_of_ten_thousand_partitions_does_not_block_the_loop(used: Monitored) -> None:
-    used.wait(used.broker.create_topic("many", 200))
+    used.wait(used.node.create_topic("many", 200))
     some = used.broker.replicas._partitions
     some.update({("copies", number): some["many", number % 200] for number in range(9_800)})
     turns = 0
@@ -234,15 +234,15 @@ def test_page_of_ten_thousand_partitions_does_not_block_the_loop(used: Monitored
 
 
 def test_probes_report_readiness(stopped: Monitored) -> None:
-    broker = stopped.broker
-    stopped.wait(broker._start_monitoring())
+    stopped.build()
+    stopped.wait(stopped.node._start_monitor())
     assert stopped.get("/healthz") == (200, "ok\n")
     assert stopped.get("/readyz") == (503, "the broker is starting\n")
     status, body = stopped.get("/metrics")
     assert status == 200
     assert "process_cpu_seconds_total" in body
     assert "kafka_" not in body
-    stopped.wait(present(broker.monitor).stop())
+    stopped.wait(present(stopped.node.monitor).stop())
 
 
 @pytest.mark.parametrize("kind", ["Fetch", "Produce", "DeleteRecords"])

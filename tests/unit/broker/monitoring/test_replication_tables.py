@@ -32,12 +32,12 @@ def test_each_follower_replica_has_lag_and_leader(cluster: Cluster) -> None:
 
 def test_an_unclean_election_is_counted_when_the_controller_applies_it(monitored: Monitored) -> None:
     name = "kafka_controller_controllerstats_uncleanleaderelections_total"
-    monitored.wait(monitored.broker.create_topic("t", 1))
+    monitored.wait(monitored.node.create_topic("t", 1))
     topic = monitored.broker.image.topic("t")
     assert topic is not None
     for fields, count in (({"isr": [], "leader": NO_LEADER}, 0), ({"isr": [1], "leader": 1}, 1)):
         record = PartitionChangeRecord(topic_id=topic.topic_id, partition_id=0, **fields)  # type: ignore[arg-type]  # keywords of several types
-        monitored.wait(monitored.broker.controller.submit(lambda _, it=record: ControllerResult((it,), None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
+        monitored.wait(monitored.broker.raft.submit(lambda _, it=record: ControllerResult((it,), None)))  # type: ignore[misc]  # a lambda with a default has no inferred type
         assert monitored.value(name) == count
 
 

@@ -20,9 +20,9 @@ def whole(tmp_path: Path) -> Iterator[WholeBroker]:
         group_max_size="1",
         group_initial_rebalance_delay_ms="0",
     )
-    whole.wait(whole.broker.start())
+    whole.wait(whole.start())
     yield whole
-    whole.wait(whole.broker.stop())
+    whole.wait(whole.stop())
     whole.loop.close()
 
 

@@ -1,8 +1,8 @@
-"""Cordoned log directories, by the setting."""
+"""The parts of a broker: cordoned log directories, by the setting."""
 
 from __future__ import annotations
 
-from broker.log_dirs.cordoned import cordoned_ids
+from broker.broker_server import cordoned_ids
 from storage.checkpoint import MetaProperties
 from storage.disk import OsDisk
 from storage.log_directory import LogDirectory

@@ -1,0 +1,45 @@
+"""The parts of a controller (Kafka: `ControllerServer`): periodic tasks, registration, and what its handlers use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.dispatch import answer_here
+from broker.metadata.controller_registration import ControllerRegistrationManager
+from broker.metadata.controller_tasks import ControllerTasks
+from broker.metadata.registration_request import controller_registration
+from broker.shared_server import RoleServer, SharedServer
+
+if TYPE_CHECKING:
+    from broker.dispatch import WithErrors
+
+
+class ControllerServer(RoleServer):
+    """A voter of the quorum; `tasks` run while it is the active controller."""
+
+    def __init__(
+        self, shared: SharedServer, broker_epoch: Callable[[], int], with_errors: WithErrors | None = None
+    ) -> None:
+        """Run nothing before `start`; `broker_epoch` returns the epoch of this node's own broker, -1 without one."""
+        super().__init__(shared, "controller", shared.controller_channel(partial(answer_here, self)), with_errors)
+        self.tasks = ControllerTasks(
+            self.raft,
+            self.settings,
+            self.loop,
+            broker_epoch=broker_epoch,
+            has_ended=shared.node_clients.has_ended,
+        )
+        self._registration = ControllerRegistrationManager(self.raft, self.controller_channel.call, self.loop)
+
+    def start(self) -> None:
+        """Run the periodic tasks while this node leads, and register it if it is one of several nodes."""
+        self.tasks.begin()
+        if self.settings.voters:
+            self._registration.begin(controller_registration(self.settings, self.random.randbytes(16), self.endpoints))
+
+    async def stop(self) -> None:
+        """Stop the tasks and the registration."""
+        await self._registration.stop()
+        await self.tasks.stop()

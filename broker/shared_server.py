@@ -1,0 +1,190 @@
+"""The parts of a node in every role, and what a role adds its own parts to (Kafka: `SharedServer`).
+
+Reading and writing the data directories, in this order:
+
+    claim      lock the directories and check their owner, as the object is built
+    read       read the metadata log and open the logs; a refused start leaves the directories as they were found
+    close      sync and close the logs; the next start recovers nothing
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import TYPE_CHECKING, Literal
+
+from broker.dispatch import Dispatcher
+from broker.log_dirs import maintenance
+from broker.log_dirs.loading import open_found_logs
+from broker.log_dirs.ownership import (
+    CannotStart,
+    claim_directories,
+    leave_directories,
+    mark_directories,
+    refuse_failed,
+    refuse_if_full,
+)
+from broker.metadata.controller_channel import ControllerChannel
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.metadata.node_clients import NodeClients
+from broker.metadata.raft_driver import RaftDriver
+from broker.monitoring.counters import Metrics
+from broker.network.connection_limits import server_limits
+from broker.network.server import Server
+from broker.network.socket_options import socket_options
+from broker.settings_warnings import warn_of_settings
+from controller.configs.effective import effective_topic_config
+from controller.configs.log_config import log_config
+from controller.image import Endpoint, MetadataImage
+from protocol.errors import InvariantError, KafkaError
+from storage.log.corruption_checks import LogRefused
+from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from broker.dispatch import WithErrors
+    from broker.settings import Settings
+    from protocol.schema import Message
+    from storage.disk import Disk
+    from storage.log_directory import LogDirectory
+
+_log = logging.getLogger("broker")
+
+
+def wall_clock_ms() -> int:
+    """Return the wall-clock time in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class SharedServer:
+    """The data directories, the metadata with its Raft driver, the socket server, and the clients of other nodes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        disk: Disk,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        now_ms: Callable[[], int] = wall_clock_ms,
+        random: Random | None = None,
+        clock: Callable[[], float] | None = None,
+        max_descriptors: int,
+    ) -> None:
+        """Build the parts; the parameters are `broker.node.Node`'s. `CannotStart` if a directory cannot be used."""
+        self.settings = settings
+        self.disk = disk
+        self.loop = loop
+        self.now_ms = now_ms
+        self.random = random or Random()
+        self.phase: Literal["starting", "serving", "stopping"] = "starting"
+        self.live = DynamicConfig(settings)
+        self.metrics = Metrics()
+        self.endpoints: dict[str, Endpoint] = {}
+        self._max_descriptors = max_descriptors
+        topic_defaults = effective_topic_config(MetadataImage(cluster_id=""), settings, "")
+        self.logs = LogManager(disk, settings.log_dirs, log_config(topic_defaults), now_ms=now_ms, random=self.random)
+        voters = settings.voters if len(settings.voters) > 1 else ()
+        named = settings["barnabas.cluster.id"]
+        self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
+        self.node_clients = NodeClients(settings, loop, self.random)
+        limits = server_limits(settings, self.live, max_descriptors)
+        self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
+        self.raft = RaftDriver(
+            disk,
+            self.metadata_directory,
+            settings,
+            cluster_id=self.cluster_id,
+            loop=loop,
+            now_ms=now_ms,
+            random=self.random,
+            connect=self.node_clients.voter,
+        )
+
+    @property
+    def metadata_directory(self) -> LogDirectory:
+        """Return the data directory with the metadata log."""
+        path = self.settings["metadata.log.dir"] or self.settings.log_dirs[0]
+        return next(directory for directory in self.logs.directories if directory.path == path.rstrip("/"))
+
+    def controller_channel(self, answer_here: Callable[[Message], Awaitable[Message]]) -> ControllerChannel:
+        """Return a channel to the active controller; `answer_here` handles a request while this node leads."""
+        return ControllerChannel(self.raft, self.node_clients.controller, answer_here, self.loop)
+
+    def apply_connection_limits(self) -> None:
+        """Apply the current connection limits to the socket server."""
+        self.server.limit(server_limits(self.settings, self.live, self._max_descriptors))
+
+    async def start(self) -> None:
+        """Read all stored data, and join the quorum; controller listeners are bound. `CannotStart` on failure."""
+        warn_of_settings(self.settings)
+        self.logs.make_room()
+        mark_directories(self.logs, self.cluster_id, self.settings.node_id)
+        with refuse_if_full(self.metadata_directory):
+            await self._read()
+            await self.server.start(self.settings.controller_listeners)
+            await self.raft.start()
+
+    async def _read(self) -> None:
+        """Read all stored data. Nothing is written before that is done, so a later start finds what this one found."""
+        try:
+            self.raft.read()
+            await open_found_logs(self.logs, is_new=self._is_new)
+            refuse_failed(self.metadata_directory)
+        except (CannotStart, InvariantError, LogRefused) as error:
+            self.leave_directories()
+            refuse_failed(self.metadata_directory)
+            raise CannotStart(str(error)) from error
+
+    def leave_directories(self) -> None:
+        """Unlock the directories, whose logs were not opened, and leave them as they were found."""
+        leave_directories(self.logs.directories)
+
+    async def stop(self, broker_epoch: int) -> bool:
+        """Close the metadata log and all logs; return whether that was clean. The other parts are stopped."""
+        broken: list[LogDirectory] = []
+        try:
+            await self.raft.stop()
+        except KafkaError as error:
+            self.logs.problems.append(str(error))
+            broken.append(self.metadata_directory)
+        await maintenance.sync_all(self.logs, self.loop)
+        clean = self.logs.close(clean=True, broker_epoch=broker_epoch, broken=broken)
+        if clean:
+            maintenance.report_problems(self.logs)
+            _log.info("Stopped: %s", self.metrics)
+        else:
+            why = self.logs.problems[0] if self.logs.problems else "a data directory failed"
+            _log.error("Unclean stop; the next start will recover the logs: %s", why)
+        return clean
+
+
+class RoleServer:
+    """The shared parts that a role's handlers use, and the dispatcher of its listeners."""
+
+    def __init__(
+        self,
+        shared: SharedServer,
+        listener_type: Literal["broker", "controller"],
+        controller_channel: ControllerChannel,
+        with_errors: WithErrors | None,
+    ) -> None:
+        """Serve one type of listener; `with_errors` counts the errors in responses, for metrics."""
+        self.settings = shared.settings
+        self.node_id = shared.settings.node_id
+        self.cluster_id = shared.cluster_id
+        self.endpoints = shared.endpoints
+        self.loop = shared.loop
+        self.now_ms = shared.now_ms
+        self.random = shared.random
+        self.logs = shared.logs
+        self.metrics = shared.metrics
+        self.raft = shared.raft
+        self.controller_channel = controller_channel
+        self.dispatcher = Dispatcher(self, listener_type, with_errors)
+
+    @property
+    def image(self) -> MetadataImage:
+        """Return the cluster's metadata as it is committed and applied."""
+        return self.raft.image
