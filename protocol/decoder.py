@@ -221,11 +221,7 @@ def _wrong_end(path: str, at: int, end: int) -> NoReturn:
 
 
 # Invalid UTF-8 is replaced, as in Kafka, so that a client with such an id is still served.
-_SIZED = {
-    "String": "str(buf[at:end], 'utf-8', 'replace')",
-    "Bytes": "bytes(buf[at:end])",
-    "Records": "view[at:end]",
-}
+_SIZED = {"String": "str(buf[at:end], 'utf-8', 'replace')", "Bytes": "bytes(buf[at:end])", "Records": "view[at:end]"}
 _HELPERS = {
     "does_not_fit": _does_not_fit,
     "new": object.__new__,

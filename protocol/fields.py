@@ -61,13 +61,7 @@ class Wire:
     __slots__ = ("default", "ignorable", "nullable", "tag", "tagged", "versions")
 
     def __init__(
-        self,
-        versions: str,
-        default: Any,
-        tag: int | None,
-        tagged: str | None,
-        nullable: str | None,
-        ignorable: bool,
+        self, versions: str, default: Any, tag: int | None, tagged: str | None, nullable: str | None, ignorable: bool
     ) -> None:
         self.versions = versions
         self.default = default

@@ -3,12 +3,12 @@
     recovery points    all below is durable: recovery scans from there
     log starts         only where a log does not start with its first segment
     high watermarks    all below is on all in-sync replicas
-    cleaned to         the compacted logs, which may have gaps
+    cleaned to         the compacted logs and their first dirty offsets; they may have gaps
 
-A file has the entries of all logs of its directory. A log that could not be opened keeps its entries unchanged: only
-the next start may try again, with recovery. A partition that a file still lists though its log is gone is `stale`: a
-new log must not be taken for the old one. `checkpoint.py` has the formats, `log_directory.py` the files (Kafka:
-`OffsetCheckpointFile`).
+A file has the entries of all logs of its directory. A log that could not be opened keeps its entries unchanged, since
+only the next start opens it again, with recovery. A partition that a file lists although its log is gone is `stale`:
+the entry must not be applied to a new log of the same name. `checkpoint.py` has the formats, `log_directory.py` the
+files (Kafka: `OffsetCheckpointFile`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class CheckpointFiles:
         return written
 
     def write_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
-        """Write the entries of a log that is about to move to `directory` as `copy`; raise KafkaError."""
+        """Write the entries of a log that is about to be replaced by `copy` in `directory`; raise KafkaError."""
         key = (log.topic, log.partition)
         offsets = {RECOVERY_POINTS: _recovery_point(copy), LOG_STARTS: log.log_start_offset, CLEANED_TO: log.cleaned_to}
         for name, offset in offsets.items():
@@ -134,7 +134,7 @@ class CheckpointFiles:
     def cut(self, log: Log, directory: LogDirectory, offset: int) -> None:
         """Durably lower the entries of a log that is truncated to `offset`; raise KafkaError if they cannot be written.
 
-        Usually nothing is written: the files have no entries about records at the end of the last segment.
+        Usually nothing is written: no entry is above the base offset of the last segment.
         """
         log.recovery_point = min(log.recovery_point, offset)
         key = (log.topic, log.partition)
@@ -171,7 +171,7 @@ class CheckpointFiles:
             raise failed
 
     def left(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Remove a log that is no longer in `directory`; its lines stay until the next `write`."""
+        """Forget the unsaved start of a log that has left `directory`; its lines stay until the next `write`."""
         unsaved = self._unsaved.get(directory)
         if unsaved is not None:
             unsaved.pop(key, None)
@@ -179,9 +179,9 @@ class CheckpointFiles:
                 del self._unsaved[directory]
 
     def _log_starts(self, directory: LogDirectory) -> Mapping[TopicPartition, int]:
-        """Return the entries of the file of log starts, examining only the logs whose starts have moved.
+        """Return the entries of the file of log starts, updated for the logs whose starts have moved.
 
-        A line that is no longer needed, such as a deleted log's, stays until a write that examines all logs.
+        A line that is no longer needed, such as that of a deleted log, stays until `write`.
         """
         written = directory.written(LOG_STARTS)
         if written is None:

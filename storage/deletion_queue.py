@@ -1,8 +1,8 @@
 """The deletion queue: directories of deleted logs, renamed at once and deleted after a delay.
 
-A rename removes a log in one step, also for the next start; deleting its files may take long, and reads in flight may
-continue meanwhile. In a full directory there is no delay. Where a rename fails, the former log stays beside the next
-one of its name, which then has to supersede it at the next start (`former_replicas.py`).
+A rename removes a log in one step. Deleting its files may take long, and reads in flight continue meanwhile. In a full
+directory there is no delay. If the rename fails, the former log stays, and the next log of its name must supersede it
+at the next start (`former_replicas.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Two logs of one partition in different data directories: which one is current.
 
 A power cut may restore the directory from which a log was moved (`future_replicas.py`), and a full or failed directory
-may keep the log of a deleted topic (`deletion_queue.py`). Each log that succeeds another therefore stores in
-`partition.moves` how many logs came before it; a start opens the log with the larger number.
+may keep the log of a deleted topic (`deletion_queue.py`). So each log that replaces another stores in `partition.moves`
+how many logs of the partition came before it; a start opens the log with the largest number.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def moves_of(disk: Disk, path: str) -> int:
         return 0
 
 
-def supersede(disk: Disk, former: str, path: str, name_until_then: str) -> None:
-    """Create the directory of a log at `path` that a start prefers to the one at `former`; raise OSError.
+def supersede(disk: Disk, former: str, path: str, temporary: str) -> None:
+    """Create a log's directory at `path` that the next start prefers to the one at `former`; raise OSError.
 
-    Until its `partition.moves` is written it is called `name_until_then`, a name that a start deletes: a crash cannot
-    leave two logs with the same number.
+    It is created as `temporary`, a name that a start deletes, and renamed once `partition.moves` is written: a crash
+    cannot leave two logs with the same number.
     """
     number = 0
     with suppress(OSError):  # the former log's directory has failed since; this one has not
         number = moves_of(disk, former)
-    made = path if disk.exists(path) else name_until_then
+    made = path if disk.exists(path) else temporary
     disk.make_dirs(made)
     disk.replace_file(f"{made}/{MOVES_FILE}", b"%d\n" % (number + 1))
     if made != path:

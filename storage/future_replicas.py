@@ -7,11 +7,10 @@
     retired     the new name is durable; the old files are renamed to `-delete`, durably too before the move completes:
                 after the log is deleted, a power cut could otherwise restore them as a log.
 
-Until the copy is renamed the log is in the source directory, whatever happens; from then on it is in the target.
-Between that and the last step both directories have the partition's name, and a power cut may keep either rename: so
-each copy stores in `partition.moves` how often its log has been moved, and a start opens the one with the larger
-number. A move that a shutdown or crash interrupted starts over: `load` deletes the copy that it finds, since comparing
-it with a log that may have been truncated meanwhile would only save time.
+Until the copy is renamed, a start finds the log in the source directory; from then on in the target. Between the rename
+and the last step both directories have the partition's name, and a power cut may keep either rename: so each copy
+stores in `partition.moves` how often its log has been moved, and a start opens the one with the larger number. A move
+that a shutdown or crash interrupted starts over: `load` deletes the copy, since the log may have been truncated.
 
 A truncation of the log makes its copy start over. A failure ends the move, not the log. The broker drives the steps
 (`broker/log_dirs/alter_log_dirs.py`) and reports to the controller.
@@ -41,9 +40,9 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
     from storage.steps import Steps
 
-# Less than 1 ms of work, or 3 ms where batches are tiny.
+# Less than 1 ms of work, 3 ms if batches are tiny.
 _STEP_BYTES = 64 * 1024
-# The number of syncs of the copy beside the loop; each time less is written meanwhile.
+# How often the copy is synced in a thread before the final sync on the loop; each time fewer records are left.
 _SYNCS = 4
 _ANY_EPOCH = 2**31 - 1
 
@@ -108,7 +107,7 @@ class FutureReplica:
                 yield flush.sync
                 flush.finish()
                 copy.release()
-            # The copy must be faster than the writes between the steps.
+            # Copy more per step than is written between the steps, or the copy never catches up.
             if copied >= max(_STEP_BYTES // 2, 2 * (log.size_bytes - size_bytes)):
                 size_bytes, copied = log.size_bytes, 0
                 yield None

@@ -1,13 +1,13 @@
 """One data directory of `log.dirs`: identity, lock, checkpoint files, and whether it is online.
 
-A directory fails as a whole: after an I/O error nothing in it is trusted until the broker restarts, since the kernel
-may have dropped any data after a failed write-back. From then on its logs refuse every operation with
-KAFKA_STORAGE_ERROR. Two errors do not fail it: a full disk, where the failed write is truncated and all earlier data
+A directory fails as a whole (Kafka: `LogDirFailureChannel`). After an I/O error its content is not used until the
+broker restarts, since the kernel may have dropped any unsynced data. From then on its logs refuse every operation with
+KAFKA_STORAGE_ERROR. Two errors leave it online: a full disk, since the failed write is truncated and all earlier data
 stays valid (`full` is set until there is space again), and a lack of file descriptors, which connecting clients can
-cause. Apache Kafka takes the directory offline for these too.
+cause. Apache Kafka takes the directory offline after both.
 
-Checkpoints are replaced atomically but synced only at a clean shutdown, so that they do not block the loop: an outdated
-or lost one makes recovery slower, and loses no acknowledged records. The exception, the cleaner checkpoint, is always
+Checkpoints are replaced atomically. They are synced only at a clean shutdown, so that a sync does not block the loop:
+an outdated or lost one makes recovery slower, and loses no acknowledged records. Only the cleaner checkpoint is always
 synced (`write_offsets`).
 """
 
@@ -74,7 +74,7 @@ class LogDirectory:
         self._disk = disk
         self._lock: Lock | None = None
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
-        # File name -> the largest offsets that the file may have after a power cut; only files synced since the start.
+        # File name -> the largest offsets that the file may have after a power cut. Only files synced since the start.
         self._claimed: dict[str, Mapping[TopicPartition, int]] = {}
         self.path = path
         self.meta: MetaProperties | None = None
@@ -156,7 +156,7 @@ class LogDirectory:
     def close(self, *, clean: bool, broker_epoch: int = -1) -> None:
         """Unlock; with `clean`, first write the clean shutdown file with the broker epoch.
 
-        Without an epoch nothing was written since the shutdown before, whose epoch is still valid.
+        Without an epoch, nothing was written since the previous shutdown: its epoch is written again.
         """
         if clean and self.failure is None:
             # Another program may write here next.
@@ -179,7 +179,7 @@ class LogDirectory:
     def contiguous_from(self) -> Mapping[TopicPartition, int] | None:
         """Return per log the offset above which Barnabas wrote all segments; 0 for a log that is not listed.
 
-        None if another program may have written here last: after a clean shutdown, or if the file is missing or
+        Return None if another program may have written here last: after a clean shutdown, or if the file is missing or
         damaged.
         """
         text = None if self.clean else self._read(CONTIGUOUS_FROM)
@@ -194,8 +194,7 @@ class LogDirectory:
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int], sync: bool = False) -> None:
         """Replace a checkpoint file, unless its content would be the same; with `sync`, durably.
 
-        The cleaner checkpoint is always durable: in logs that it does not list, gaps are taken for losses after a
-        crash.
+        The cleaner checkpoint is always durable: after a crash, gaps in logs that it does not list count as data loss.
         """
         if sync or self._written.get(name) != offsets:
             sync = sync or name == CLEANED_TO
@@ -205,7 +204,7 @@ class LogDirectory:
                 with self.storage_errors():
                     path, text = f"{self.path}/{name}", format_offsets(offsets).encode()
                     if written is None:
-                        # A power cut could restore the content of one that a crash left, not `text`.
+                        # A crash may have left one: a power cut could restore its content in place of `text`.
                         self._disk.remove(f"{path}.tmp")
                     self._disk.replace_file(path, text, sync)
             except KafkaError:
@@ -237,9 +236,9 @@ class LogDirectory:
         return self._written.get(name)
 
     def may_exceed(self, name: str, key: TopicPartition, offset: int | None) -> bool:
-        """Return whether a checkpoint file, or a version that a power cut may restore, has a log above `offset`.
+        """Return whether a checkpoint file, or one that a power cut may restore, has more than `offset` for a log.
 
-        With None, whether it has the log at all.
+        With None, return whether it lists the log at all.
         """
         claimed = self._claimed.get(name)
         if claimed is None:
@@ -248,7 +247,7 @@ class LogDirectory:
         return known is not None and (offset is None or known > offset)
 
     def is_durable(self, name: str, key: TopicPartition, offset: int) -> bool:
-        """Return whether a checkpoint file durably has this offset of a log: its last write was synced."""
+        """Return whether the last write of a checkpoint file was synced and has this offset of a log."""
         written = self._written.get(name)
         return written is not None and self._claimed.get(name) is written and written.get(key) == offset
 

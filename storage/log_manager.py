@@ -5,8 +5,8 @@
     ...     create, delete, due_flushes, housekeeping, checkpoint
     close   flush and close every log, write the clean shutdown file
 
-Work that grows with the number of logs is an iterator with one log per step, so that the event loop serves clients in
-between. A directory that fails is left out; the others continue. A deleted log's directory is renamed at once and its
+Work that grows with the number of logs is an iterator with one log per step: the event loop serves clients between the
+steps. A failed directory is skipped; the others continue. A deleted log's directory is renamed at once and its
 files are deleted after `file.delete.delay.ms`, or without delay after a start and while the directory is full. The
 metadata log in `__cluster_metadata-0` belongs to its raft driver.
 """
@@ -111,7 +111,8 @@ class LogManager:
         for directory, names in found.items():
             checkpointed = self._checkpoints.read(directory)
             contiguous = self._contiguous_from(directory)
-            # In a directory that another program may have written, this process's segments begin after these.
+            # Base offsets of the last segments of a directory that another program may have written; later ones are
+            # ours.
             found_to: dict[TopicPartition, int] = {}
             for name in names:
                 path = f"{directory.path}/{name}"
@@ -173,7 +174,7 @@ class LogManager:
             self.problems.append(str(error))
 
     def begin_close(self) -> Iterator[Flush]:
-        """Yield the flushes that `close` would run, for several threads to sync; then call each one's `finish`."""
+        """Yield the flushes that `close` would run, to be synced in several threads and finished by the caller."""
         for log in self._online_logs():
             try:
                 flush = log.begin_close(self._now_ms())
@@ -229,12 +230,7 @@ class LogManager:
         return self._log_dirs[log.topic, log.partition]
 
     def create(
-        self,
-        topic: str,
-        topic_id: bytes,
-        partition: int,
-        config: LogConfig,
-        directory_id: bytes = ZERO_UUID,
+        self, topic: str, topic_id: bytes, partition: int, config: LogConfig, directory_id: bytes = ZERO_UUID
     ) -> Log:
         """Return a partition's log; create it if it is missing.
 
@@ -250,7 +246,7 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic}-{partition} could not be opened")
         directory = self._directory_for(directory_id)
         if key in self._checkpoints.stale:
-            # Durably, and with the renames of former logs: neither may be restored beside the new one.
+            # Durably, with the renames of former logs: a power cut must not restore either beside the new log.
             self._checkpoints.write(self.online, sync=True)
             if key in self._checkpoints.stale:
                 raise KafkaError(
@@ -295,11 +291,11 @@ class LogManager:
 
     def truncate_to(self, log: Log, offset: int) -> bool:
         """Truncate `log` as `Log.truncate_to`, and its checkpoint entries."""
-        # Before too: a truncation changes indexes first, which are trusted below the recovery point.
+        # Lower them before too: a truncation changes indexes first, which are trusted below the recovery point.
         self._checkpoints.cut(log, self.directory_of(log), offset)
         if offset >= log.log_start_offset:
-            # If only deleted records are left, they are dropped too: a power cut meanwhile must not leave a log end
-            # below the log start.
+            # If only records below the log start are left, they are dropped too. Until then a power cut must not leave
+            # a log end below the log start.
             self._checkpoints.sync_log_start(log, self.directory_of(log))
         cut = log.truncate_to(offset)
         self._checkpoints.cut(log, self.directory_of(log), offset)
@@ -312,14 +308,14 @@ class LogManager:
         self._checkpoints.cut(log, self.directory_of(log), offset)
 
     def delete_records(self, log: Log, offset: int) -> None:
-        """Set the log start offset as `Log.advance_log_start`; only `save_log_starts` makes that survive a crash."""
+        """Set the log start offset as `Log.advance_log_start`; it survives a crash once `save_log_starts` returns."""
         if log.advance_log_start(offset):
             self._checkpoints.log_start_moved(log, self.directory_of(log))
 
     def save_log_starts(self) -> None:
-        """Write the log starts that `delete_records` has moved, once for many logs; raise KafkaError if that fails.
+        """Write the log starts that `delete_records` has moved, one file for many logs; raise KafkaError if that fails.
 
-        Where a directory is full, delete the segments of the deleted records first, to free space for the file.
+        In a full directory, delete the segments of the deleted records and retry.
         """
         try:
             self._checkpoints.save_log_starts(self.online)
@@ -333,7 +329,7 @@ class LogManager:
         freed = False
         for directory in self.online:
             for log in self._checkpoints.unsaved_in(directory) if directory.full else ():
-                with suppress(KafkaError):  # the caller saves the starts again, and raises if that fails
+                with suppress(KafkaError):  # the caller retries, and raises if that fails
                     if gone := log.delete_old_segments(self._now_ms(), full=True):
                         self.deletions.append(f"{log}: {describe_deleted(gone)}")
                     freed = freed or bool(log.pending_deletes)
@@ -347,7 +343,7 @@ class LogManager:
     # Background tasks
 
     def due_flushes(self, now_ms: int) -> Iterator[Flush | None]:
-        """Yield the flushes that are due, for the caller to `sync`, best in a thread, and `finish`; sometimes None."""
+        """Yield the flushes that are due, for the caller to `sync` in a thread and `finish`; None every 256 logs."""
         for number, log in enumerate(self._online_logs(), 1):
             flush = log.due_flush(now_ms)
             if flush is not None or number % _LOGS_A_STEP == 0:
@@ -396,9 +392,9 @@ class LogManager:
         yield from self.deletion_queue.empty(now_ms)
 
     def make_room(self) -> None:
-        """In full directories, delete the logs deleted before the last shutdown; called before anything is written.
+        """Delete the files of deleted logs in full directories, before the start writes anything.
 
-        So deleting a topic and restarting frees a full disk.
+        So a full disk is freed by deleting a topic and restarting.
         """
         for directory in [directory for directory in self.online if not directory.has_room()]:
             for name in self._names(directory):
@@ -449,7 +445,7 @@ class LogManager:
             return wanted[0]
         offline = [directory for directory in self.directories if directory.failure is not None]
         if not online or (offline and directory_id != ZERO_UUID):
-            # The replica may have records there: an empty log elsewhere would be taken for all of it.
+            # The replica may have records there: an empty log elsewhere would count as the complete replica.
             raise offline[0].offline()
         return min(online, key=lambda directory: (directory.full, self._count[directory]))
 

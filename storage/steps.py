@@ -1,8 +1,8 @@
-"""Cooperative steps: searches that may take long, as generators between whose steps other work runs.
+"""Cooperative steps: work that may take long, as a generator that lets other work run between its steps.
 
-A search returns its result. It yields None after about 1 ms of work, or a function that the caller must call because it
-waits for the disk or decompresses much; its result is sent back, its exception thrown in. The caller decides where and
-when each step runs; `finish` runs all of them at once.
+It yields None after about 1 ms of work, or a function that waits for the disk or decompresses much: the caller calls
+it, usually in a thread, and sends its result or throws its exception into the generator. The generator returns the
+result of the work. `finish` runs all steps at once.
 """
 
 from collections.abc import Callable, Generator
@@ -12,39 +12,39 @@ from protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
-Step: TypeAlias = Callable[[], Any] | None
+Step: TypeAlias = Callable[[], object] | None
 Steps: TypeAlias = Generator[Step, Any, T]
 
 
-def finish(search: Steps[T]) -> T:
-    """Return the result of `search`; run all of its steps."""
+def finish(steps: Steps[T]) -> T:
+    """Run all steps, and return the result."""
     try:
-        step = next(search)
+        step = next(steps)
         while True:
             try:
                 answer = None if step is None else step()
             except Exception as error:
-                step = search.throw(error)
+                step = steps.throw(error)
             else:
-                step = search.send(answer)
+                step = steps.send(answer)
     except StopIteration as done:
-        found: T = done.value
-        return found
+        result: T = done.value
+        return result
 
 
-def while_unchanged(search: Steps[T], state: Callable[[], object]) -> Steps[T]:
-    """Run `search` while `state` returns its first value; then raise NOT_LEADER_OR_FOLLOWER."""
+def while_unchanged(steps: Steps[T], state: Callable[[], object]) -> Steps[T]:
+    """Run `steps` as long as `state` returns the same value; raise NOT_LEADER_OR_FOLLOWER once it differs."""
     before = state()
 
     def check() -> None:
         if state() != before:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the log was truncated or deleted during a search")
 
-    return checked(search, check)
+    return checked(steps, check)
 
 
 def checked(steps: Steps[T], check: Callable[[], None]) -> Steps[T]:
-    """Run `steps`, and call `check` before each step but the first. What that raises ends them."""
+    """Run `steps`, with a call of `check` before each step except the first; an exception of it ends them."""
     try:
         step = next(steps)
         while True:

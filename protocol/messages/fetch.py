@@ -8,20 +8,7 @@ replica's high watermark (KIP-1166).
 
 from __future__ import annotations
 
-from protocol.schema import (
-    ZERO_UUID,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Records,
-    String,
-    Uuid,
-    message,
-    struct,
-    wire,
-)
+from protocol.schema import ZERO_UUID, Int8, Int16, Int32, Int64, Message, Records, String, Uuid, message, struct, wire
 
 
 @message(key=1, versions=(4, 18), flexible=12)

@@ -7,19 +7,7 @@ ids instead of names (KIP-516). ApiVersions advertises 0 to 13, see KAFKA-18659.
 
 from __future__ import annotations
 
-from protocol.schema import (
-    ZERO_UUID,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    Records,
-    String,
-    Uuid,
-    message,
-    struct,
-    wire,
-)
+from protocol.schema import ZERO_UUID, Int16, Int32, Int64, Message, Records, String, Uuid, message, struct, wire
 
 
 @message(key=0, versions=(3, 13), flexible=9)

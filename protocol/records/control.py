@@ -7,19 +7,7 @@ the transaction markers.
 
 from __future__ import annotations
 
-from protocol.schema import (
-    ZERO_UUID,
-    Int16,
-    Int32,
-    Int64,
-    Message,
-    String,
-    UInt16,
-    Uuid,
-    message,
-    struct,
-    wire,
-)
+from protocol.schema import ZERO_UUID, Int16, Int32, Int64, Message, String, UInt16, Uuid, message, struct, wire
 
 
 @message(versions=(0, 1), flexible=0)

@@ -3,7 +3,8 @@
 A record is kept if no later record of its key is in the offset map and its value is not null. A tombstone (null value)
 is kept until the delete horizon of its batch. A record without a key is removed. The first pass that keeps a tombstone,
 or finds a marker whose transaction has no batches left, sets the delete horizon: now + `delete.retention.ms`, stored in
-the header in place of the base timestamp (KIP-534). A consumer that started before thus has that long to read them.
+the header in place of the base timestamp (KIP-534). So a consumer that has read the older record has that long to read
+its tombstone.
 
 A rewritten batch keeps its base offset, last offset delta, epochs, sequence and codec. A batch without records is kept,
 as its header, if it holds a producer's last sequence or last marker, and if it is the last of its new segment: segments
@@ -75,10 +76,10 @@ class BatchCleaner:
 
     def _clean_control(self, batch: Buffer, header: BatchHeader) -> Steps[Buffer | None]:
         horizon_ms = header.delete_horizon_ms
-        spent = self._transactions.is_spent(header, end_txn_marker(batch))
-        if header.record_count == 0 or (spent and horizon_ms is not None and horizon_ms <= self._now_ms):
+        empty = self._transactions.ends_nothing(header, end_txn_marker(batch))
+        if header.record_count == 0 or (empty and horizon_ms is not None and horizon_ms <= self._now_ms):
             return self._emptied(header)
-        if spent and horizon_ms is None:
+        if empty and horizon_ms is None:
             data = unpack(batch, header)
             kept = list(record_spans(data, header.record_count))
             return (yield from self._rebuilt(header, data, kept, dated=True))

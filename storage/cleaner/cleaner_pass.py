@@ -2,13 +2,12 @@
 
     sync the log -> find aborted transactions -> map the dirty part -> rewrite group by group
 
-If the offset map becomes full, the pass cleans only up to the last offset that was mapped.
+If the offset map becomes full, the pass ends at the last mapped offset.
 
-`step` reads and writes about `byte_budget` bytes. It returns None, or a function to be called in a thread: a cold read,
-unpacking or packing a large batch, a sync. The function's result goes into the next step. The pass has ended when
-`done` is true. It ends early on `interrupt` (called by the log before it loses records), a changed configuration, a
-failed or deleted log, and any error, which `step` raises. Segments that were already swapped stay: each swap is
-complete in itself.
+`step` reads and writes about `byte_budget` bytes. It returns None, or a function to be called in a thread before the
+next step: a cold read, unpacking or packing a large batch, a sync. The pass has ended when `done` is true. It ends
+early on `interrupt` (which the log calls before it drops records), a changed configuration, a failed or deleted log,
+and any error, which `step` raises. Segments that were already swapped stay swapped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ from storage.log.transaction_index import AbortedTxn
 from storage.log_directory import CLEANED_TO, LogDirectory
 from storage.steps import Step, Steps
 
-# The least that a step without I/O counts for: part of a large batch, or a few headers.
+# What a step without I/O counts for at least: part of a large batch, or a few headers.
 _LEAST_WORK_BYTES = 4096
 
 
@@ -80,7 +79,7 @@ class CleanerPass:
         self._work = self._pass()
         log.on_truncation = self.interrupt
 
-    def step(self, byte_budget: int) -> Step:
+    def step(self, byte_budget: int) -> Callable[[], None] | None:
         """Work on up to `byte_budget` bytes. A failure ends the pass, which does not damage the log, and is raised."""
         used = 0
         try:
@@ -109,7 +108,7 @@ class CleanerPass:
         self._answer = self._error = None
         return self._work.send(answer) if error is None else self._work.throw(error)
 
-    def _deferred(self, function: Callable[[], object]) -> Step:
+    def _deferred(self, function: Callable[[], object]) -> Callable[[], None]:
         """Return a call of `function` that stores its result or exception for the next step."""
 
         def call() -> None:
@@ -182,8 +181,7 @@ class CleanerPass:
     def _make_durable(self) -> Steps[None]:
         """Sync the whole log.
 
-        The records that replace removed ones, and the markers that commit them, must be durable before those are
-        removed.
+        The newer records of a key, and the markers that commit them, must be durable before the older ones are removed.
         """
         self._flush = flush = self.log.begin_flush(self._now_ms())
         if flush is not None:
@@ -198,7 +196,7 @@ class CleanerPass:
     def _write_first_checkpoint(self) -> None:
         """Write and sync the log's cleaner checkpoint before its first rewrite.
 
-        From then on the log may have gaps. After a crash, gaps in a log without a checkpoint are treated as data loss.
+        A rewrite leaves gaps; after a crash, gaps in a log that the checkpoint does not list count as data loss.
         """
         log, directory = self.log, self._directory
         try:
@@ -267,7 +265,8 @@ class CleanerPass:
                     self.bytes_written += len(out)
                     yield None
         if not (yield from swap.complete(self._now_ms)):
-            # Retention deleted part of the group. Later markers would wrongly seem to end transactions without batches.
+            # Retention deleted part of the group: without its batches, later markers would seem to end empty
+            # transactions.
             self.interrupted = True
             yield None
         self._swap = None

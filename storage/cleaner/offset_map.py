@@ -1,7 +1,7 @@
 """Maps keys to their last offsets in bounded memory (Kafka: `SkimpyOffsetMap`): 24 bytes a key, whatever its length.
 
-If memory allows, one more byte for each mapped offset records whether its record is kept: the second read of a batch
-then needs no look-up of keys.
+If memory allows, one more byte for each mapped offset has the fate of its record: rewriting a batch then looks up no
+keys.
 
 A key is identified by 16 bytes of its BLAKE2b digest: the chance that two of five million keys share a digest is
 10^-25. The table uses open addressing with double hashing, in pages of 128 KB. A page is allocated at its first key, so
@@ -19,8 +19,8 @@ from struct import Struct
 from protocol.primitives import Buffer
 
 ENTRY_BYTES = 24
-# A prime, so that probing reaches every slot. The load of pages varies by 1.4 % (one standard deviation): at this load
-# factor no page becomes full, except with keys chosen to do so; the map is full then.
+# A prime, so that probing reaches every slot. The load of pages varies by 1.4 % (one standard deviation): at a load
+# factor of 0.9 a page fills up only with keys chosen to do so; the map then counts as full.
 _PAGE_SLOTS = 5449
 _MAX_LOAD_FACTOR = 0.9
 _PRIME_GAP = 40  # between primes up to `_PAGE_SLOTS`

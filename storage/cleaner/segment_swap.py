@@ -10,9 +10,9 @@
     sync      the directory, before the next pass creates X.log.cleaned, which would revert this swap
 
 Syncs run in a thread; the steps between two syncs run without interruption. `interrupt` may be called at any time, and
-must be before the log loses records: it deletes files that are not part of the log yet, and finishes a swap whose
-segments were replaced. File names and order are Kafka's (`UnifiedLog.replaceSegments`), so that each broker completes
-swaps of the other. `swap_recovery.py` runs at the next start.
+must be called before the log drops records: it deletes files that are not part of the log yet, and finishes a swap
+whose segments were replaced. File names and order are Kafka's (`UnifiedLog.replaceSegments`), so that each broker
+completes swaps of the other. `swap_recovery.py` runs at the next start.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -88,11 +88,11 @@ class SegmentSwap:
             self._made.remove()
 
     def _finish(self) -> None:
-        if self._made in self._log.segments:  # else retention removed it with its files
+        if self._made in self._log.segments:  # otherwise retention removed it, with its files
             self._made.rename("")
 
     def _obsolete(self) -> bool:
-        """Return whether the swap cannot go on: it was aborted, or an old segment is gone, which aborts it."""
+        """Return whether the swap was aborted; abort it if an old segment is gone."""
         if not self.interrupted and not set(self._old).issubset(self._log.segments):
             self.interrupt()
         return self.interrupted

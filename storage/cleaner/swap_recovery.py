@@ -1,9 +1,9 @@
 """Completes or reverts a swap that a crash interrupted, before the segments of a log are opened (Kafka: `LogLoader`).
 
 A `.cleaned` segment was not complete: its files are deleted, and so are `.swap` files at or above the lowest `.cleaned`
-base offset, whose rename had begun. Any other `.swap` segment is complete and replaces the segments from its base to
-its last offset: those are deleted if they still exist, and it is renamed. The procedure is idempotent, and applies to
-swaps of Apache Kafka too. `segment_swap.py` has the order of a swap.
+base offset: not all files of that swap had been renamed. Any other `.swap` segment is complete and replaces the
+segments from its base to its last offset: those are deleted if they still exist, and it is renamed. The procedure is
+idempotent, and applies to swaps of Apache Kafka too. `segment_swap.py` has the order of a swap.
 """
 
 from storage.disk import Disk
@@ -22,7 +22,7 @@ def finish_swaps(disk: Disk, directory: str) -> None:
     cleaned = sorted(name for name in names if is_leftover(name) and name.endswith(CLEANED_SUFFIX))
     swaps = sorted(name for name in names if is_leftover(name) and name.endswith(SWAP_SUFFIX))
     undone = [name for name in swaps if cleaned and name[:20] >= cleaned[0][:20]]
-    # `.swap` files first: without the `.cleaned` files they would seem committed.
+    # `.swap` files first: without the `.cleaned` files they would count as complete.
     for name in (*undone, *cleaned):
         disk.remove(f"{directory}/{name}")
     swaps = [name for name in swaps if name not in undone]
@@ -30,9 +30,9 @@ def finish_swaps(disk: Disk, directory: str) -> None:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
             _remove_replaced(disk, directory, int(name[:20]), names)
     if swaps:
-        # No replaced segment may reappear beside its replacement.
+        # A power cut must not restore a replaced segment beside its replacement.
         disk.sync_dir(directory)
-    # The `.log` file first: while it is a `.swap` file, a restart deletes indexes at its base that are not.
+    # The `.log` file first: while it has the suffix `.swap`, a restart deletes indexes at its base without it.
     for name in sorted(swaps, key=lambda name: not name.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP_SUFFIX)}")
 

@@ -1,10 +1,10 @@
-"""Transactions seen by a pass, which decide what may be removed (Kafka: `CleanedTransactionMetadata`).
+"""The transactions that a pass meets: which batches and markers may be removed (Kafka: `CleanedTransactionMetadata`).
 
-Records of an aborted transaction are removed at once; no consumer may read them. The transaction indexes of all
-segments list these transactions: the marker may be in a segment that is not cleaned yet. A marker may be removed, after
-its delete horizon, if the pass met no batch of its transaction before it; otherwise readers need it, and an abort
-marker also needs its entry in the new transaction index. A batch reduced to its header counts as a batch, so that the
-last sequence of a producer stays together with the marker that ends its transaction.
+Records of an aborted transaction are removed at once; no read_committed consumer reads them. The transaction indexes of
+all segments list these transactions, since the marker may be in a segment that is not cleaned in this pass. A marker
+may be removed, after its delete horizon, if the pass met no batch of its transaction before it. Otherwise readers need
+it, and an abort marker needs its entry in the new transaction index. A batch reduced to its header counts: the last
+sequence of a producer stays together with the marker that ends its transaction.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,16 +19,17 @@ _INDEXES_A_STEP = 16
 
 
 class Transactions:
-    """The state of open transactions in a pass, which passes all batches and markers in log order."""
+    """The open transactions at one point of a pass; the pass calls it with all batches and markers in log order."""
 
-    __slots__ = ("_aborted", "_committed", "_ended", "_met", "_next")
+    __slots__ = ("_aborted", "_aborted_batches", "_committed_batches", "_ended", "_next")
 
     def __init__(self, aborted: Iterable[AbortedTxn]) -> None:
-        """Set the aborted transactions of the range to be passed."""
+        """Set the aborted transactions of the range to clean."""
         self._next = sorted(aborted, key=lambda txn: txn.first_offset, reverse=True)
         self._aborted: dict[int, AbortedTxn] = {}
-        self._met: set[int] = set()
-        self._committed: set[int] = set()
+        # Producer ids of the open transactions with a batch in the pass.
+        self._aborted_batches: set[int] = set()
+        self._committed_batches: set[int] = set()
         self._ended: list[AbortedTxn] = []
 
     def is_aborted(self, header: BatchHeader) -> bool:
@@ -38,18 +39,18 @@ class Transactions:
             return False
         txn = self._aborted.get(header.producer_id)
         if txn is not None and header.base_offset < txn.last_offset:
-            self._met.add(header.producer_id)
+            self._aborted_batches.add(header.producer_id)
             return True
-        self._committed.add(header.producer_id)
+        self._committed_batches.add(header.producer_id)
         return False
 
-    def is_spent(self, header: BatchHeader, marker: EndTxnMarker | None) -> bool:
-        """Return whether the next control batch ends a transaction without remaining batches."""
+    def ends_nothing(self, header: BatchHeader, marker: EndTxnMarker | None) -> bool:
+        """Return whether the next control batch is the marker of a transaction without remaining batches."""
         self._begin_up_to(header.last_offset)
         if marker is None:
             return header.record_count == 0  # other control records are kept; an empty batch is not
         producer_id = header.producer_id
-        batches = self._committed if marker.committed else self._met
+        batches = self._committed_batches if marker.committed else self._aborted_batches
         found = producer_id in batches
         batches.discard(producer_id)
         if not marker.committed:
@@ -59,7 +60,7 @@ class Transactions:
         return not found
 
     def take_ended(self) -> list[AbortedTxn]:
-        """Return, once, the aborted transactions whose markers were met since and are kept for their batches."""
+        """Return the aborted transactions whose markers were kept since the last call."""
         ended, self._ended = self._ended, []
         return ended
 

@@ -179,9 +179,4 @@ def _json_name(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-DECODERS: dict[str, Decoder] = {
-    "raw": raw,
-    "offsets": _offsets,
-    "transactions": _transactions,
-    "metadata": _metadata,
-}
+DECODERS: dict[str, Decoder] = {"raw": raw, "offsets": _offsets, "transactions": _transactions, "metadata": _metadata}

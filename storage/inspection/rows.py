@@ -13,12 +13,7 @@ from protocol.plural import count_of
 from protocol.primitives import uuid_text
 from protocol.record import Record
 from protocol.record_batch import NO_SEQUENCE, BatchHeader, iter_records
-from storage.checkpoint import (
-    CheckpointError,
-    parse_leader_epochs,
-    parse_offsets,
-    parse_partition_metadata,
-)
+from storage.checkpoint import CheckpointError, parse_leader_epochs, parse_offsets, parse_partition_metadata
 from storage.disk import Disk, File
 from storage.inspection import kinds
 from storage.inspection.decoders import decode, raw, text_of

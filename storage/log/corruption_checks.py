@@ -1,12 +1,12 @@
-"""Startup corruption checks: damage that no crash explains, and that recovery would make worse, refuses the start.
+"""Startup corruption checks: refuse to start on damage that a crash cannot cause and that recovery would make worse.
 
 - Batches of a format other than version 2: of a later Kafka, or of one before 0.11.
-- Two segments with the same offsets, or a missing segment: recovery would truncate one of them and serve the others as
-  if nothing were wrong. Compaction leaves gaps too: logs that show signs of compaction are exempt.
+- Two segments with the same offsets, or a missing segment: recovery would truncate or skip records without an error.
+  Compaction leaves gaps too: logs that show signs of compaction are exempt.
 - A log start offset above the end of a cleanly closed log: recovery would delete the whole log.
 - A torn end of a cleanly closed metadata log: topics would be lost with it, and their logs marked stray.
 
-Only what was synced before the last shutdown is checked, since a crash can do the same to the rest. Nothing is written.
+Only data synced before the last shutdown is checked, since a crash can damage the rest. Nothing is written.
 """
 
 from collections.abc import Collection, Container, Sequence
@@ -53,12 +53,7 @@ def refuse_file(path: str, known: Container[TopicPartition]) -> None:
 
 
 def refuse_segments(
-    disk: Disk,
-    directory: str,
-    names: Collection[str],
-    bases: Sequence[int],
-    checkpoint: LogCheckpoint,
-    now_ms: int,
+    disk: Disk, directory: str, names: Collection[str], bases: Sequence[int], checkpoint: LogCheckpoint, now_ms: int
 ) -> dict[int, LogSegment]:
     """Raise LogRefused if the segments with base offsets `bases` cannot be those of one log; raise OSError.
 
@@ -131,7 +126,7 @@ def refuse_torn_end(disk: Disk, directory: str) -> None:
 def _refuse_other_formats(disk: Disk, path: str, segment: LogSegment | None, *, durable: bool) -> None:
     """Raise LogRefused if a segment begins with batches of another format; `segment` is None if a file is missing.
 
-    Where a crash may have left anything (not `durable`), one such batch is damage; a second one after it is a format.
+    In a segment that was not synced (not `durable`), one such batch counts as damage, and two in a row as a format.
     """
     file = disk.open_file(path) if segment is None else segment.file
     size = disk.file_size(path) if segment is None else segment.size_bytes
@@ -145,7 +140,7 @@ def _refuse_other_formats(disk: Disk, path: str, segment: LogSegment | None, *, 
 
 
 def _format_at(file: File, position: int, size: int) -> tuple[int, int]:
-    """Return the format of the batch at `position`, and where it ends; the supported one if there is no batch."""
+    """Return the format of the batch at `position`, and its end; the supported format if there is no batch."""
     data = file.pread(HEADER_BYTES, position)
     if len(data) == HEADER_BYTES:
         header = read_header(data)
@@ -195,9 +190,9 @@ def is_compacted(
 def is_loss(disk: Disk, segment: LogSegment, following: int, contiguous_from: int | None) -> bool:
     """Return whether the gap between `segment` and the next one, at `following`, is a loss even in a compacted log.
 
-    This broker begins each segment above `contiguous_from` at the end of the one before, unless its first batch is too
-    far away for an index. None: other programs may have written them. Kafka leaves gaps between the segments of a
-    compacted log, and so do its followers.
+    Above `contiguous_from` this broker wrote all segments, each from the end of the one before on, unless the distance
+    to the first batch exceeds an index's relative offsets. Elsewhere, or if it is None, Kafka may have written them: it
+    leaves gaps between the segments of a compacted log, on followers too.
     """
     if contiguous_from is None or following <= contiguous_from:
         return False

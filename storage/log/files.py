@@ -1,8 +1,8 @@
 """The small files of a log besides its segments: leader epochs, topic id, producer snapshots.
 
-They are replaced atomically and synced with the log's next flush, not at once. A crash of the process loses nothing;
-what a power cut loses is in the batches (epochs and producers, which recovery reads) or in the cluster metadata (the
-topic id). `checkpoint.py` and `producer_snapshot.py` have their formats.
+They are replaced atomically and synced by the log's next flush. A crash of the process loses nothing. A power cut may
+lose them: recovery reads epochs and producers from the batches, and the topic id is in the cluster metadata.
+`checkpoint.py` and `producer_snapshot.py` have their formats.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class LogFiles:
             self._epochs_saved = entries
 
     def read_topic_id(self, clean: bool = True) -> bytes | None:
-        """Return the topic id; None if it was never written, or a power cut came before it was synced.
+        """Return the topic id; None if it was never written, or lost in a power cut before its sync.
 
         After an unclean shutdown (not `clean`) the file may not be durable.
         """
@@ -98,9 +98,9 @@ class LogFiles:
         self.lacks_snapshot = False
 
     def tidy_snapshots(self, producers: ProducerStateManager, end_offset: int, first: int) -> None:
-        """Delete the snapshots before `first`, the log's first base offset; before that, write a missing newest one.
+        """Write the newest snapshot if it is missing, then delete those before `first`, the log's first base offset.
 
-        While the disk has no space for that one, none is deleted.
+        If the disk has no space for it, none is deleted.
         """
         if self.lacks_snapshot:
             self.save_producers(producers, end_offset, full=True)

@@ -1,9 +1,9 @@
-"""One flush of a log: the list of files and directories to sync, which a thread can work on beside the loop.
+"""One flush of a log: the files and directories to sync, which a thread can do while the loop runs.
 
 A sync takes 5 to 50 ms, an append 10 us. So a flush has three parts: the loop begins it (saves the indexes, lists the
-files), any thread syncs, and the loop finishes it, which moves the recovery point. A failed sync is never retried: the
+files), any thread syncs, and the loop finishes it: that moves the recovery point. A failed sync is never retried: the
 kernel may have dropped the pages and would report success. Several flushes may be in progress; each includes the files
-of those before it, and counts only once those have succeeded.
+of the earlier ones, and completes after they have succeeded.
 """
 
 from collections.abc import Callable
@@ -32,9 +32,9 @@ class Flush:
         truncations: int,
         finish: Callable[["Flush"], None],
     ) -> None:
-        """Take the files and the directories that name them; `truncations` is the log's number of truncations so far.
+        """Include `files` and the directories that name them; `truncations` is the log's number of truncations so far.
 
-        The flush includes what the flushes `in_progress` have taken, which may not be synced when this one is.
+        The files of the flushes `in_progress` are included: they may not be synced yet when this one is.
         """
         self._disk = disk
         self._directories = directories
@@ -66,7 +66,7 @@ class Flush:
             self.error = None
 
     def count_among(self, in_progress: tuple["Flush", ...]) -> tuple[tuple["Flush", ...], tuple["Flush", ...]]:
-        """Mark this flush as synced; return the flushes that count now, and those that are still in progress."""
+        """Mark this flush as synced; return the flushes that are complete now, and those still in progress."""
         self._synced = True
         count = next((at for at, flush in enumerate(in_progress) if not flush._synced), len(in_progress))
         return in_progress[:count], in_progress[count:]
@@ -88,7 +88,7 @@ class Flush:
 
 
 def sync_truncation(disk: Disk, home: LogDirectory, path: str, file: File) -> None:
-    """Sync a log's truncated `file` and the deletion of others at once; raise KafkaError if that fails.
+    """Sync a log's truncated `file` and its directory before returning; raise KafkaError if that fails.
 
     Otherwise a power cut could restore what was truncated, after the batches written in its place since.
     """

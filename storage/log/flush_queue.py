@@ -1,8 +1,8 @@
 """The flushes of one log that are in progress, and what the next one must sync besides the log's files.
 
-Invariants: what a flush has taken is durable, or part of the next flush, before a later offset counts as durable; the
-names in the log's directory are synced with the files that they name. `files.py` and `segments.py` record which files
-are unsynced; `flush.py` is a single flush.
+Invariants: before a later offset counts as durable, the files of each earlier flush are durable or part of the next
+flush; the names in the log's directory are synced together with the files that they name. `files.py` and `segments.py`
+record which files are unsynced; `flush.py` is a single flush.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class FlushQueue:
     __slots__ = ("_disk", "_in_progress", "_is_new", "_names_unsynced", "begun_ms")
 
     def __init__(self, disk: Disk, now_ms: int, *, is_new: bool = True) -> None:
-        """Begin with unsynced names in the log's directory; if it `is_new`, its own name is unsynced too."""
+        """Start with the names in the log's directory unsynced; with `is_new`, the directory's own name too."""
         self._disk = disk
         self._is_new = is_new
         self._names_unsynced = True
@@ -74,7 +74,7 @@ class FlushQueue:
         return max((one.end_offset for one in counting if one.truncations == truncations), default=-1)
 
     def rolled(self, base_offset: int) -> None:
-        """Keep the flushes in progress from covering the segment before `base_offset`: its indexes are newer."""
+        """Limit the flushes in progress to below the segment just sealed: its indexes were saved after they began."""
         for flush in self._in_progress:
             flush.end_offset = min(flush.end_offset, base_offset - 1)
         self._names_unsynced = True

@@ -7,7 +7,7 @@
 
 Both columns of each ascend, whatever timestamps producers send: a time entry is made only for a larger timestamp. An
 index in use is its file's bytes in memory, searched by bisection; `release` frees the memory. New entries are written
-in blocks of 4 KiB: an index that a crash truncated belongs to a segment that `recovery.py` scans anyway. Source: KIP-33
+in blocks of 4 KiB: a crash loses unwritten ones only of segments that `recovery.py` scans. Source: KIP-33
 and the files themselves.
 """
 
@@ -63,7 +63,7 @@ class SparseIndex:
         return self._disk.open_file(self.path).pread(self.size_bytes - begins, begins)
 
     def sound(self) -> bool:
-        """Return whether the file ends in a plausible entry: preallocated zeros and torn writes do not."""
+        """Return whether the last entry is plausible; preallocated zeros and torn writes are not."""
         count, rest = divmod(self.size_bytes, self.ENTRY.size)
         if rest or not count:
             return not rest
@@ -79,7 +79,7 @@ class SparseIndex:
         if data is None:
             return
         if self._rebuilding:
-            # Even if the content is right: an earlier process may have written it just before it ended.
+            # Sync it even if the content is right: an earlier process may have written it just before it ended.
             self.unsynced = True
             if self._disk.read_file(self.path) != data:
                 file = self._disk.open_file(self.path)
@@ -98,11 +98,11 @@ class SparseIndex:
         self._data = None
 
     def load(self) -> None:
-        """Read the file, so that later additions of entries cannot fail for lack of it."""
+        """Read the file, so that adding entries later cannot fail on reading it."""
         self._loaded()
 
     def rebuild(self) -> None:
-        """Start over without an entry; the file stays unchanged until `save` replaces what differs."""
+        """Clear the index in memory; the file stays unchanged until `save` replaces it, if it differs."""
         self._data, self._tail = bytearray(), b""
         self._rebuilding = True
         self._saved_bytes = self.size_bytes = 0
@@ -140,7 +140,7 @@ class SparseIndex:
 
     def _entries_up_to(self, bound: int, column: int) -> int:
         """Return the number of entries with at most `bound` in that column."""
-        # As `bisect_right` with `_column`, but without a Python call per comparison: every read begins here.
+        # `bisect_right` with `_column`, but without a Python call per comparison: every read begins here.
         data, unpack, size = self._loaded(), self.ENTRY.unpack_from, self.ENTRY.size
         low, high = 0, len(data) // size
         while low < high:
@@ -213,7 +213,7 @@ class OffsetIndex(SparseIndex):
 
 
 class TimeIndex(SparseIndex):
-    """Maps timestamps to the offsets from which larger ones are found."""
+    """Maps each new largest timestamp to the last offset of its batch."""
 
     ENTRY = Struct(">qi")
     __slots__ = ("_largest",)

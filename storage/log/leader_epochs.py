@@ -1,8 +1,8 @@
 """The leader epochs of a log, as (epoch, start offset) entries (Kafka: `LeaderEpochFileCache`).
 
 Both columns strictly ascend. Followers use them to find where their log diverges from the leader's (KIP-101, KIP-279),
-consumers to detect truncation. A truncation applies even where no record is dropped: an epoch that began at the log end
-without records must not outlive a truncation to that end (KAFKA-10706). The checkpoint's format is in `checkpoint.py`.
+consumers to detect truncation. A truncation to the log end drops the epochs that start there, although it drops no
+record (KAFKA-10706). The checkpoint's format is in `checkpoint.py`.
 """
 
 from bisect import bisect_left, bisect_right
@@ -23,7 +23,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest known epoch up to the requested one, and the offset after its last record; -1 if unknown."""
+    """The largest known epoch that is at most the requested one, and the offset after its last record; -1: unknown."""
 
     epoch: int
     end_offset: int
@@ -65,15 +65,15 @@ class LeaderEpochs:
         self.latest = epoch
 
     def assign_newer(self, epoch: int, start_offset: int) -> None:
-        """Record that a batch of `epoch` is at `start_offset`, unless that or a later epoch is known."""
+        """Record that `epoch` starts at `start_offset`, unless that epoch or a later one is known."""
         if epoch >= 0 and (self.latest is None or epoch > self.latest):
             self.assign(epoch, start_offset)
 
     def correct(self, epoch: int, start_offset: int, last_offset: int) -> None:
-        """Record that a batch of `epoch` was found, even if that contradicts the entries, whose file may be outdated.
+        """Record that recovery found a batch of `epoch`; entries that contradict it are dropped.
 
-        A file that a power cut restored may start an epoch inside the batch: at a former log end, from before the log
-        was truncated further and copied from another leader.
+        A power cut may have restored an outdated file, in which an epoch starts inside the batch: at a log end from
+        before the log was truncated further and copied from another leader.
         """
         if epoch >= 0 and not self.epoch_for_offset(start_offset) == epoch == self.epoch_for_offset(last_offset):
             self.truncate_from_end(start_offset)

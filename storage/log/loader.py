@@ -1,7 +1,7 @@
 """Loading a log from its directory, with recovery after an unclean shutdown (Kafka: `LogLoader`).
 
-`recovery.py` repairs the segments, `producer_recovery.py` the producer state. Where the small files are behind the
-batches, the batches are right.
+`recovery.py` repairs the segments, `producer_recovery.py` the producer state. If the small files contradict the
+batches, they are corrected from the batches.
 """
 
 from protocol.errors import ErrorCode, KafkaError
@@ -84,7 +84,7 @@ def _load(disk: Disk, path: str, checkpoint: LogCheckpoint, index_interval_bytes
         snapshots=found.snapshots,
         trusted_to=end_offset if clean else recovery_point,
         scanned=found.scanned,
-        closed=clean,
+        clean=clean,
     )
     files.save_epochs(epochs)
     for segment in found.segments:
@@ -101,8 +101,8 @@ def _load(disk: Disk, path: str, checkpoint: LogCheckpoint, index_interval_bytes
         not clean or end_offset == 0,
         topic_id,
         found.report._replace(damaged=tuple(files.damaged)),
-        # The id is synced within a second of the first record: a log with several segments had a durable one, and so
-        # had a log with a damaged file.
+        # The topic id is synced within a second of the first record. So a log with several segments had a durable id,
+        # and a damaged file had one too.
         maybe_former=topic_id == ZERO_UUID
         and METADATA_FILE not in files.damaged
         and not clean

@@ -4,11 +4,11 @@ Invariants:
 - Offsets ascend from batch to batch; log start offset <= high watermark <= log end offset.
 - Appended bytes are in the page cache when `append_*` returns: they survive a crash of the process, not a power cut.
 - `read` returns no batch at or above `limit_offset`.
-- After a failed write the log is as before: the written bytes are truncated. If that fails too, or the error is
+- A failed write leaves the log unchanged: the written bytes are truncated. If the truncation fails, or the error is
   neither a full disk nor a lack of file descriptors, the data directory goes offline.
 
 Durability is Kafka's: no sync per append unless `flush.messages` requires one; `begin_flush` returns a flush that a
-thread can sync. Batches from clients are validated before (`protocol.record_batch.check_batch`); the broker handles
+thread can sync. The caller validates batches from clients (`protocol.record_batch.check_batch`); the broker handles
 acks and isolation levels. `loader.py` opens logs; `retention.py` selects the segments to delete.
 """
 
@@ -170,8 +170,8 @@ class Log:
     ) -> LogAppendInfo:
         """Assign the next offsets to one validated batch, in place, and append it (Kafka: `UnifiedLog.appendAsLeader`).
 
-        `header` is the decoded header of `records`, where the caller has it. A duplicate of one of an idempotent
-        producer's last five batches is not appended; the result has the offsets of the first append. Raise KafkaError,
+        `header` is the decoded header of `records`, if the caller has it. A batch that repeats one of an idempotent
+        producer's last five is not appended; the result has the offsets of the first append. Raise KafkaError,
         with nothing appended: the errors of `log_validator.validate_batch` and `ProducerStateManager.check`, or
         KAFKA_STORAGE_ERROR. The sequences of a coordinator's batches (not `from_client`) are not checked.
         """
@@ -198,7 +198,7 @@ class Log:
         return append_info((base_offset, last, header.max_timestamp, append_time_ms, start, leader_epoch, False))
 
     def append_as_follower(self, records: bytes | bytearray | memoryview, leader_epoch: int, now_ms: int) -> None:
-        """Append batches as the leader of `leader_epoch` sent them; offsets and epochs are kept.
+        """Append batches from the leader of `leader_epoch` unchanged, with their offsets and epochs.
 
         `log_validator.batches_to_follow` skips some batches, and raises for others with nothing appended.
         """
@@ -220,7 +220,8 @@ class Log:
         last_offset = base_offset + last_delta
         try:
             if segments.must_roll(config, len(records), last_offset, timestamp, now_ms):
-                # At the log end, even if a compacted log continues at a later offset: segments are contiguous.
+                # Roll at the log end even if the next batch of a compacted log has a later offset: no gap between
+                # segments.
                 roll_offset = self.log_end_offset
                 if last_offset - roll_offset > MAX_RELATIVE_OFFSET:
                     if len(headers) > 1:
@@ -276,8 +277,8 @@ class Log:
     def read(self, offset: int, max_bytes: int, *, limit_offset: int, min_one: bool = True) -> FetchDataInfo:
         """Return complete batches, from the one that holds `offset`, all ending below `limit_offset`.
 
-        At most `max_bytes`, but with `min_one` always the first batch. The bytes are read when they are sent. Raise
-        OFFSET_OUT_OF_RANGE if `offset` is below the log start or above the log end.
+        The result has at most `max_bytes`; with `min_one`, the first batch even if it is larger. The bytes are read
+        when they are sent. Raise OFFSET_OUT_OF_RANGE if `offset` is below the log start or above the log end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise KafkaError(
@@ -318,11 +319,10 @@ class Log:
     # Truncation and retention
 
     def truncate_to(self, offset: int) -> bool:
-        """Drop all records from `offset` on, where a follower diverged from its leader; return whether there were any.
+        """Drop all records from `offset` on; return whether there were any.
 
-        The log then ends with the last batch left, as after a restart: below `offset` where compaction left a gap.
-        Leader epochs from `offset` on are dropped even if no record is (KAFKA-10706). The caller checkpoints the
-        recovery point.
+        The new log end is the end of the last batch left: below `offset` if compaction left a gap there. Leader epochs
+        from `offset` on are dropped even if no record is (KAFKA-10706). The caller checkpoints the recovery point.
         """
         segments, directory = self._segments, self._directory
         if offset >= self.log_end_offset:
@@ -341,7 +341,7 @@ class Log:
                 self.cleaned_to = min(self.cleaned_to, end_offset)
             self.recovery_point = min(self.recovery_point, end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
-            self.high_watermark = min(self.high_watermark, end_offset)  # now: the next steps may fail
+            self.high_watermark = min(self.high_watermark, end_offset)  # before the next steps, which may fail
             # The checkpoint is written at the next flush; a start before that drops the same epochs.
             self.leader_epochs.truncate_from_end(end_offset)
             self.producers = recover_producers(
@@ -406,7 +406,8 @@ class Log:
             if found := deletable(segments.all, self.config, bounds, now_ms=now_ms, full=full):
                 if len(found) == len(segments.all):
                     self._roll(self.log_end_offset, now_ms, full=full)
-                # A power cut that kept only the deletions would leave a log that starts at 0.
+                # Sync the new segment first: a power cut that kept only the deletions would leave a log that starts at
+                # 0.
                 self._flushes.sync_names(self.directory)
                 self._flushes.names_changed()
                 due_ms = now_ms + self.config.file_delete_delay_ms
@@ -433,7 +434,7 @@ class Log:
         """Delete the files of segments that were removed from the log `file.delete.delay.ms` ago."""
         with self._directory.storage_errors():
             if self.pending_deletes:
-                # A power cut that undid the renames could restore some of these files without the later ones.
+                # Sync the renames first: a power cut could undo them for some of these files only, which leaves a gap.
                 self._flushes.sync_names(self.directory)
             while self.pending_deletes and self.pending_deletes[0][0] <= now_ms:
                 self._disk.remove(self.pending_deletes[0][1])
@@ -475,15 +476,15 @@ class Log:
         self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, home, self.truncations))
 
     def flush(self, now_ms: int) -> None:
-        """Make everything up to the log end durable before returning."""
+        """Make everything below the log end durable before returning."""
         if flush := self.begin_flush(now_ms):
             flush.run()
 
     def due_flush(self, now_ms: int) -> Flush | None:
         """Begin and return the flush that is due; None if none is.
 
-        After `flush.ms` it covers the whole log, otherwise the rolled segments. A KafkaError is suppressed: the
-        directory keeps the failure, and the flushes of other logs must not wait.
+        After `flush.ms` it covers the whole log, otherwise the rolled segments. Return None after a KafkaError too: the
+        directory stores the failure, and the flushes of other logs continue.
         """
         rolled, all_due = self._segments.active.base_offset, now_ms - self._flushes.begun_ms >= self.config.flush_ms
         with suppress(KafkaError):
@@ -505,7 +506,7 @@ class Log:
         """Complete the files, and return the flush that leaves nothing for `close` to sync; None if all is durable."""
         with self._directory.storage_errors():
             self._segments.active.seal()
-            # An epoch without records is dropped at a start; dropping it now saves the start from rewriting the file.
+            # Drop an epoch without records, as the next start would, which then need not rewrite the file.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             self._files.save_epochs(self.leader_epochs)
             if self.log_end_offset and not self._files.has_snapshot(self.log_end_offset):

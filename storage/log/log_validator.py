@@ -34,7 +34,7 @@ append_info = partial(tuple.__new__, LogAppendInfo)
 
 
 def validate_batch(records: Buffer, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """Raise the error of `check_size`, or of `check_timestamps` unless the broker sets the timestamps, for a batch."""
+    """Raise the errors of `check_size` and, unless the broker sets the timestamps, of `check_timestamps`."""
     size = len(records)
     if size > config.max_message_bytes or size > config.segment_bytes:
         check_size(size, config)
@@ -84,11 +84,10 @@ def check_timestamps(records: Buffer, header: BatchHeader, config: LogConfig, no
 
 
 def batches_to_follow(records: Buffer, next_offset: int, leader_epoch: int) -> tuple[list[BatchHeader], int]:
-    """Return the headers of the batches that a follower appends of its leader's bytes, and their size in bytes.
+    """Return the headers of the batches in `records` that a follower appends, and their size in bytes.
 
-    Not included are a partial batch at the end, and batches from the first with an epoch newer than the leader's on:
-    another leader has been elected since. Raise CORRUPT_MESSAGE if a batch is damaged, or its offset is below the next
-    one.
+    A partial batch at the end is excluded, and so are all batches from the first one of an epoch after `leader_epoch`:
+    another leader has been elected since. Raise CORRUPT_MESSAGE if a batch is damaged, or starts below `next_offset`.
     """
     headers: list[BatchHeader] = []
     end = 0

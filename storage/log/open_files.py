@@ -1,8 +1,8 @@
 """The segments whose file is open: a bounded number, with second-chance (clock) eviction.
 
-A broker has more logs than a process may have open files, and most logs are idle. A segment opens its file at its first
-use and registers here; each later use only sets its `used` flag, which is all that an append pays. When the limit is
-reached, the file opened longest ago is closed, unless it was used since it was last examined. `sweep`, called
+A broker may have more segments than a process may have open files, and most of them are idle. A segment opens its file
+at its first use and registers here; each later use only sets its `used` flag, so an append has no other cost. When the
+limit is reached, the file opened longest ago is closed, unless it was used since it was last examined. `sweep`, called
 periodically, closes the files that were not used since the last sweep, while more than `KEPT` are open.
 
 The descriptor of a closed file stays open until the last slice that is being sent from it is gone (`storage.disk`).

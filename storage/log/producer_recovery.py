@@ -1,13 +1,13 @@
-"""Recovery of a log's producer state, when it is loaded or truncated: a snapshot, and the batches after it.
+"""Recovery of a log's producer state, when the log is loaded or truncated: from a snapshot and the batches after it.
 
-The newest valid snapshot is enough, unless an earlier one is needed for
+The newest valid snapshot is used, unless an earlier one is needed for
 - the transaction indexes of scanned segments, which are rebuilt from their first batch on;
 - transactions completed above the high watermark: they are still unstable, and no snapshot has them.
 
 After an unclean shutdown, snapshots above the recovery point are not used: a power cut may have restored one of
-truncated batches. Scanned segments get theirs again, as in Apache Kafka. Snapshots before the first segment are never
-used: they lack what was deleted since, and a producer with an outdated sequence would be refused, while an unknown one
-is accepted.
+truncated batches. Those of scanned segments are rebuilt, as in Apache Kafka. Snapshots before the first segment are
+never used: since later batches are deleted, their sequences are outdated. A producer with an outdated sequence would be
+rejected, an unknown producer is accepted.
 
 A snapshot has only each producer's last batch, so up to 4 MiB of the log before it is read to fill the window of five
 batches (Apache Kafka's window has one after a restart).
@@ -35,15 +35,15 @@ def recover_producers(
     snapshots: Sequence[int] | None = None,
     trusted_to: int | None = None,
     scanned: Collection[LogSegment] = (),
-    closed: bool = False,
+    clean: bool = False,
 ) -> ProducerStateManager:
     """Return the producer state as of `end_offset`; raise OSError.
 
     Delete snapshots before the log, above `trusted_to` or the end, damaged ones, and those not at a segment's base
     offset, except the newest. Rebuild the transaction indexes and missing snapshots of the `scanned` segments.
 
-    `snapshots` has the offsets of the snapshots, ascending; None: list them. `closed`: the log was closed cleanly, so
-    without a snapshot it has no producers.
+    `snapshots` has the offsets of the snapshots, ascending; None: list them. `clean`: the log was closed cleanly, so if
+    it has no snapshot it has no producers.
     """
     first = segments[0].base_offset
     trusted_to = end_offset if trusted_to is None else min(max(trusted_to, first), end_offset)
@@ -67,9 +67,9 @@ def recover_producers(
                 newest = newest or found
                 state = found if offset <= high_watermark or not _has_markers(found) else None
     if state is None and first:
-        state = newest  # it has more than the remaining batches
+        state = newest  # the batches before the first segment are deleted
     if state is None:
-        state = ProducerStateManager(end_offset if closed and not (newest or damaged or scanned) else first)
+        state = ProducerStateManager(end_offset if clean and not (newest or damaged or scanned) else first)
     elif state.producers:
         _close_compacted(state, segments)
         state.refill(_until_damage(_headers_before(segments, state.end_offset)))
@@ -83,18 +83,18 @@ def _has_markers(state: ProducerStateManager) -> bool:
 
 
 def _close_compacted(state: ProducerStateManager, segments: Sequence[LogSegment]) -> None:
-    """Close the transactions that an old snapshot has as open, but of which no batch is left, and so maybe no marker.
+    """Close the open transactions of an old snapshot that have no batch left: their markers may be gone too.
 
-    Compaction removes nothing of a transaction before it is completed, and its marker only after all its batches.
+    Compaction removes no batch of an open transaction, and a marker only after all batches of its transaction.
     """
     for first_offset, producer_id in state.open_transactions:
         if first_offset < segments[0].base_offset:
-            continue  # deleted records prove nothing
+            continue  # its batches may be gone because the log start moved
         headers = _headers_between(segments, first_offset, state.end_offset)
         try:
             is_left = any(header.producer_id == producer_id for header in headers)
         except KafkaError:
-            continue  # a batch of it may be after the damage
+            continue  # one of its batches may be after the damage
         if not is_left:
             state.close_transaction(first_offset)
 

@@ -1,6 +1,6 @@
 """The producer state of one partition: sequences, epochs and transactions (Kafka: `ProducerStateManager`).
 
-A producer with an id numbers its records; the partition accepts each number once and in order. The rules:
+An idempotent producer numbers its records; the partition accepts each sequence once and in order:
 
 - The next batch starts one after the last sequence, which wraps from 2^31 - 1 to 0. A batch equal to one of the last
   five is a duplicate, for which the first append's offsets are returned; anything else is out of order.
@@ -11,8 +11,8 @@ A producer with an id numbers its records; the partition accepts each number onc
 - A producer expires `producer.id.expiration.ms` after its last batch or marker, but never while its transaction is
   open.
 
-The state is a function of the log: `update` applies every batch in order, on the leader, on followers and in
-recovery, and a snapshot (`producer_snapshot.py`) only shortens the replay. Sources: KIP-98, KIP-360, KAFKA-9144.
+The state is a function of the log: the leader, followers and recovery `update` it with every batch in order. A snapshot
+(`producer_snapshot.py`) only shortens the replay. Sources: KIP-98, KIP-360, KAFKA-9144.
 The index of aborted transactions is `transaction_index.py`; this module does not verify transactions (KIP-890).
 """
 
@@ -37,7 +37,7 @@ NO_EPOCH = -1
 MAX_EPOCH = 2**15 - 1
 NO_OFFSET = -1
 
-_EPOCH_A_TRANSACTION = 2
+_EPOCH_PER_TRANSACTION = 2  # transaction.version: each transaction has its own producer epoch (KIP-890)
 
 
 class AppendedBatch(NamedTuple):
@@ -172,16 +172,17 @@ class ProducerStateManager:
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
         """Validate a coordinator's marker before it is appended.
 
-        From `transaction_version` 2 on each transaction has its own epoch, and its marker a higher one than its records
-        (KIP-890): a marker of the current epoch is accepted only if it repeats that of a completed transaction. Raise
-        INVALID_PRODUCER_EPOCH, or TRANSACTION_COORDINATOR_FENCED for an older coordinator epoch.
+        From `transaction_version` 2 on a marker has a higher epoch than the records of its transaction: a marker of the
+        current epoch is accepted only if it repeats that of a completed transaction. Raise INVALID_PRODUCER_EPOCH, or
+        TRANSACTION_COORDINATOR_FENCED for an older coordinator epoch.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None:
             return
         epoch = header.producer_epoch
         again = epoch == entry.epoch and (entry.txn_first_offset == NO_OFFSET or epoch == MAX_EPOCH)
-        if epoch < entry.epoch or (transaction_version >= _EPOCH_A_TRANSACTION and epoch == entry.epoch and not again):
+        has_own_epoch = transaction_version >= _EPOCH_PER_TRANSACTION
+        if epoch < entry.epoch or (has_own_epoch and epoch == entry.epoch and not again):
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"marker for producer {header.producer_id} with epoch {epoch} after {entry.epoch}",

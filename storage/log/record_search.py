@@ -1,7 +1,7 @@
 """The last step of a search by timestamp: the first record of a batch with at least that timestamp.
 
-`segment.py` finds the batch by the indexes. A small, uncompressed batch is read at once; reading or decompressing
-another may take long, so the search yields that step to its caller (`steps.py`).
+`segment.py` finds the batch by the indexes. A small, uncompressed batch is read at once. Reading a large batch, or
+decompressing one, may take long: the search yields it as a step (`steps.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from storage.steps import Steps
 
 _RECORDS_A_STEP = 1024  # about 1 ms of work
 _PLACES_A_STEP = 512  # about 1 ms of work
-_QUICK_BYTES = 16 * 1024  # batches up to this size are read at once, unless compressed: unpacked they may have any size
+_QUICK_BYTES = 16 * 1024  # uncompressed batches up to this size are read at once
 
 
 class Place(NamedTuple):

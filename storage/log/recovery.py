@@ -2,8 +2,8 @@
 
 After a clean shutdown the files are used as they are. After any other, every segment from the recovery point on is
 scanned: batches must be complete, with a matching CRC and ascending offsets, all below the next segment's base offset.
-At the first that is not, the segment is truncated, and later segments and snapshots are deleted, since this log
-acknowledged nothing after a gap. These are deleted first, the last one first, so that a crash in between leaves no gap.
+At the first invalid batch the segment is truncated; later segments and snapshots are deleted, since nothing after a gap
+was acknowledged. They are deleted before the truncation, last one first, so that a crash in between leaves no gap.
 The scan rebuilds both indexes and records leader epochs that the checkpoint misses. A segment whose index is missing or
 implausible (preallocated zeros, a torn entry) is scanned even after a clean shutdown.
 
@@ -41,7 +41,7 @@ _LEFT_OVER = (DELETED_SUFFIX, ".tmp")
 
 
 class RecoveryReport(NamedTuple):
-    """The changes to a log's files when it was opened; `str()` gives the text of the caller's log line."""
+    """The changes made to a log's files when it was opened; `str()` returns the text for the log line."""
 
     scanned_bytes: int = 0
     truncated_bytes: int = 0
@@ -136,7 +136,7 @@ def recover_segments(
                 removed = _remove_behind(disk, directory, bases[number:])
             if cut:
                 segment.truncate_file()
-                # Otherwise a power cut could restore the truncated bytes after those written next.
+                # Without a sync, a power cut could restore the truncated bytes after batches appended later.
                 segment.file.sync()
             segment.seal()
             if (
@@ -193,11 +193,11 @@ def scan(
     end = segment.base_offset + MAX_RELATIVE_OFFSET if following is None else following - 1
     for header in valid_batches(segment.file, file_bytes):
         last_offset = header.last_offset
-        # The CRC does not cover base offset and leader epoch: only an implausible value shows a flipped bit.
+        # The CRC does not cover base offset and leader epoch: damage is detected only if the value is implausible.
         if header.base_offset < next_offset or last_offset > end or -1 != header.partition_leader_epoch < epoch:
             break
         segment.add(header, index_interval_bytes)
-        # Deleted batches that are still on disk must not replace later epochs.
+        # Batches below the log start must not replace later epochs.
         if last_offset >= log_start_offset:
             first_offset = max(header.base_offset, log_start_offset)
             epochs.correct(header.partition_leader_epoch, first_offset, last_offset)
@@ -207,7 +207,7 @@ def scan(
 
 
 def _find_first_epochs(segments: list[LogSegment], epochs: LeaderEpochs, log_start_offset: int) -> None:
-    """Record the epochs of deleted batches that a power cut restored, where their deletion was not synced."""
+    """Record the epochs of batches whose deletion was not synced and that a power cut restored."""
     known = epochs.entries
     first = known[0].start_offset if known else segments[-1].base_offset
     if log_start_offset >= first:
@@ -230,9 +230,9 @@ def _find_first_epochs(segments: list[LogSegment], epochs: LeaderEpochs, log_sta
 def _open(
     disk: Disk, directory: str, base: int, names: Sequence[str], segment: LogSegment | None, now_ms: int
 ) -> tuple[LogSegment, bool]:
-    """Return a segment, and whether its indexes exist and are plausible; a missing transaction index is normal.
+    """Return a segment, and whether its indexes exist and are plausible.
 
-    `segment` is None if another of its files is missing.
+    `segment` is None if a file other than the transaction index, which is optional, is missing.
     """
     missing = segment is None
     if segment is None:
@@ -246,7 +246,7 @@ def _open(
 
 
 def _readable_end(segment: LogSegment) -> int | None:
-    """Prepare the last segment for appending; return the next offset, None if the end is not a complete batch."""
+    """Prepare the last segment for appending; return the next offset, or None if its last batch is incomplete."""
     try:
         return segment.start_appending()
     except KafkaError:
@@ -254,7 +254,7 @@ def _readable_end(segment: LogSegment) -> int | None:
 
 
 def _ends_early(segment: LogSegment, following: int) -> bool:
-    """Return whether a segment ends before the `following` one begins: its end was lost, unless it was compacted."""
+    """Return whether a segment ends before the `following` one begins: it was compacted, or its end was lost."""
     end = end_offset(segment)
     return end is not None and end < following
 

@@ -43,19 +43,14 @@ class Deletable(NamedTuple):
 
 
 def describe_deleted(gone: Sequence[Deletable]) -> str:
-    """Return a log line about the deleted, adjacent segments: offsets, size and reasons."""
+    """Return the text of the log line for deleted, adjacent segments: offsets, size and reasons."""
     reasons = ", ".join(f"{count} by {reason}" for reason, count in Counter(one.reason for one in gone).items())
     offsets = f"offsets {gone[0].base_offset} to {gone[-1].end_offset - 1}"
     return f"segments deleted: {len(gone)}, {offsets}, {sum(one.size_bytes for one in gone)} bytes ({reasons})"
 
 
 def deletable(
-    segments: Sequence[Aged],
-    config: LogConfig,
-    bounds: Bounds,
-    *,
-    now_ms: int,
-    full: bool = False,
+    segments: Sequence[Aged], config: LogConfig, bounds: Bounds, *, now_ms: int, full: bool = False
 ) -> list[Deletable]:
     """Return the segments that may be deleted now, oldest first; `full`: the disk is full."""
     delete = "delete" in config.cleanup_policy
@@ -68,7 +63,7 @@ def deletable(
         if end_offset > high_watermark or (last and segment.size_bytes == 0):
             break
         if full and last and found:
-            break  # rolling needs the space of the segments before: this one is deleted in the next pass
+            break  # rolling needs the space of the deleted segments: delete the active one in the next pass
         started_after = (full or not last) and end_offset <= log_start_offset
         too_large = delete and config.retention_bytes >= 0 and excess >= segment.size_bytes
         expired = delete and config.retention_ms >= 0 and now_ms - segment.retention_timestamp() > config.retention_ms

@@ -1,10 +1,10 @@
 """One segment of a log: a `.log` file of complete record batches, with its indexes (Kafka: `LogSegment`).
 
-The files are named by the base offset, 20 digits. An append is one positioned write at the tracked size, so a failed
-write can be truncated again. An index entry is added when more than `index.interval.bytes` follow the last one, as in
-Apache Kafka. Two things are kept in memory, so that nearly all reads find their position without the disk: the batches
-after the active segment's last index entry (the tail), and the offsets at which the last reads ended, where the next
-ones begin. Any other lookup bisects the offset index and walks the headers of at most one interval.
+File names are the base offset in 20 digits. An append is one write at position `size_bytes`, so a failed write can be
+truncated. An index entry is added once more than `index.interval.bytes` follow the last one, as in Apache Kafka. Two
+things are kept in memory, so that nearly all reads find their position without the disk: the batches after the active
+segment's last index entry (the tail), and the offsets at which the last reads ended, where the next ones begin. Any
+other lookup bisects the offset index and walks the headers of at most one interval.
 
 Files are opened at their first use and dropped by `release`, so idle partitions use no descriptors. `recovery.py` scans
 damaged files; `segments.py` is the list of segments.
@@ -103,7 +103,8 @@ class LogSegment:
                 disk.open_file(path, create=True).truncate(0)
             segment = cls(disk, directory, base_offset, now_ms, suffix)
         except OSError:
-            # The log stays in the segment before; without this, a restart would end the log at this base offset.
+            # The log continues in the segment before: a file left here would end the log at its base offset after a
+            # restart.
             for path in made:
                 disk.remove(path)
             raise
@@ -145,7 +146,7 @@ class LogSegment:
     # Appending
 
     def start_appending(self) -> int:
-        """Read what follows the last index entry, before the first append; return the next offset."""
+        """Read the batches after the last index entry, as the first append needs; return the next offset."""
         position, end = self.offset_index.last_position(), self.size_bytes
         self._sealed = self._indexes_loaded = False
         self._drop_tail()
@@ -164,8 +165,8 @@ class LogSegment:
     def append(self, records: Buffer, headers: Iterable[HeaderFields], interval: int) -> None:
         """Write complete batches at the end; index each that is more than `interval` bytes after the last indexed one.
 
-        Raise OSError if the write fails. The segment then counts none of them; what was written is beyond `size_bytes`,
-        for the caller to `truncate_file`.
+        Raise OSError if the write fails. `size_bytes` is then unchanged; the caller removes the bytes written after it
+        with `truncate_file`.
         """
         if not self._indexes_loaded:
             self.offset_index.load()
@@ -180,7 +181,7 @@ class LogSegment:
             self.add(header, interval)
 
     def add(self, header: HeaderFields, interval: int) -> None:
-        """Count a batch that is in the file right after the batches counted so far."""
+        """Add the batch that follows in the file to `size_bytes`, the tail and the indexes."""
         # Unpacking is several times as fast as access by name.
         base_offset, length, _, _, _, _, last_delta, base_timestamp, timestamp, _, _, _, _ = header
         position, last_offset = self.size_bytes, base_offset + last_delta
@@ -216,12 +217,12 @@ class LogSegment:
         self._tail_positions.clear()
 
     def truncate_file(self) -> None:
-        """Truncate what a failed append left after the last batch: nothing, if the file could not be opened."""
+        """Truncate the file to `size_bytes`, after a failed append; do nothing if the file could not be opened."""
         if self._file is not None:
             self._file.truncate(self.size_bytes)
 
     def seal(self) -> None:
-        """Complete the indexes; nothing is appended until `start_appending`."""
+        """Complete and save the indexes; call `start_appending` before the next append."""
         self.time_index.maybe_append(*self.max_timestamp)
         self.offset_index.save()
         self.time_index.save()
@@ -231,7 +232,7 @@ class LogSegment:
         self._drop_tail()
 
     def truncate_to(self, offset: int) -> int:
-        """Drop every batch that ends at or after `offset`; return the end of the last one left, as a restart does."""
+        """Drop every batch that ends at or after `offset`; return the end of the last one left."""
         position, offset = self.truncation_point(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -242,15 +243,15 @@ class LogSegment:
         return self.start_appending()
 
     def truncation_point(self, offset: int) -> tuple[int, int]:
-        """Return the file position at which a truncation to `offset` cuts, and the first offset that it drops."""
+        """Return the first offset that a truncation to `offset` drops, and its position in the file."""
         position = self.position_of(offset) if offset > self.base_offset else 0
         if 0 < position < self.size_bytes:
-            # A batch with records before `offset` is dropped whole, and these with it.
+            # A batch is dropped whole, with its records before `offset`.
             offset = min(offset, self.header_at(position).base_offset)
         return position, offset
 
     def reset(self) -> None:
-        """Count the file as empty, for `recovery.py` to `add` the valid batches and then `seal`.
+        """Set the size to 0 and clear the indexes: `recovery.py` then adds the valid batches and calls `seal`.
 
         The transaction index stays: its content depends on earlier segments too.
         """
@@ -296,7 +297,7 @@ class LogSegment:
         if (known := self._ends.get(offset)) is not None:
             return known
         if 0 < (start := self.offset_index.lookup(offset)) < self.size_bytes:
-            # A damaged entry points into a batch, or past the offset: batches would be skipped without an error.
+            # Check the entry: a damaged one points into a batch, or past the offset, and would skip batches silently.
             with suppress(KafkaError):
                 position, base_offset = self._first_ending_at(offset, start)
                 if position > start or base_offset <= offset:
@@ -316,15 +317,15 @@ class LogSegment:
                 end_offset = base_offset + last_delta + 1
         except KafkaError:
             if start == 0:
-                self._damage = end_offset, position + size  # otherwise each retry of a reader would walk up to there
+                self._damage = end_offset, position + size  # spares each retry of a reader the same walk
             raise
         return self.size_bytes, offset
 
     def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
         """Return complete batches from the one that holds `offset` up to position `end`; None if there are none.
 
-        At most `max_bytes`, except for a larger first batch with `min_one`; without it the slice may be empty. Fewer
-        batches than fit may be returned where the exact end would take another read from disk.
+        The slice has at most `max_bytes`: with `min_one` at least the first batch, otherwise it may be empty. It may
+        have fewer batches than fit if the exact end would take another read from disk.
         """
         start = self.position_of(offset)
         if start >= end:
@@ -351,7 +352,7 @@ class LogSegment:
                     break
         except KafkaError:
             if end == start:
-                raise  # else return the batches before the damage, which the next read finds
+                raise  # otherwise return the batches before the damage; the next read raises
         return end
 
     def indexed_before(self, position: int) -> int:
@@ -374,7 +375,7 @@ class LogSegment:
         return part.file is self._file
 
     def offset_behind(self, part: FileSlice) -> int | None:
-        """Return an offset shortly after `part`, which was read here; None if that is past the last index entry."""
+        """Return the first indexed offset after `part`, a slice of this segment; None if there is none."""
         return self.offset_index.offset_from(part.position + part.size_bytes)
 
     def header_at(self, position: int) -> BatchHeader:
@@ -474,8 +475,8 @@ class LogSegment:
     def remove(self) -> None:
         """Delete the files; slices of them stay readable.
 
-        Of a segment that is not part of the log, the `.log` file is deleted last: a crash must not leave indexes that
-        would pass for those of the segment that it was to replace.
+        If the segment is not part of the log, its `.log` file is deleted last: after a crash, indexes without it could
+        be taken for those of the segment that it was to replace.
         """
         self.close_file()
         for kind in reversed(SEGMENT_SUFFIXES) if self.suffix else SEGMENT_SUFFIXES:

@@ -1,8 +1,8 @@
 """The check before a segment is truncated: the last index entry that stays must agree with the batches.
 
-Appends after the truncation continue from that entry. With a damaged one, the segment would be truncated and only then
-found unreadable, or taken for shorter than it is. So the entry is compared with the batches before anything changes,
-and both indexes are rebuilt if they disagree.
+After the truncation, the segment's end is found from that entry. If the entry were damaged, the truncated segment would
+be unreadable, or seem shorter than it is. So the entry is compared with the batches before anything changes, and both
+indexes are rebuilt if they disagree.
 """
 
 from protocol.errors import KafkaError
@@ -22,7 +22,7 @@ def prepare_truncation(segment: LogSegment, offset: int, index_interval_bytes: i
 
 
 def _leads_to(segment: LogSegment, last_offset: int, at: int, position: int) -> bool:
-    """Return whether the batch at `at` ends with `last_offset`, and a later one, or the file's end, at `position`."""
+    """Return whether the batch at `at` ends with `last_offset`, and a batch or the file's end is at `position`."""
     if not 0 <= at < position:
         return False
     try:

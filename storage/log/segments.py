@@ -85,7 +85,7 @@ class LogSegments:
     def aborted(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
         """Return the aborted transactions that overlap `part`, which was read for `offset` below `limit_offset`.
 
-        The list may include some that begin shortly after it.
+        The list may include transactions that begin after `part`, before the next index entry.
         """
         aborting = self._with_aborted()
         if not aborting:
@@ -133,7 +133,7 @@ class LogSegments:
         return (yield from max(self._segments, key=_max_timestamp).find_max_timestamp())
 
     def _each(self, offset: int) -> Iterator[LogSegment]:
-        """Yield the segments from the one that holds `offset` on, each looked up when its turn comes.
+        """Yield the segments from the one that holds `offset` on, each looked up when the iterator reaches it.
 
         The list may change in between: retention removes segments, and compaction replaces several by one.
         """
@@ -172,7 +172,7 @@ class LogSegments:
     def roll(self, base_offset: int, now_ms: int, *, full: bool = False) -> None:
         """Seal the active segment and begin a new one at `base_offset`; an empty active segment is replaced.
 
-        On a `full` disk, where the caller deletes the sealed segment next, its indexes may stay incomplete.
+        `full`: the disk is full and the caller deletes the sealed segment next, so its indexes may stay incomplete.
         """
         active = self.active
         try:
@@ -223,8 +223,8 @@ class LogSegments:
 
     def replace(self, old: Sequence[LogSegment], made: LogSegment) -> list[str]:
         """Replace the adjacent segments `old` by `made`; return their renamed files for a later deletion."""
-        # First segment first: a crash in between may leave batches that `made` dropped, but no value without its
-        # tombstone.
+        # First segment first: after a crash in between, some dropped batches may be left, but no value without the
+        # tombstone that deletes it.
         paths = _mark_deleted(old)
         at = bisect_left(self._bases, old[0].base_offset)
         # Not `_set`, which examines every segment: a pass over a log replaces thousands. The active segment stays.
@@ -256,7 +256,7 @@ class LogSegments:
         self._bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
         self._sealed_bytes = sum(segment.size_bytes for segment in segments) - self.active.size_bytes
-        # Up to this size and this timestamp the active segment takes batches without further checks.
+        # `must_roll` returns False without further checks up to this size and this timestamp.
         self._no_roll_bytes = self._no_roll_ms = 0
         self._no_roll_config = None
         self._aborting = None
@@ -264,7 +264,7 @@ class LogSegments:
 
 @contextmanager
 def must_complete(state: str) -> Iterator[None]:
-    """Turn any OSError within into EIO, which takes the directory offline, even where the disk is only full.
+    """Raise any OSError within as EIO: it takes the directory offline, even if the disk is only full.
 
     `state` describes the files' state for the message; the next start repairs it.
     """

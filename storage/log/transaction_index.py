@@ -9,8 +9,8 @@
 
 The file is created with the first abort marker. An entry is written when the marker is appended, so last offsets
 ascend. A read_committed fetch returns the aborted transactions that overlap its records. Their markers may be in later
-segments, up to the first entry whose last stable offset is not below the end of the records: every transaction that
-begins there had been completed by then. Source: KIP-98 and the files of Apache Kafka.
+segments, so the search continues up to the first entry whose last stable offset is at or after the end of the records:
+later markers belong to transactions that began after them. Source: KIP-98 and the files of Apache Kafka.
 
 The entries are a function of the log up to the segment's end: `ProducerStateManager.update` returns them. An entry that
 could not be written stays in memory for `save`; after a crash, recovery rebuilds the index.
@@ -118,7 +118,7 @@ class TransactionIndex:
         return self._saved == 0 if self._entries is None and self._saved >= 0 else not self.entries
 
     def load(self) -> None:
-        """Read the file, so that later changes of the entries cannot fail because of its content."""
+        """Read the file, so that changing the entries later cannot fail on its content."""
         self._entries = self.entries
 
     def sound(self) -> bool:
@@ -159,7 +159,7 @@ class TransactionIndex:
             self._saved = kept
 
     def rebuild(self) -> None:
-        """Start over without an entry; the file stays unchanged until `save` replaces what differs."""
+        """Clear the index in memory; the file stays unchanged until `save` replaces it, if it differs."""
         self._entries = []
         self._saved = -1
 
@@ -170,7 +170,7 @@ class TransactionIndex:
             return
         data = encode_entries(entries[max(saved, 0) :])
         wrong = saved >= 0 or self._read() != data
-        # Even if the content is right: an earlier process may have written or truncated it just before it ended.
+        # Sync it even if the content is right: an earlier process may have changed it just before it ended.
         self.unsynced = self.unsynced or wrong or self._disk.exists(self.path)
         if wrong:
             file = self._disk.open_file(self.path, create=True)

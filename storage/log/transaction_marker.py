@@ -1,6 +1,6 @@
 """Transaction markers: the control batch that completes a transaction in a partition (KIP-98).
 
-The marker is one record, commit or abort, with the coordinator's epoch, by which an earlier coordinator is fenced.
+The marker is one record, commit or abort, with the coordinator's epoch, which fences earlier coordinators.
 Whether the transaction exists is the coordinator's concern; `ProducerStateManager` computes the last stable offset.
 """
 

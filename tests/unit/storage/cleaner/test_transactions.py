@@ -33,7 +33,7 @@ def test_batches_of_an_aborted_transaction_are_known_until_its_marker() -> None:
     assert transactions.is_aborted(header(10))
     assert not transactions.is_aborted(header(11, 2))
     assert not transactions.is_aborted(header(11, txn=False))
-    transactions.is_spent(header(12), ABORT)
+    transactions.ends_nothing(header(12), ABORT)
     assert not transactions.is_aborted(header(13))
 
 
@@ -42,10 +42,10 @@ def test_marker_is_removable_if_no_batch_of_its_transaction_is_left(
     marker: EndTxnMarker, aborted: list[AbortedTxn]
 ) -> None:
     transactions = Transactions(aborted)
-    assert transactions.is_spent(header(3), marker)
+    assert transactions.ends_nothing(header(3), marker)
     transactions.is_aborted(header(5))
-    assert not transactions.is_spent(header(9), marker)
-    assert transactions.is_spent(header(10), marker)
+    assert not transactions.ends_nothing(header(9), marker)
+    assert transactions.ends_nothing(header(10), marker)
 
 
 def test_aborted_transaction_without_marker_ends_at_its_index_entry() -> None:
@@ -57,16 +57,16 @@ def test_aborted_transaction_without_marker_ends_at_its_index_entry() -> None:
 def test_index_entry_stays_while_batches_of_its_transaction_do() -> None:
     transactions = Transactions([AbortedTxn(1, 5, 9, 10), AbortedTxn(2, 6, 10, 11)])
     transactions.is_aborted(header(5))
-    transactions.is_spent(header(9), ABORT)
-    transactions.is_spent(header(10, 2), ABORT)
+    transactions.ends_nothing(header(9), ABORT)
+    transactions.ends_nothing(header(10, 2), ABORT)
     assert transactions.take_ended() == [AbortedTxn(1, 5, 9, 10)]
     assert transactions.take_ended() == []
 
 
 def test_emptied_marker_is_removable_and_other_control_batches_are_not() -> None:
     transactions = Transactions([])
-    assert transactions.is_spent(header(1)._replace(record_count=0), None)
-    assert not transactions.is_spent(header(1), None)
+    assert transactions.ends_nothing(header(1)._replace(record_count=0), None)
+    assert not transactions.ends_nothing(header(1), None)
 
 
 class TestFindAborted:
