@@ -76,6 +76,11 @@ def decode_entries(data: Buffer) -> Iterator[Entry]:
         yield Entry(header.base_offset, header.partition_leader_epoch, tuple(records))
 
 
+def decode_batch(batch: memoryview, header: BatchHeader) -> Entry:
+    """Return the entry in a batch whose CRC-32C is checked; DecodeError or KafkaError if a record cannot be decoded."""
+    return Entry(header.base_offset, header.partition_leader_epoch, tuple(_records(batch, header)))
+
+
 def decode_records(data: Buffer) -> Iterator[Message]:
     """Yield the records in whole batches, each decoded on demand; errors as `decode_entries`."""
     for _, records in _decode_batches(data):
@@ -92,7 +97,11 @@ def _decode_batches(data: Buffer) -> Iterator[tuple[BatchHeader, Iterator[Messag
         if next_offset not in (None, header.base_offset):
             raise DecodeError(f"a batch with offset {header.base_offset} instead of {next_offset}")
         next_offset = header.next_offset
-        yield header, _control_records(batch) if header.is_control else _metadata_records(batch)
+        yield header, _records(batch, header)
+
+
+def _records(batch: memoryview, header: BatchHeader) -> Iterator[Message]:
+    return _control_records(batch) if header.is_control else _metadata_records(batch)
 
 
 def _metadata_records(batch: memoryview) -> Iterator[Message]:

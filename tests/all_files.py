@@ -5,7 +5,7 @@ from random import Random
 
 from broker.metadata.metadata_log import MetadataLog
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.node import QuorumState
+from controller.raft.messages import ElectionState
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.compression import Compression
@@ -109,7 +109,7 @@ def write_metadata(manager: LogManager) -> None:
         flush.finish()
     data = encode_snapshot([], epoch=1, now_ms=NOW_MS, last_timestamp_ms=NOW_MS, voters=VOTERS)
     log.write_snapshot(SnapshotId(2, 1), b"".join(data))
-    log.write_quorum_state(QuorumState(epoch=1, voted_id=1, voted_directory_id=b"directory-number"), VOTERS, 1)
+    log.write_quorum_state(ElectionState(epoch=1, voted_id=1, voted_directory_id=b"directory-number"), VOTERS, 1)
     log.close(NOW_MS)
 
 

@@ -66,8 +66,6 @@ class MetadataLoader:
         self._stored: RecoveredMetadata | None = None
         self._transaction = MetadataTransaction()
         self._recent: deque[Entry] = deque()
-        self.committed_end = 0
-        """The offset after the last record known to be committed."""
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -77,7 +75,6 @@ class MetadataLoader:
         """Start from the metadata found at start-up; of the log, only its snapshot is known to be committed."""
         self._log = log
         self._stored = stored
-        self.committed_end = log.newest_snapshot.end_offset if log.newest_snapshot else 0
 
     @property
     def in_transaction(self) -> bool:
@@ -104,12 +101,10 @@ class MetadataLoader:
         if self._stored is not None and self._stored.image.offset >= end_offset:
             self._stored = read_stored(self._log, self._empty)
 
-    def committed(self, high_watermark: int) -> None:
-        """Start applying the entries below `high_watermark`, in a task of its own."""
-        if high_watermark > self.committed_end:
-            self.committed_end = high_watermark
-            if self._task is None:
-                self._task = self._loop.create_task(self._run())
+    def apply_committed(self) -> None:
+        """Start applying the entries below the log's high watermark, which has moved, in a task of its own."""
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
 
     async def reset_to_snapshot(self, snapshot: SnapshotId, records: Sequence[Message]) -> None:
         """Reset to `snapshot` with its `records`; the log now starts at its end.
@@ -121,7 +116,6 @@ class MetadataLoader:
         self._stored = None
         self._transaction = MetadataTransaction()
         image = await run_steps(_image_of(records, self._empty, snapshot), self._loop)
-        self.committed_end = snapshot.end_offset
         changes = await run_steps(_changes(self.image, image), self._loop)
         await self._take(image, changes, snapshot.end_offset)
 
@@ -166,14 +160,14 @@ class MetadataLoader:
         stored, self._stored = self._stored, None
         if stored is None:
             return
-        if stored.image.offset >= self.committed_end:
-            stored = read_stored(self._log, self._empty, self.committed_end)
+        if stored.image.offset >= self._log.high_watermark:
+            stored = read_stored(self._log, self._empty, self._log.high_watermark)
         self.image, self._transaction = stored.image, stored.transaction
         self._applied(stored.image.offset + 1)
 
     def _next(self) -> Entry | None:
         """Return the next entry that is committed and not applied; None if there is none."""
-        if self.next_offset >= self.committed_end:
+        if self.next_offset >= self._log.high_watermark:
             return None
         while self._recent and self._recent[0].base_offset < self.next_offset:
             self._recent.popleft()

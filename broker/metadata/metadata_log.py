@@ -28,12 +28,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.metadata.received_batches import decode_received
 from broker.metadata.snapshot_files import ReadPart, SnapshotFiles, read_checkpoint
 from controller.batches import decode_entries, encode_entry
 from controller.commands.bootstrap import bootstrap_records
-from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import NO_NODE, QuorumState
+from controller.raft.log import Entry, RaftLog, SnapshotId
+from controller.raft.messages import NO_NODE, ElectionState
 from controller.raft.voters import NO_DIRECTORY, VoterSet
 from controller.snapshot import Snapshot, encode_snapshot
 from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
@@ -66,13 +65,6 @@ class Retention(NamedTuple):
 
     max_bytes: int
     max_age_ms: int
-
-
-class Receipt(NamedTuple):
-    """Batches appended from a leader; `flush` makes them durable, None if no sync is needed."""
-
-    entries: list[Entry]
-    flush: Flush | None
 
 
 class MetadataLog:
@@ -131,6 +123,8 @@ class MetadataLog:
         if log.recovery_point < log.log_end_offset:
             # The leader counts the offset that this node fetches from as durable, also before the next append.
             log.flush(now_ms)
+        if newest is not None:
+            log.update_high_watermark(newest.end_offset)
         return cls(disk, directory, log, snapshots)
 
     @property
@@ -160,6 +154,11 @@ class MetadataLog:
         return max(self._log.leader_epochs.latest or 0, newest.epoch if newest else 0)
 
     @property
+    def high_watermark(self) -> int:
+        """Return the high watermark of the last performed Ready; at a start, the end of the newest snapshot."""
+        return self._log.high_watermark
+
+    @property
     def epochs(self) -> tuple[EpochEntry, ...]:
         """Return the leader epochs with their start offsets, oldest first."""
         return self._log.leader_epochs.entries
@@ -173,6 +172,17 @@ class MetadataLog:
     def newest_snapshot(self) -> SnapshotId | None:
         """Return the newest snapshot; None if there is none."""
         return self._snapshots.newest
+
+    def raft_log(self) -> RaftLog:
+        """Return Raft's view of this log, as it is stored; Raft then decides what is stored next."""
+        return RaftLog(
+            self.end_offset,
+            self.end_epoch,
+            high_watermark=self.high_watermark,
+            epochs=self.epochs,
+            oldest_snapshot=self.oldest_snapshot,
+            newest_snapshot=self.newest_snapshot,
+        )
 
     def bootstrap_records(self) -> tuple[Message, ...]:
         """Return the first records of the cluster. InvariantError if the file is missing or damaged."""
@@ -191,12 +201,12 @@ class MetadataLog:
         with self._directory.storage_errors():
             return self._snapshots.read_part(snapshot, position, max_bytes)
 
-    def read_quorum_state(self) -> QuorumState:
-        """Return the stored quorum state; the initial one if none is stored."""
+    def read_quorum_state(self) -> ElectionState:
+        """Return the stored election state; the initial one if none is stored."""
         data = self._read_quorum_state()
         if data is None:
-            return QuorumState()
-        return QuorumState(data.leader_epoch, data.leader_id, data.voted_id, data.voted_directory_id)
+            return ElectionState()
+        return ElectionState(data.leader_epoch, data.leader_id, data.voted_id, data.voted_directory_id)
 
     def read_quorum_voters(self) -> frozenset[int]:
         """Return the voters stored with the quorum state; empty if the log defines the voters."""
@@ -212,8 +222,8 @@ class MetadataLog:
         except DecodeError as error:
             raise InvariantError(f"{path}: {error}") from error
 
-    def write_quorum_state(self, state: QuorumState, voters: VoterSet, kraft_version: int) -> None:
-        """Store the quorum state durably; may run in a thread. KafkaError if it cannot be written."""
+    def write_quorum_state(self, state: ElectionState, voters: VoterSet, kraft_version: int) -> None:
+        """Store the election state durably; may run in a thread. KafkaError if it cannot be written."""
         data = QuorumStateData(
             leader_id=state.leader_id,
             leader_epoch=state.epoch,
@@ -259,18 +269,17 @@ class MetadataLog:
         self.bytes_since_snapshot += len(batches)
         return self._log.begin_flush(now_ms)
 
-    def receive(self, received: ReceivedBatches, now_ms: int) -> Receipt:
-        """Append a leader's batches, all or none.
+    def receive(self, received: ReceivedBatches, now_ms: int) -> Flush | None:
+        """Append a leader's batches, all or none; return as `append`.
 
-        InvariantError if they cannot be decoded or do not start at the log end; KafkaError if they cannot be written.
+        InvariantError if they do not start at the log end; KafkaError if they cannot be written.
         """
-        log = self._log
-        entries = decode_received(received, log.log_end_offset, self.end_epoch)
-        if not entries:
-            return Receipt(entries, None)
-        log.append_as_follower(received.batches, received.epoch, now_ms)
+        log, base_offset = self._log, received.entries[0].base_offset
+        if base_offset != log.log_end_offset:
+            raise InvariantError(f"batches from {base_offset} received, but {log.log_end_offset} is next")
+        log.append_validated(received.batches, received.headers, now_ms)
         self.bytes_since_snapshot += len(received.batches)
-        return Receipt(entries, log.begin_flush(now_ms))
+        return log.begin_flush(now_ms)
 
     def truncate(self, end_offset: int) -> None:
         """Truncate the log to `end_offset`, durably.
@@ -278,16 +287,16 @@ class MetadataLog:
         InvariantError if `end_offset` is below the high watermark or inside a batch; KafkaError if the truncation
         fails.
         """
-        log, newest = self._log, self.newest_snapshot
-        committed = max(log.high_watermark, newest.end_offset if newest else 0)
+        log, committed = self._log, self.high_watermark
         if end_offset < committed:
             raise InvariantError(f"{log.directory}: cannot truncate to {end_offset}, as {committed} is committed")
         if log.truncate_to(end_offset) and log.log_end_offset != end_offset:
             raise InvariantError(f"{log.directory}: cannot truncate to {end_offset}, inside a batch")
 
-    def committed(self, high_watermark: int) -> None:
-        """Advance the high watermark."""
-        self._log.update_high_watermark(high_watermark)
+    def committed(self, high_watermark: int) -> bool:
+        """Advance the high watermark; return whether it moved."""
+        before = self.high_watermark
+        return self._log.update_high_watermark(high_watermark) > before
 
     def write_snapshot(self, snapshot: SnapshotId, data: bytes) -> None:
         """Write a snapshot of this log durably; may run in a thread. OSError."""
@@ -324,8 +333,8 @@ class MetadataLog:
         In steps, since decoding takes long. InvariantError if the file is incomplete or the high watermark is above the
         snapshot's end; KafkaError if the replacement fails.
         """
-        if snapshot.end_offset < self._log.high_watermark:
-            raise InvariantError(f"{snapshot.file_name} ends below {self._log.high_watermark}, the high watermark")
+        if snapshot.end_offset < self.high_watermark:
+            raise InvariantError(f"{snapshot.file_name} ends below {self.high_watermark}, the high watermark")
         contents = yield from self._snapshots.read_received(snapshot)
         yield partial(self._replace_by, snapshot)
         return contents

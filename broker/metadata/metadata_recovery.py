@@ -14,34 +14,32 @@ from controller.batches import is_control
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder
 from controller.metadata_transaction import MetadataTransaction
-from controller.raft.voters import VoterSet
 from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.errors import InvariantError
-from protocol.records.control import KRaftVersionRecord, VotersRecord
 
 if TYPE_CHECKING:
     from broker.metadata.metadata_log import MetadataLog
+    from controller.raft.voter_history import VoterHistory
 
 
 @dataclass(slots=True)
 class RecoveredMetadata:
-    """The stored metadata: the image at the end of the log, and the quorum's voters and version in the log."""
+    """The stored metadata: the image at the end of the log."""
 
     image: MetadataImage
-    voters: VoterSet | None
-    """The voters in the log; None if it has none."""
-    kraft_version: int
     transaction: MetadataTransaction = field(default_factory=MetadataTransaction)
     """The metadata transaction open at the end; its records are not in the image."""
 
 
-def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None) -> RecoveredMetadata:
+def read_stored(
+    log: MetadataLog, empty: MetadataImage, up_to: int | None = None, voter_history: VoterHistory | None = None
+) -> RecoveredMetadata:
     """Replay the newest snapshot and the log, up to the offset `up_to` if not None, onto `empty`.
 
-    InvariantError if a record cannot be decoded or applied.
+    Add the voters in them to `voter_history`. InvariantError if a record cannot be decoded or applied.
     """
     builder = ImageBuilder(empty)
-    offset, voters, kraft_version = 0, None, 0
+    offset = 0
     end_offset = log.end_offset if up_to is None else up_to
     epoch = 0
     transaction = MetadataTransaction()
@@ -49,25 +47,22 @@ def read_stored(log: MetadataLog, empty: MetadataImage, up_to: int | None = None
     if newest is not None:
         snapshot = log.read_snapshot(newest)
         offset, epoch = newest.end_offset, newest.epoch
-        kraft_version = snapshot.kraft_version
-        if offset > 0:
-            voters = snapshot.voters
+        if voter_history is not None:
+            voter_history.load_snapshot(offset, snapshot.voters, snapshot.kraft_version)
         for record in snapshot.records:
             builder.replay(record)
     for entry in log.read_entries(offset):
         if entry.next_offset > end_offset:
             break
         epoch = entry.epoch
-        for record in entry.records:
-            if isinstance(record, KRaftVersionRecord):
-                kraft_version = record.kraft_version
-            elif isinstance(record, VotersRecord):
-                voters = VoterSet.from_record(record)
-        if not is_control(entry.records[0]):
+        if is_control(entry.records[0]):
+            if voter_history is not None:
+                voter_history.append(entry.base_offset, entry.records)
+        else:
             for applicable in transaction.take(entry.records):
                 builder.replay(applicable)
     image = builder.build(offset=max(end_offset, offset) - 1, epoch=epoch)
-    return RecoveredMetadata(image, voters, kraft_version, transaction)
+    return RecoveredMetadata(image, transaction)
 
 
 def check_features(image: MetadataImage, kraft_version: int, directory: str) -> None:
@@ -83,13 +78,13 @@ def check_features(image: MetadataImage, kraft_version: int, directory: str) -> 
             )
 
 
-def check_voters(asked: Collection[int], stored: Collection[int], directory: str) -> None:
+def check_voters(configured: Collection[int], stored: Collection[int], directory: str) -> None:
     """Raise InvariantError if voters are stored and the configured ones differ from them."""
-    if stored and set(asked) != set(stored):
+    if stored and set(configured) != set(stored):
         right = ",".join(f"{voter_id}@HOST:PORT" for voter_id in sorted(stored))
         raise InvariantError(
             f"the metadata in {directory} belongs to a quorum with voters {_listed(stored)}, but the settings define"
-            f" {_listed(asked)}: set controller.quorum.voters={right}, as in the settings of earlier starts,"
+            f" {_listed(configured)}: set controller.quorum.voters={right}, as in the settings of earlier starts,"
             " or choose another directory"
         )
 

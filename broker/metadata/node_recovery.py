@@ -14,6 +14,7 @@ from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, read_stored
 from broker.metadata.quorum_config import metadata_log_config, quorum_timing
 from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from controller.topic_names import CLUSTER_METADATA
 from protocol.plural import count_of
@@ -65,25 +66,20 @@ def open_stored_node(
     if log.cut_bytes:
         cut = "Truncated %s of incomplete batches from the metadata log in %s; it now ends at offset %d"
         _log.warning(cut, count_of(log.cut_bytes, "byte"), directory.path, log.end_offset)
-    stored = read_stored(log, empty)
+    voters = VoterHistory(first)
+    stored = read_stored(log, empty, voter_history=voters)
     place = f"{directory.path}/{CLUSTER_METADATA}-0"
-    check_features(stored.image, stored.kraft_version, place)
-    if static or stored.voters is None:
-        check_voters(first.by_id, log.read_quorum_voters() if stored.voters is None else stored.voters.by_id, place)
+    check_features(stored.image, voters.kraft_version, place)
+    if not voters.is_in_log:
+        check_voters(first.by_id, log.read_quorum_voters(), place)
+    if static:
+        check_voters(first.by_id, voters.voters.by_id, place)
     log.bootstrap_records()  # fail now if damaged: they are needed when the cluster is bootstrapped
-    snapshot = log.newest_snapshot
     node = RaftNode(
         settings.node_id,
-        first if static or stored.voters is None else stored.voters,
+        voters,
         log.read_quorum_state(),
-        kraft_version=stored.kraft_version,
-        end_offset=log.end_offset,
-        end_epoch=log.end_epoch,
-        high_watermark=snapshot.end_offset if snapshot else 0,
-        voters_in_log=stored.voters is not None,
-        epochs=log.epochs,
-        oldest_snapshot=log.oldest_snapshot,
-        newest_snapshot=snapshot,
+        log.raft_log(),
         cluster_id=empty.cluster_id,
         directory_id=directory.directory_id,
         timing=quorum_timing(settings),

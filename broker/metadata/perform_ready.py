@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.metadata.metadata_log import MetadataLog
     from broker.metadata.snapshot_generator import SnapshotGenerator
     from controller.raft.log import Entry
-    from controller.raft.messages import OutboundRequest, Ready, ReceivedBatches, Response
+    from controller.raft.messages import OutboundRequest, Ready, Response
     from controller.raft.node import RaftNode
     from protocol.schema import Message
     from storage.log.flush import Flush
@@ -84,8 +84,8 @@ class ReadyPerformer:
         log = self._log
         for warning in ready.warnings:
             _log.warning("%s", warning)
-        if ready.quorum_state is not None:
-            state, voters = ready.quorum_state, self._node.voters
+        if ready.election_state is not None:
+            state, voters = ready.election_state, self._node.voters
             await self._in_thread(log.write_quorum_state, state, voters, self._node.kraft_version)
         if ready.truncate_to is not None:
             log.truncate(ready.truncate_to)
@@ -95,29 +95,31 @@ class ReadyPerformer:
         if ready.reset_to_snapshot is not None:
             await self._metadata.finish()
             await self._snapshots.stop()
-            received = await run_steps(
-                log.reset_to_snapshot(ready.reset_to_snapshot), self._loop, executor=self._executor
-            )
-            await self._metadata.reset_to_snapshot(ready.reset_to_snapshot, received.records)
+            snapshot = ready.reset_to_snapshot
+            contents = await run_steps(log.reset_to_snapshot(snapshot), self._loop, executor=self._executor)
+            self._node.loaded_snapshot(snapshot, contents.voters, contents.kraft_version)
+            await self._metadata.reset_to_snapshot(snapshot, contents.records)
         flush = None
         try:
             if ready.entries:
                 flush = self._append(ready.entries)
             elif ready.received is not None:
-                flush = self._receive(ready.received)
+                self.appended_ms = self._now_ms()
+                flush = log.receive(ready.received, self.appended_ms)
+                self._metadata.note(ready.received.entries)
         except _NoSpaceError as error:
             self._commands.refuse(error, ready.entries[0].base_offset)
             ready = ready._replace(entries=())
-        self._answer(answer for answer in ready.answers if isinstance(answer.response, FetchResponse))
+        self._respond(each for each in ready.responses if isinstance(each.response, FetchResponse))
         if flush is not None:
             await sync_in_thread(self._loop, [flush], self._executor)
             flush.finish()
         for request in ready.requests:
             self._send(request)
-        self._answer(answer for answer in ready.answers if not isinstance(answer.response, FetchResponse))
+        self._respond(each for each in ready.responses if not isinstance(each.response, FetchResponse))
         self._node.advance(ready, int(self._loop.time() * 1000))
-        log.committed(ready.high_watermark)
-        self._metadata.committed(ready.high_watermark)
+        if log.committed(ready.high_watermark):
+            self._metadata.apply_committed()
 
     async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
         await self._loop.run_in_executor(self._executor, function, *arguments)
@@ -136,15 +138,9 @@ class ReadyPerformer:
         self._metadata.note(entries)
         return flush
 
-    def _receive(self, received: ReceivedBatches) -> Flush | None:
-        self.appended_ms = self._now_ms()
-        entries, flush = self._log.receive(received, self.appended_ms)
-        self._metadata.note(entries)
-        return flush
-
-    def _answer(self, answers: Iterable[Response]) -> None:
-        for answer in answers:
-            token = cast("asyncio.Future[Message]", answer.token)
+    def _respond(self, responses: Iterable[Response]) -> None:
+        for response in responses:
+            token = cast("asyncio.Future[Message]", response.token)
             if not token.done():
-                fill_in(self._log, answer)
-                token.set_result(answer.response)
+                fill_in(self._log, response)
+                token.set_result(response.response)

@@ -295,7 +295,7 @@ class RaftDriver:
             raise not_controller()
         answer = self._commands.submit(command)
         self._wake()
-        return await self._commands.outcome(answer, timeout_ms, lambda: self._metadata.committed_end)
+        return await self._commands.outcome(answer, timeout_ms, lambda: self._log.high_watermark)
 
     def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return a future of this node's response to a Raft request of another node."""
@@ -376,7 +376,7 @@ class RaftDriver:
 
     def _applied_all(self) -> None:
         self._note_leadership()
-        voters = self._node.voters if self.kraft_version > 0 else None
+        voters = self._node.snapshot_voters(self._metadata.next_offset)
         if not self._metadata.in_transaction:
             self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)
         if self._commands:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from controller.raft.messages import LogRead, SnapshotRead
 from protocol.errors import ErrorCode, KafkaError
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 _MOST_BYTES = 8 * 1024 * 1024
 
 
-def fill_in(log: MetadataLog, answer: Response) -> None:
-    """Read the data for the response of `answer` into it."""
-    read = answer.read
-    if isinstance(read, LogRead):
-        _fill_records(log, cast("FetchResponse", answer.response), read)
-    elif read is not None:
-        _fill_part(log, cast("FetchSnapshotResponse", answer.response), read)
+def fill_in(log: MetadataLog, response: Response) -> None:
+    """Read the data for `response` into it."""
+    message, read = response.response, response.read
+    if isinstance(read, LogRead) and isinstance(message, FetchResponse):
+        _fill_records(log, message, read)
+    elif isinstance(read, SnapshotRead) and isinstance(message, FetchSnapshotResponse):
+        _fill_part(log, message, read)
 
 
 def _fill_records(log: MetadataLog, response: FetchResponse, read: LogRead) -> None:

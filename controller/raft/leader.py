@@ -5,26 +5,32 @@ voter's position. A Fetch is answered at once if there are records, a high water
 a diverging epoch or snapshot; else it is held until there is, or until its wait time has passed.
 
 The leader commits what a majority has stored, once that includes an entry of its own epoch; earlier entries are
-committed with it (Raft section 5.4.2). If no majority has fetched for 1.5 fetch timeouts, it resigns: the others may
-have a newer leader (Ongaro's thesis, section 6.2). Kafka: `LeaderState`.
+committed with it (Raft section 5.4.2), and until then it serves nothing. If no majority has fetched for 1.5 fetch
+timeouts, it resigns: the others may have a newer leader (Ongaro's thesis, section 6.2). Kafka: `LeaderState`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from controller.raft.election import Calls, successors
-from controller.raft.log import SnapshotId
-from controller.raft.messages import LogRead, ReplicaProgress, Response, SnapshotRead, Timing
-from controller.raft.wire import LeaderAndEpoch, fetch_response, snapshot_response
-from protocol.errors import ErrorCode
+from controller.raft.election import Calls
+from controller.raft.epoch_state import EpochState, Transition, earliest
+from controller.raft.log import Entry, RaftEpochEnd, SnapshotId
+from controller.raft.messages import NO_NODE, LogRead, ReplicaProgress, Response, Role, SnapshotRead
+from controller.raft.voters import NO_DIRECTORY
+from controller.raft.wire import LeaderAndEpoch, begin_request, fetch_response, snapshot_response
+from protocol.errors import ErrorCode, InvariantError
+from protocol.records.control import KRaftVersionRecord, LeaderChangeMessage
 
 if TYPE_CHECKING:
-    from controller.raft.log import RaftLog
-    from controller.raft.voters import VoterSet
-    from protocol.messages.fetch import FetchRequest
+    from controller.raft.local_replica import LocalReplica
+    from controller.raft.messages import ElectionState, OutboundRequest
+    from controller.raft.voters import Voter
+    from controller.raft.wire import FetchPartition, FetchSnapshotPartition, ResponseHeader
+    from protocol.messages.fetch import FetchRequest, FetchResponse
     from protocol.messages.fetch_snapshot import FetchSnapshotRequest
+    from protocol.schema import Message
 
 # An observer that has not fetched for this long is dropped; above `_MOST_OBSERVERS`, so is the one that fetched longest
 # ago.
@@ -72,163 +78,246 @@ class FollowerProgress:
         self.leader_end_offset = leader_end_offset
 
 
-class LeaderState:
-    """One epoch of leadership."""
+class LeaderState(EpochState):
+    """One epoch of leadership; all of the log is stored when it starts."""
 
-    def __init__(self, node_id: int, voters: VoterSet, epoch: int, log: RaftLog, timing: Timing, now_ms: int) -> None:
-        """Start the epoch at the end of `log`, all of which is stored."""
-        self.epoch_start = log.end_offset
-        self.begin_calls = Calls((voter_id for voter_id in voters.by_id if voter_id != node_id), now_ms)
-        self._known = LeaderAndEpoch(node_id, epoch)
-        self._log = log
-        self._timing = timing
-        self._began_ms = now_ms
-        self._stored = log.end_offset
+    role = Role.LEADER
+
+    def __init__(self, replica: LocalReplica, election: ElectionState) -> None:
+        super().__init__(replica, election, None)
+        self.epoch_start = replica.log.end_offset
+        """The offset of the first entry of this epoch."""
+        self._begin_calls = Calls(replica.other_voters, replica.now_ms)
+        self._log = replica.log
+        self._known = LeaderAndEpoch(replica.node_id, election.epoch)
+        self._began_ms = replica.now_ms
+        self._stored = replica.log.end_offset
         self._progress: dict[int, FollowerProgress] = {}
         self._held: list[HeldFetch] = []
 
-    def count_own(self, end_offset: int) -> None:
+    @property
+    def leader_id(self) -> int:
+        """Return this node's id."""
+        return self._replica.node_id
+
+    @property
+    def due_ms(self) -> int | None:
+        """Return when a held Fetch expires, a BeginQuorumEpoch is due, or leadership ends without a majority."""
+        held_ms = min((held.due_ms for held in self._held), default=None)
+        return earliest(held_ms, self._begin_calls.due_ms, self.quorum_until_ms())
+
+    # The log
+
+    def begin(self, granted: Collection[int]) -> None:
+        """Append the first entry of the epoch: LeaderChange, and the voters if they can change and the log has none."""
+        history = self._replica.voter_history
+        change = LeaderChangeMessage(
+            version=0,
+            leader_id=self._replica.node_id,
+            voters=[LeaderChangeMessage.Voter(voter_id=voter_id) for voter_id in history.voters.by_id],
+            granting_voters=[LeaderChangeMessage.Voter(voter_id=voter_id) for voter_id in sorted(granted)],
+        )
+        records: list[Message] = [change]
+        if history.kraft_version > 0 and not history.is_in_log:
+            version = KRaftVersionRecord(version=0, kraft_version=history.kraft_version)
+            records += [version, history.voters.to_record()]
+        self.append(records)
+
+    def append(self, records: Sequence[Message]) -> Entry:
+        """Append records and answer all held Fetches with them; return their entry."""
+        entry = self._replica.append(self.epoch, records)
+        held_at_end, self._held = self._held, []
+        for held in held_at_end:
+            self._respond(held.token, self._fetch_response(), LogRead(entry.base_offset, held.max_bytes))
+        return entry
+
+    def stored(self, end_offset: int) -> None:
         """Record that this node has stored its log up to `end_offset`."""
+        if end_offset > self._log.end_offset:
+            raise InvariantError(f"stored up to offset {end_offset}, beyond the end of {self._log!r}")
+        self.count_own(end_offset)
+        self._commit()
+
+    def count_own(self, end_offset: int) -> None:
+        """Count this node's log up to `end_offset` for the majority."""
         self._stored = end_offset
 
-    def commit(self, voters: VoterSet) -> bool:
+    def commit(self) -> bool:
         """Advance the high watermark to what a majority has stored; return whether it moved.
 
         It stays until an entry of this epoch is stored by a majority.
         """
         offsets = {node_id: progress.end_offset for node_id, progress in self._progress.items()}
-        committed = voters.majority_offset({**offsets, self._known.leader_id: self._stored})
+        committed = self._replica.voters.majority_offset({**offsets, self._replica.node_id: self._stored})
         return committed > self.epoch_start and self._log.commit(committed)
 
-    def quorum_until_ms(self, voters: VoterSet) -> int | None:
+    def _commit(self) -> None:
+        if self.commit():
+            self._complete_held(lambda held: held.high_watermark < self._log.high_watermark)
+
+    # The quorum
+
+    def quorum_until_ms(self) -> int | None:
         """Return when leadership ends unless a majority fetches; None for a quorum of one."""
-        others = [voter_id for voter_id in voters.by_id if voter_id != self._known.leader_id]
-        needed = voters.majority - 1
+        needed = self._replica.voters.majority - 1
         if not needed:
             return None
-        heard = sorted((self._heard_ms(voter_id) for voter_id in others), reverse=True)
-        return heard[needed - 1] + self._timing.fetch_timeout_ms * 3 // 2
+        fetched_ms = sorted((self._fetched_ms(voter_id) for voter_id in self._replica.other_voters), reverse=True)
+        return fetched_ms[needed - 1] + self._replica.timing.fetch_timeout_ms * 3 // 2
 
-    def _heard_ms(self, voter_id: int) -> int:
+    def _fetched_ms(self, voter_id: int) -> int:
         progress = self._progress.get(voter_id)
         return self._began_ms if progress is None or progress.fetched_ms is None else progress.fetched_ms
 
-    def has_heard(self, voter_id: int, since_ms: int) -> bool:
-        """Return whether the voter has fetched since `since_ms`."""
-        progress = self._progress.get(voter_id)
-        return progress is not None and progress.fetched_ms is not None and progress.fetched_ms >= since_ms
+    def timed_out(self) -> Transition | None:
+        """Return RESIGN if no majority fetches; else answer the held Fetches whose wait time has passed."""
+        now_ms, until_ms = self._replica.now_ms, self.quorum_until_ms()
+        if until_ms is not None and now_ms >= until_ms:
+            return Transition.RESIGN
+        self._complete_held(lambda held: held.due_ms <= now_ms)
+        return None
 
-    def due_ms(self) -> int | None:
-        """Return when the next held Fetch expires."""
-        return min((held.due_ms for held in self._held), default=None)
+    def send_due(self) -> None:
+        """Send BeginQuorumEpoch to the voters that have not fetched for half a fetch timeout."""
+        replica, calls = self._replica, self._begin_calls
+        interval_ms = replica.timing.fetch_timeout_ms // 2
+        for voter_id in calls.due(replica.now_ms):
+            progress = self._progress.get(voter_id)
+            fetched_ms = None if progress is None else progress.fetched_ms
+            if fetched_ms is not None and fetched_ms >= replica.now_ms - interval_ms:
+                calls.again(voter_id, replica.now_ms + interval_ms)
+            else:
+                by_id = replica.voters.by_id
+                request = begin_request(replica.key, by_id[voter_id], self.epoch, by_id[replica.node_id])
+                calls.sent(replica.send(voter_id, request))
 
-    def fetch(self, token: object, request: FetchRequest, asked: Any, voters: VoterSet, now_ms: int) -> list[Response]:
-        """Answer a Fetch or hold it; return the answers to send."""
-        log = self._log
+    def ended(self, request: OutboundRequest) -> bool:
+        """Record the end of a BeginQuorumEpoch."""
+        return self._begin_calls.ended(request)
+
+    def response_received(self, request: OutboundRequest, response: ResponseHeader | None) -> Transition | None:
+        """Schedule the next BeginQuorumEpoch; a voter that comes back finds the leader earlier, by its own Fetch."""
+        wait_ms = self._replica.timing.fetch_timeout_ms // (8 if response is None else 2)
+        self._begin_calls.again(request.to, self._replica.now_ms + wait_ms)
+        return None
+
+    def grants_pre_vote(self, _candidate_id: int) -> bool:
+        """Return False: there is a leader."""
+        return False
+
+    def stop_campaigning(self) -> Transition | None:
+        """Return RESIGN."""
+        return Transition.RESIGN
+
+    def leave(self) -> None:
+        """Answer all held Fetches NOT_LEADER_OR_FOLLOWER."""
+        refused = fetch_response(LeaderAndEpoch(NO_NODE, self.epoch), error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for held in self._held:
+            self._respond(held.token, refused)
+
+    # Requests of followers
+
+    def handle_fetch_request(self, token: object, request: FetchRequest, partition: FetchPartition) -> None:
+        """Answer a Fetch, or hold it; record the follower's position."""
+        log, now_ms = self._log, self._replica.now_ms
         replica_id = request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
-        instead = log.compare(asked.fetch_offset, asked.last_fetched_epoch)
+        instead = log.compare(partition.fetch_offset, partition.last_fetched_epoch)
         # A follower has one outstanding Fetch: complete an earlier one without records.
-        answers = [self._empty(held) for held in self._take_held(lambda held: held.replica_id == replica_id >= 0)]
+        self._complete_held(lambda held: held.replica_id == replica_id >= 0)
         if replica_id >= 0:
-            progress = self._progress_of(replica_id, asked.replica_directory_id, voters)
+            progress = self._progress_of(replica_id, partition.replica_directory_id)
             if instead is None:
-                progress.fetched(asked.fetch_offset, log.end_offset, now_ms)
+                progress.fetched(partition.fetch_offset, log.end_offset, now_ms)
             else:
                 progress.fetched_ms = now_ms
-        if instead is not None:
-            return [*answers, Response(token, self._response(instead))]
-        max_bytes = max(0, min(request.max_bytes, asked.partition_max_bytes))
-        if asked.fetch_offset < log.end_offset:
-            return [*answers, Response(token, self._response(), LogRead(asked.fetch_offset, max_bytes))]
+        max_bytes = max(0, min(request.max_bytes, partition.partition_max_bytes))
         due_ms = now_ms + min(request.max_wait_ms, _MOST_WAIT_MS)
-        held = HeldFetch(token, replica_id, asked.high_watermark, max_bytes, due_ms)
-        if asked.high_watermark < log.high_watermark or due_ms <= now_ms:
-            return [*answers, self._empty(held)]
-        self._held.append(held)
-        return answers
+        if instead is not None:
+            self._respond(token, self._fetch_response(instead))
+        elif partition.fetch_offset < log.end_offset:
+            self._respond(token, self._fetch_response(), LogRead(partition.fetch_offset, max_bytes))
+        elif partition.high_watermark < log.high_watermark or due_ms <= now_ms:
+            self._respond(token, self._fetch_response())
+        else:
+            self._held.append(HeldFetch(token, replica_id, partition.high_watermark, max_bytes, due_ms))
+        self._commit()
 
-    def fetch_snapshot(
-        self, token: object, request: FetchSnapshotRequest, asked: Any, voters: VoterSet, now_ms: int
-    ) -> Response:
-        """Return the answer to a FetchSnapshot."""
-        snapshot = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
-        if asked.position < 0:
-            return Response(token, snapshot_response(self._known, snapshot, error=ErrorCode.POSITION_OUT_OF_RANGE))
+    def handle_fetch_snapshot_request(
+        self, token: object, request: FetchSnapshotRequest, partition: FetchSnapshotPartition
+    ) -> None:
+        """Answer a FetchSnapshot."""
+        snapshot = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+        if partition.position < 0:
+            error = ErrorCode.POSITION_OUT_OF_RANGE
+            self._replica.pending.responses.append(
+                Response(token, snapshot_response(self._known, snapshot, error=error))
+            )
+            return
         if request.replica_id >= 0:
-            self._progress_of(request.replica_id, asked.replica_directory_id, voters).fetched_ms = now_ms
-        response = snapshot_response(self._known, snapshot, position=asked.position)
-        return Response(token, response, SnapshotRead(snapshot, asked.position, max(0, request.max_bytes)))
+            progress = self._progress_of(request.replica_id, partition.replica_directory_id)
+            progress.fetched_ms = self._replica.now_ms
+        response = snapshot_response(self._known, snapshot, position=partition.position)
+        read = SnapshotRead(snapshot, partition.position, max(0, request.max_bytes))
+        self._replica.pending.responses.append(Response(token, response, read))
 
-    def _progress_of(self, replica_id: int, directory_id: bytes, voters: VoterSet) -> FollowerProgress:
+    def _respond(self, token: object, response: FetchResponse, read: LogRead | None = None) -> None:
+        self._replica.pending.responses.append(Response(token, response, read))
+
+    def _fetch_response(self, instead: RaftEpochEnd | SnapshotId | None = None) -> FetchResponse:
+        log = self._log
+        return fetch_response(
+            self._known, high_watermark=log.high_watermark, log_start_offset=log.start_offset, instead=instead
+        )
+
+    def _complete_held(self, which: Callable[[HeldFetch], bool]) -> None:
+        """Answer held Fetches without records."""
+        completed = [held for held in self._held if which(held)]
+        if completed:
+            self._held = [held for held in self._held if not which(held)]
+        for held in completed:
+            self._respond(held.token, self._fetch_response())
+
+    # Followers
+
+    def _progress_of(self, replica_id: int, directory_id: bytes) -> FollowerProgress:
         progress = self._progress.get(replica_id)
-        if progress is None and replica_id not in voters:
-            self._make_room(voters)
+        if progress is None and replica_id not in self._replica.voters:
+            self._make_room()
         if progress is None or progress.directory_id != directory_id:
             progress = self._progress[replica_id] = FollowerProgress(directory_id)
         return progress
 
-    def _make_room(self, voters: VoterSet) -> None:
+    def _make_room(self) -> None:
         """Drop an observer if there are too many: observers' ids are not verified."""
+        voters = self._replica.voters
         observers = [
             (progress.fetched_ms or 0, node_id) for node_id, progress in self._progress.items() if node_id not in voters
         ]
         if len(observers) >= _MOST_OBSERVERS:
             del self._progress[min(observers)[1]]
 
-    def _response(self, instead: Any = None) -> Any:
-        log = self._log
-        return fetch_response(
-            self._known, high_watermark=log.high_watermark, log_start_offset=log.start_offset, instead=instead
-        )
+    def successors(self) -> list[Voter]:
+        """Return the other voters in order of preference: longest log first, then lowest id."""
+        progress = self._progress
+        end_offsets = {
+            voter_id: progress[voter_id].end_offset if voter_id in progress else -1
+            for voter_id in self._replica.other_voters
+        }
+        ordered = sorted(end_offsets, key=lambda voter_id: (-end_offsets[voter_id], voter_id))
+        return [self._replica.voters.by_id[voter_id] for voter_id in ordered]
 
-    def _empty(self, held: HeldFetch) -> Response:
-        return Response(held.token, self._response())
-
-    def _take_held(self, which: Callable[[HeldFetch], bool]) -> list[HeldFetch]:
-        taken = [held for held in self._held if which(held)]
-        if taken:
-            self._held = [held for held in self._held if not which(held)]
-        return taken
-
-    def appended(self, from_offset: int) -> list[Response]:
-        """Return answers to all held Fetches with the records from `from_offset` on, the previous end of the log."""
-        held_at_end, self._held = self._held, []
-        return [Response(held.token, self._response(), LogRead(from_offset, held.max_bytes)) for held in held_at_end]
-
-    def committed(self) -> list[Response]:
-        """Return answers to the held Fetches that do not know the high watermark."""
-        return [
-            self._empty(held) for held in self._take_held(lambda held: held.high_watermark < self._log.high_watermark)
-        ]
-
-    def expired(self, now_ms: int) -> list[Response]:
-        """Return answers to the held Fetches whose wait time has passed."""
-        return [self._empty(held) for held in self._take_held(lambda held: held.due_ms <= now_ms)]
-
-    def end(self) -> list[object]:
-        """Return the tokens of all held Fetches, to be answered NOT_LEADER_OR_FOLLOWER."""
-        tokens: list[object] = [held.token for held in self._held]
-        self._held = []
-        return tokens
-
-    def successors(self, voters: VoterSet) -> list[int]:
-        """Return the other voters, longest log first."""
-        others = [voter_id for voter_id in voters.by_id if voter_id != self._known.leader_id]
-        return successors([(voter_id, self._end_offset(voter_id)) for voter_id in others])
-
-    def _end_offset(self, voter_id: int) -> int:
-        progress = self._progress.get(voter_id)
-        return -1 if progress is None else progress.end_offset
-
-    def voters(self, voters: VoterSet, now_ms: int) -> tuple[ReplicaProgress, ...]:
+    def voters(self, now_ms: int) -> tuple[ReplicaProgress, ...]:
         """Return the replication state of the voters."""
         return tuple(
-            self._own(voters) if voter_id == self._known.leader_id else self._replica(voter_id, now_ms)
-            for voter_id in voters.by_id
+            ReplicaProgress(voter_id, voter.directory_id, self._log.end_offset, 0, 0)
+            if voter_id == self._replica.node_id
+            else self._replica_progress(voter_id, now_ms)
+            for voter_id, voter in self._replica.voters.by_id.items()
         )
 
-    def observers(self, voters: VoterSet, now_ms: int) -> tuple[ReplicaProgress, ...]:
+    def observers(self, now_ms: int) -> tuple[ReplicaProgress, ...]:
         """Return the replication state of the observers; drop those that have not fetched for 5 min."""
+        voters = self._replica.voters
         expired = [
             node_id
             for node_id, progress in self._progress.items()
@@ -236,14 +325,12 @@ class LeaderState:
         ]
         for node_id in expired:
             del self._progress[node_id]
-        return tuple(self._replica(node_id, now_ms) for node_id in sorted(self._progress) if node_id not in voters)
+        return tuple(
+            self._replica_progress(node_id, now_ms) for node_id in sorted(self._progress) if node_id not in voters
+        )
 
-    def _own(self, voters: VoterSet) -> ReplicaProgress:
-        node_id = self._known.leader_id
-        return ReplicaProgress(node_id, voters.by_id[node_id].directory_id, self._log.end_offset, 0, 0)
-
-    def _replica(self, node_id: int, now_ms: int) -> ReplicaProgress:
-        progress = self._progress.get(node_id) or FollowerProgress(bytes(16))
+    def _replica_progress(self, node_id: int, now_ms: int) -> ReplicaProgress:
+        progress = self._progress.get(node_id) or FollowerProgress(NO_DIRECTORY)
         fetched_ms, caught_up_ms = progress.fetched_ms, progress.caught_up_ms
         return ReplicaProgress(
             node_id,

@@ -15,6 +15,7 @@ from protocol.errors import InvariantError
 
 if TYPE_CHECKING:
     from protocol.schema import Message
+    from storage.log.leader_epochs import EpochEntry
 
 
 class Entry(NamedTuple):
@@ -50,7 +51,7 @@ class RaftEpochEnd(NamedTuple):
 
 
 class RaftLog:
-    """The offsets and epochs of one node's log, without its records."""
+    """The offsets and epochs of one node's log, without its records: stored, or in a Ready that is to be performed."""
 
     def __init__(
         self,
@@ -58,11 +59,15 @@ class RaftLog:
         end_epoch: int,
         *,
         high_watermark: int = 0,
-        epochs: Sequence[tuple[int, int]] = (),
+        epochs: Sequence[EpochEntry] = (),
         oldest_snapshot: SnapshotId | None = None,
         newest_snapshot: SnapshotId | None = None,
     ) -> None:
-        """Start from what is stored; `epochs` are (epoch, start offset), oldest first, as far as they are known."""
+        """Start from what is stored: a log that ends at `end_offset` with a record of `end_epoch`.
+
+        Entries below `high_watermark` are known to be committed. `epochs` are oldest first, as far as they are known;
+        the log starts at the end of `oldest_snapshot`, at 0 without one.
+        """
         self.end_offset = end_offset
         self.high_watermark = high_watermark
         self.newest_snapshot = newest_snapshot

@@ -9,26 +9,26 @@
 
 Events that the driver passes in:
 
-    Tick            when `due_ms` is reached; more often does no harm
-    Asked           another node sent a request; exactly one Answer carries its token, possibly much later
-    Answered        exactly one for each Request: with its response, or None if the connection was lost or
-                    `Timing.request_timeout_ms` has passed
-    Disconnected    all connections of a node are lost and none came back within its grace
+    Tick              when `due_ms` is reached; more often does no harm
+    RequestReceived   another node sent a request; exactly one Response carries its token, possibly much later
+    ResponseReceived  exactly one for each OutboundRequest: with its response, or None if the connection was lost or
+                      `Timing.request_timeout_ms` has passed
+    Disconnected      all connections of a node are lost and none came back within its grace
 
 The driver performs a Ready in this order, each step complete before the next one starts:
 
-    quorum_state    replace the stored one, durably
-    truncate_to     truncate the log
-    snapshot_parts  write each at its position to the file of the snapshot download
-    begin_behind    that file is complete: check it, make it durable and a regular snapshot, delete the whole log and
-                    restart it at the snapshot's end, and load the image from the snapshot
-    entries         append them to the log, durably                  (a leader's own)
-    received        append these batches to the log, durably         (a follower's; never together with entries)
-    requests        send each to its node
-    answers         send each to the holder of its token, with its `read` filled in
-    high_watermark  apply every entry below it
+    election_state     replace the stored one, durably
+    truncate_to        truncate the log
+    snapshot_parts     write each at its position to the file of the snapshot download
+    reset_to_snapshot  that file is complete: check it, make it durable and a regular snapshot, delete the whole log and
+                       restart it at the snapshot's end, load the image from the snapshot, and call `loaded_snapshot`
+    entries            append them to the log, durably                  (a leader's own)
+    received           append these batches to the log, durably         (a follower's; never together with entries)
+    requests           send each to its node
+    responses          send each to the holder of its token, with its `read` filled in
+    high_watermark     apply every entry below it
 
-Events are processed while a Ready is performed; their effects go into the next one. Answers to Fetch, and no others,
+Events are processed while a Ready is performed; their effects go into the next one. Responses to Fetch, and no others,
 may leave as soon as the entries are appended: the leader counts its own copy once it is synced, and the followers'
 copies once they are synced there.
 
@@ -44,16 +44,20 @@ from controller.raft.voters import NO_DIRECTORY
 
 if TYPE_CHECKING:
     from controller.raft.log import Entry, SnapshotId
-    from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-    from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
-    from protocol.messages.fetch import FetchRequest
-    from protocol.messages.fetch_snapshot import FetchSnapshotRequest
-    from protocol.messages.vote import VoteRequest
+    from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
+    from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
+    from protocol.messages.fetch import FetchRequest, FetchResponse
+    from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
+    from protocol.messages.vote import VoteRequest, VoteResponse
     from protocol.primitives import Buffer
+    from protocol.record_batch import BatchHeader
     from protocol.schema import Message
 
 RaftRequest: TypeAlias = (
     "VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest | FetchRequest | FetchSnapshotRequest"
+)
+RaftResponse: TypeAlias = (
+    "VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse | FetchResponse | FetchSnapshotResponse"
 )
 NO_NODE = -1
 
@@ -98,13 +102,18 @@ class Timing(NamedTuple):
     """Size that a FetchSnapshot requests (controller.quorum.fetch.snapshot.max.bytes)."""
 
 
-class QuorumState(NamedTuple):
-    """The durable election state of a voter: its epoch, and the leader or its vote in it (Kafka: `ElectionState`)."""
+class ElectionState(NamedTuple):
+    """The durable state of a voter: its epoch, and the leader or its vote in it (Kafka: `ElectionState`)."""
 
     epoch: int = 0
     leader_id: int = NO_NODE
     voted_id: int = NO_NODE
     voted_directory_id: bytes = NO_DIRECTORY
+
+    def may_vote_for(self, candidate_id: int, directory_id: bytes) -> bool:
+        """Return whether the candidate can get this epoch's vote: no leader is known, and no other node got it."""
+        voted = (self.voted_id, self.voted_directory_id)
+        return self.leader_id == NO_NODE and (self.voted_id == NO_NODE or voted == (candidate_id, directory_id))
 
 
 class Tick(NamedTuple):
@@ -115,7 +124,7 @@ class RequestReceived(NamedTuple):
     """A request of another node: Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch or FetchSnapshot."""
 
     token: object
-    """Returned in the Answer; opaque to the node."""
+    """Returned in the Response; opaque to the node."""
     request: RaftRequest
 
 
@@ -123,11 +132,11 @@ class OutboundRequest(NamedTuple):
     """A request to another node; compared by identity."""
 
     to: int
-    message: Message
+    message: RaftRequest
 
 
 class ResponseReceived(NamedTuple):
-    """The end of a Request: a response, or None."""
+    """The end of an OutboundRequest: a response, or None."""
 
     request: OutboundRequest
     response: Message | None
@@ -168,7 +177,7 @@ class Response(NamedTuple):
     """The response to the request with that token; the driver fills in `read` first."""
 
     token: object
-    response: Message
+    response: RaftResponse
     read: LogRead | SnapshotRead | None = None
 
 
@@ -181,19 +190,17 @@ class SnapshotPart(NamedTuple):
 
 
 class ReceivedBatches(NamedTuple):
-    """Whole, checked and consecutive batches that start at the end of the log."""
+    """Whole and consecutive batches that start at the log end, checked and decoded: at least one."""
 
-    base_offset: int
-    next_offset: int
-    epoch: int
-    """The leader's epoch; no batch has a later one."""
-    batches: Buffer
+    batches: memoryview
+    headers: tuple[BatchHeader, ...]
+    entries: tuple[Entry, ...]
 
 
 class Ready(NamedTuple):
     """The actions to perform, in the order that the module's docstring defines; None or empty where there is none."""
 
-    quorum_state: QuorumState | None
+    election_state: ElectionState | None
     entries: tuple[Entry, ...]
     high_watermark: int
     truncate_to: int | None = None
@@ -201,7 +208,7 @@ class Ready(NamedTuple):
     reset_to_snapshot: SnapshotId | None = None
     received: ReceivedBatches | None = None
     requests: tuple[OutboundRequest, ...] = ()
-    answers: tuple[Response, ...] = ()
+    responses: tuple[Response, ...] = ()
     warnings: tuple[str, ...] = ()
     """Problems that the node cannot solve, to be logged for the operator."""
 

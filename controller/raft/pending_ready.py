@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.raft.log import Entry
-from controller.raft.messages import OutboundRequest, QuorumState, Ready, ReceivedBatches, Response, SnapshotPart
+from controller.raft.messages import ElectionState, OutboundRequest, Ready, ReceivedBatches, Response, SnapshotPart
 
 if TYPE_CHECKING:
     from controller.raft.log import SnapshotId
@@ -17,18 +17,18 @@ class PendingReady:
     def __init__(self, high_watermark: int) -> None:
         """Start empty; the entries below `high_watermark` are applied."""
         self._announced = high_watermark
-        self.quorum_state: QuorumState | None = None
+        self.election_state: ElectionState | None = None
         self._clear()
 
     def _clear(self) -> None:
-        self.quorum_state = None
+        self.election_state = None
         self.truncate_to: int | None = None
         self.snapshot_parts: list[SnapshotPart] = []
         self.reset_to_snapshot: SnapshotId | None = None
         self.entries: list[Entry] = []
         self.received: ReceivedBatches | None = None
         self.requests: list[OutboundRequest] = []
-        self.answers: list[Response] = []
+        self.responses: list[Response] = []
         self.warnings: list[str] = []
 
     def take(self, high_watermark: int) -> Ready | None:
@@ -36,14 +36,14 @@ class PendingReady:
         if high_watermark <= self._announced and self._is_empty:
             return None
         ready = Ready(
-            quorum_state=self.quorum_state,
+            election_state=self.election_state,
             truncate_to=self.truncate_to,
             snapshot_parts=tuple(self.snapshot_parts),
             reset_to_snapshot=self.reset_to_snapshot,
             entries=tuple(self.entries),
             received=self.received,
             requests=tuple(self.requests),
-            answers=tuple(self.answers),
+            responses=tuple(self.responses),
             high_watermark=high_watermark,
             warnings=tuple(self.warnings),
         )
@@ -54,9 +54,9 @@ class PendingReady:
     @property
     def _is_empty(self) -> bool:
         return (
-            self.quorum_state is None
+            self.election_state is None
             and self.truncate_to is None
             and self.reset_to_snapshot is None
             and self.received is None
-            and not (self.snapshot_parts or self.entries or self.requests or self.answers or self.warnings)
+            and not (self.snapshot_parts or self.entries or self.requests or self.responses or self.warnings)
         )

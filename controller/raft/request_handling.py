@@ -8,139 +8,177 @@
     FetchSnapshot     followers               returns the next bytes
 
 Requests of earlier epochs are fenced and those of another cluster refused. A candidate or leader that is no voter here
-is refused too, unless the voters can change (kraft.version 1).
+is refused too, unless the voters can change (kraft.version 1). A voter grants one vote an epoch, to a log at least as
+up to date as its own.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from controller.raft.election import may_vote, would_vote
-from controller.raft.log import RaftEpochEnd
-from controller.raft.messages import NO_NODE, QuorumState, RaftRequest, Response
-from controller.raft.roles import Member
+from controller.raft.leader import LeaderState
+from controller.raft.local_replica import LocalReplica
+from controller.raft.log import RaftEpochEnd, SnapshotId
+from controller.raft.messages import NO_NODE, ElectionState, RaftRequest, RaftResponse, Response
+from controller.raft.quorum_state import QuorumState
 from controller.raft.voters import NO_DIRECTORY
-from controller.raft.wire import asked_partition, error_response, refusal, vote_response
-from protocol.errors import ErrorCode
+from controller.raft.wire import (
+    BeginPartition,
+    VotePartition,
+    begin_response,
+    end_response,
+    fetch_response,
+    refusal,
+    requested_partition,
+    snapshot_response,
+    vote_response,
+)
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from protocol.messages.vote import VoteRequest
-from protocol.schema import Message
 
 
-class RequestHandling(Member):
-    """A node that answers the others' requests."""
+class RequestHandler:
+    """Handles the requests of other nodes; each gets one response."""
 
-    def _asked(self, token: object, request: RaftRequest) -> None:
-        asked = asked_partition(request)
-        ours = self._me.cluster_id
+    def __init__(self, replica: LocalReplica, quorum: QuorumState) -> None:
+        self._replica = replica
+        self._quorum = quorum
+
+    def handle(self, token: object, request: RaftRequest) -> None:
+        """Handle a request; its response may come later."""
+        ours = self._replica.key.cluster_id
         if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
-            self._warn("Refused a request for cluster %s: this node is in cluster %s", request.cluster_id, ours)
-            response = refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID)
-        elif asked is None:
-            response = refusal(request, ErrorCode.INVALID_REQUEST)
-        elif isinstance(request, FetchRequest | FetchSnapshotRequest):
-            self._asked_to_read(token, request, asked)
+            self._replica.warn("Refused a request for cluster %s: this node is in cluster %s", request.cluster_id, ours)
+            self._respond(token, refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
             return
-        elif isinstance(request, VoteRequest):
-            response = self._asked_to_vote(request, asked)
-        elif isinstance(request, BeginQuorumEpochRequest):
-            response = self._told_of_leader(request, asked)
-        else:
-            response = self._told_of_end(request, asked)
-        self._outbox.answers.append(Response(token, response))
+        try:
+            if isinstance(request, FetchRequest):
+                self._handle_fetch_request(token, request)
+            elif isinstance(request, FetchSnapshotRequest):
+                self._handle_fetch_snapshot_request(token, request)
+            elif isinstance(request, VoteRequest):
+                self._respond(token, self._handle_vote_request(request))
+            elif isinstance(request, BeginQuorumEpochRequest):
+                self._respond(token, self._handle_begin_request(request))
+            else:
+                self._respond(token, self._handle_end_request(request))
+        except KafkaError as error:
+            self._respond(token, refusal(request, error.code))
 
-    def _asked_to_vote(self, request: VoteRequest, asked: Any) -> Message:
-        candidate_id, epoch = asked.replica_id, asked.replica_epoch
-        error = self._not_for_us(request, asked) or self._no_voter(candidate_id) or self._no_voter(self.node_id)
-        if candidate_id == self.node_id:
-            self._warn("Another node has this node's id %s", candidate_id)
+    def _respond(self, token: object, response: RaftResponse) -> None:
+        self._replica.pending.responses.append(Response(token, response))
+
+    def _handle_vote_request(self, request: VoteRequest) -> RaftResponse:
+        partition = requested_partition(request)
+        replica, quorum = self._replica, self._quorum
+        candidate_id, epoch = partition.replica_id, partition.replica_epoch
+        error = (
+            self._wrong_voter(request.voter_id, partition)
+            or self._not_a_voter(candidate_id)
+            or self._not_a_voter(replica.node_id)
+        )
+        if candidate_id == replica.node_id:
+            replica.warn("Another node has this node's id %s", candidate_id)
             error = ErrorCode.INCONSISTENT_VOTER_SET
-        if epoch < self.epoch:
+        if epoch < quorum.epoch:
             error = error or ErrorCode.FENCED_LEADER_EPOCH
         if error:
-            return error_response(request, error, self._known())
-        if epoch > self.epoch:
-            self._unattach(QuorumState(epoch), self._election_ms())
-        may = self.is_voter and self._log.may_be_led_by(RaftEpochEnd(asked.last_offset_epoch, asked.last_offset))
-        if asked.pre_vote:
-            heard = self._fetching is not None and self._fetching.heard
-            granted = may and would_vote(self.role, self.quorum_state, candidate_id, leader_heard=heard)
+            return vote_response(quorum.leader_and_epoch, granted=False, error=error)
+        if epoch > quorum.epoch:
+            quorum.become_unattached(ElectionState(epoch), replica.election_timeout())
+        end = RaftEpochEnd(partition.last_offset_epoch, partition.last_offset)
+        granted = replica.is_voter and replica.log.may_be_led_by(end)
+        if partition.pre_vote:
+            granted = granted and quorum.state.grants_pre_vote(candidate_id)
         else:
-            granted = may and may_vote(self.quorum_state, candidate_id, asked.replica_directory_id)
+            directory_id = partition.replica_directory_id
+            granted = granted and quorum.election.may_vote_for(candidate_id, directory_id)
             if granted:
-                vote = QuorumState(epoch, voted_id=candidate_id, voted_directory_id=asked.replica_directory_id)
-                self._unattach(vote, self._election_ms())
-        return vote_response(self._known(), granted=granted)
+                vote = ElectionState(epoch, voted_id=candidate_id, voted_directory_id=directory_id)
+                quorum.become_unattached(vote, replica.election_timeout())
+        return vote_response(quorum.leader_and_epoch, granted=granted)
 
-    def _told_of_leader(self, request: BeginQuorumEpochRequest, asked: Any) -> Message:
-        leader_id, epoch = asked.leader_id, asked.leader_epoch
-        error = self._not_for_us(request, asked) or self._no_leader(leader_id, epoch)
+    def _handle_begin_request(self, request: BeginQuorumEpochRequest) -> RaftResponse:
+        partition, quorum = requested_partition(request), self._quorum
+        leader_id, epoch = partition.leader_id, partition.leader_epoch
+        error = self._wrong_voter(request.voter_id, partition) or self._not_the_leader(leader_id, epoch)
         if not error:
-            if (self.leader_id, self.epoch) != (leader_id, epoch):
-                self._follow(epoch, leader_id)
-            self._heard_of_leader()
-        return error_response(request, error or ErrorCode.NONE, self._known())
+            if quorum.leader_and_epoch != (leader_id, epoch):
+                quorum.become_follower(epoch, leader_id)
+            quorum.state.leader_contacted()
+        return begin_response(quorum.leader_and_epoch, error or ErrorCode.NONE)
 
-    def _told_of_end(self, request: EndQuorumEpochRequest, asked: Any) -> Message:
-        leader_id, epoch = asked.leader_id, asked.leader_epoch
-        error = self._no_leader(leader_id, epoch)
+    def _handle_end_request(self, request: EndQuorumEpochRequest) -> RaftResponse:
+        partition, replica, quorum = requested_partition(request), self._replica, self._quorum
+        leader_id, epoch = partition.leader_id, partition.leader_epoch
+        error = self._not_the_leader(leader_id, epoch)
         if not error:
-            candidates = [candidate.candidate_id for candidate in asked.preferred_candidates]
-            successors = candidates or asked.preferred_successors
-            self._follow(epoch, leader_id)
-            place = successors.index(self.node_id) if self.node_id in successors else len(successors)
-            if place == 0 and self.is_voter and not self._stopping:
+            candidates = [candidate.candidate_id for candidate in partition.preferred_candidates]
+            successors = candidates or partition.preferred_successors
+            quorum.become_follower(epoch, leader_id)
+            place = successors.index(replica.node_id) if replica.node_id in successors else len(successors)
+            if place == 0 and replica.may_campaign:
                 # The leader itself has resigned, so no pre-votes are needed.
-                self._stand()
+                quorum.become_candidate()
             else:
-                self._suspect(self._now_ms + place * self.timing.election_backoff_max_ms // 2)
-        return error_response(request, error or ErrorCode.NONE, self._known())
+                deadline_ms = replica.now_ms + place * replica.timing.election_backoff_max_ms // 2
+                quorum.perform(quorum.state.suspect_leader(deadline_ms))
+        return end_response(quorum.leader_and_epoch, error or ErrorCode.NONE)
 
-    def _asked_to_read(self, token: object, request: FetchRequest | FetchSnapshotRequest, asked: Any) -> None:
-        error: ErrorCode | None = None
-        if asked.current_leader_epoch < self.epoch:
-            error = ErrorCode.FENCED_LEADER_EPOCH
-        elif asked.current_leader_epoch > self.epoch:
-            error = ErrorCode.UNKNOWN_LEADER_EPOCH
-        elif self._leadership is None:
-            error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        elif isinstance(request, FetchRequest) and min(asked.fetch_offset, asked.last_fetched_epoch) < 0:
+    def _handle_fetch_request(self, token: object, request: FetchRequest) -> None:
+        partition, state = requested_partition(request), self._quorum.state
+        error = self._wrong_epoch(partition.current_leader_epoch)
+        if not error and min(partition.fetch_offset, partition.last_fetched_epoch) < 0:
             error = ErrorCode.INVALID_REQUEST
-        if error or self._leadership is None:
+        if error or not isinstance(state, LeaderState):
             error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self._outbox.answers.append(Response(token, error_response(request, error, self._known())))
-        elif isinstance(request, FetchRequest):
-            self._outbox.answers += self._leadership.fetch(token, request, asked, self.voters, self._now_ms)
-            self._commit()
+            self._respond(token, fetch_response(self._quorum.leader_and_epoch, error=error))
         else:
-            answer = self._leadership.fetch_snapshot(token, request, asked, self.voters, self._now_ms)
-            self._outbox.answers.append(answer)
+            state.handle_fetch_request(token, request, partition)
 
-    def _not_for_us(self, request: VoteRequest | BeginQuorumEpochRequest, asked: Any) -> ErrorCode | None:
-        own = self._me.directory_id
-        another_directory = NO_DIRECTORY not in (own, asked.voter_directory_id) and asked.voter_directory_id != own
-        if request.voter_id not in (NO_NODE, self.node_id) or another_directory:
-            return ErrorCode.INVALID_VOTER_KEY
-        return None
+    def _handle_fetch_snapshot_request(self, token: object, request: FetchSnapshotRequest) -> None:
+        partition, state = requested_partition(request), self._quorum.state
+        error = self._wrong_epoch(partition.current_leader_epoch)
+        if error or not isinstance(state, LeaderState):
+            error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
+            snapshot = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
+            self._respond(token, snapshot_response(self._quorum.leader_and_epoch, snapshot, error=error))
+        else:
+            state.handle_fetch_snapshot_request(token, request, partition)
 
-    def _no_voter(self, node_id: int) -> ErrorCode | None:
+    def _wrong_epoch(self, leader_epoch: int) -> ErrorCode | None:
+        """Return the error for a Fetch of another epoch, or for one to a node that does not lead; else None."""
+        if leader_epoch == self._quorum.epoch:
+            return None if isinstance(self._quorum.state, LeaderState) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        fenced = leader_epoch < self._quorum.epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def _wrong_voter(self, voter_id: int, partition: VotePartition | BeginPartition) -> ErrorCode | None:
+        """Return INVALID_VOTER_KEY for a request to another voter, or to another directory of this one; else None."""
+        own, directory_id = self._replica.key.directory_id, partition.voter_directory_id
+        another_directory = NO_DIRECTORY not in (own, directory_id) and directory_id != own
+        another = voter_id not in (NO_NODE, self._replica.node_id) or another_directory
+        return ErrorCode.INVALID_VOTER_KEY if another else None
+
+    def _not_a_voter(self, node_id: int) -> ErrorCode | None:
         """Return INCONSISTENT_VOTER_SET for a node that is no voter; None if voters can change: it may be a new one."""
-        if node_id in self.voters or self._kraft_version > 0:
+        voters = self._replica.voters
+        if node_id in voters or self._replica.voter_history.kraft_version > 0:
             return None
-        self._warn("Nodes have different voters: %s is not among this node's %s", node_id, sorted(self.voters.by_id))
+        self._replica.warn("Nodes have different voters: %s is not among this node's %s", node_id, sorted(voters.by_id))
         return ErrorCode.INCONSISTENT_VOTER_SET
 
-    def _no_leader(self, leader_id: int, epoch: int) -> ErrorCode | None:
+    def _not_the_leader(self, leader_id: int, epoch: int) -> ErrorCode | None:
         """Return the error for a leader that this node cannot follow in that epoch; None if it can."""
-        if epoch < self.epoch:
+        if epoch < self._quorum.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if leader_id == self.node_id or (
-            epoch == self.epoch and self.quorum_state.leader_id not in (NO_NODE, leader_id)
-        ):
-            known = self.quorum_state
-            self._warn("Node %s claims to be the leader of epoch %s, which contradicts %s", leader_id, epoch, known)
+        election = self._quorum.election
+        another_leads = epoch == election.epoch and election.leader_id not in (NO_NODE, leader_id)
+        if leader_id == self._replica.node_id or another_leads:
+            self._replica.warn(
+                "Node %s claims to be the leader of epoch %s, which contradicts %s", leader_id, epoch, election
+            )
             return ErrorCode.INVALID_REQUEST
-        return self._no_voter(leader_id)
+        return self._not_a_voter(leader_id)

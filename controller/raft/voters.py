@@ -17,12 +17,20 @@ NO_DIRECTORY = bytes(16)
 KRAFT_VERSIONS = (0, 1)
 
 
+class VoterEndpoint(NamedTuple):
+    """The address of a controller listener."""
+
+    name: str
+    host: str
+    port: int
+
+
 class Voter(NamedTuple):
-    """One voter and its controller listeners, each as (listener name, host, port)."""
+    """One voter and its controller listeners."""
 
     voter_id: int
     directory_id: bytes = NO_DIRECTORY
-    endpoints: tuple[tuple[str, str, int], ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
 
 
 class VoterSet:
@@ -83,7 +91,7 @@ class VoterSet:
                 Voter(
                     voter.voter_id,
                     voter.voter_directory_id,
-                    tuple((point.name, point.host, point.port) for point in voter.endpoints),
+                    tuple(VoterEndpoint(point.name, point.host, point.port) for point in voter.endpoints),
                 )
                 for voter in record.voters
             ]

@@ -1,17 +1,17 @@
 """Conversion between Raft's values and Kafka's requests and responses, each about the metadata log's one partition.
 
-Every response carries the leader and the epoch that its sender knows; `told_by` reads them from any of them.
+Every response has the leader and the epoch that its sender knows; `response_header` reads them from any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from controller.raft.log import SnapshotId
 from controller.raft.messages import NO_NODE
 from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
-from protocol.errors import ErrorCode, InvariantError
+from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -21,12 +21,21 @@ from protocol.schema import Message
 
 if TYPE_CHECKING:
     from controller.raft.log import RaftEpochEnd
-    from controller.raft.messages import RaftRequest, Timing
+    from controller.raft.messages import RaftRequest, RaftResponse, Timing
     from controller.raft.voters import Voter
 
 NO_EPOCH = -1
 
-_RAFT_RESPONSES = (VoteResponse, BeginQuorumEpochResponse, EndQuorumEpochResponse, FetchResponse, FetchSnapshotResponse)
+BeginPartition: TypeAlias = BeginQuorumEpochRequest.Topic.Partition
+EndPartition: TypeAlias = EndQuorumEpochRequest.Topic.Partition
+FetchPartition: TypeAlias = FetchRequest.Topic.Partition
+FetchSnapshotPartition: TypeAlias = FetchSnapshotRequest.Topic.Partition
+VotePartition: TypeAlias = VoteRequest.Topic.Partition
+BeginResult: TypeAlias = BeginQuorumEpochResponse.Topic.Partition
+EndResult: TypeAlias = EndQuorumEpochResponse.Topic.Partition
+FetchResult: TypeAlias = FetchResponse.Topic.Partition
+FetchSnapshotResult: TypeAlias = FetchSnapshotResponse.Topic.Partition
+VoteResult: TypeAlias = VoteResponse.Topic.Partition
 
 
 class ReplicaKey(NamedTuple):
@@ -38,7 +47,7 @@ class ReplicaKey(NamedTuple):
 
 
 class LeaderAndEpoch(NamedTuple):
-    """The leader, or NOBODY, and the epoch that a node knows (Kafka: `LeaderAndEpoch`)."""
+    """The leader, or NO_NODE, and the epoch that a node knows (Kafka: `LeaderAndEpoch`)."""
 
     leader_id: int
     epoch: int
@@ -50,13 +59,13 @@ class ResponseHeader(NamedTuple):
     error: int
     leader_id: int
     epoch: int
-    partition: Any
-    """The rest of the response; None if the error is that of the whole request."""
+    partition: VoteResult | BeginResult | EndResult | FetchResult | FetchSnapshotResult | None
+    """None if the error is that of the whole response."""
 
 
 def vote_request(me: ReplicaKey, to: Voter, epoch: int, end: RaftEpochEnd, *, pre_vote: bool) -> VoteRequest:
     """Return the Vote request for `epoch`, or for a pre-vote in the current epoch."""
-    partition = VoteRequest.Topic.Partition(
+    partition = VotePartition(
         partition_index=0,
         replica_epoch=epoch,
         replica_id=me.node_id,
@@ -70,11 +79,9 @@ def vote_request(me: ReplicaKey, to: Voter, epoch: int, end: RaftEpochEnd, *, pr
     return VoteRequest(cluster_id=me.cluster_id, voter_id=to.voter_id, topics=[topic])
 
 
-def begin_request(
-    me: ReplicaKey, to: Voter, epoch: int, endpoints: Sequence[tuple[str, str, int]]
-) -> BeginQuorumEpochRequest:
-    """Return the BeginQuorumEpoch request that announces this node as the leader."""
-    partition = BeginQuorumEpochRequest.Topic.Partition(
+def begin_request(me: ReplicaKey, to: Voter, epoch: int, leader: Voter) -> BeginQuorumEpochRequest:
+    """Return the BeginQuorumEpoch request that announces this node, the voter `leader`, as the leader."""
+    partition = BeginPartition(
         partition_index=0, voter_directory_id=to.directory_id, leader_id=me.node_id, leader_epoch=epoch
     )
     return BeginQuorumEpochRequest(
@@ -82,21 +89,21 @@ def begin_request(
         voter_id=to.voter_id,
         topics=[BeginQuorumEpochRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])],
         leader_endpoints=[
-            BeginQuorumEpochRequest.LeaderEndpoint(name=name, host=host, port=port) for name, host, port in endpoints
+            BeginQuorumEpochRequest.LeaderEndpoint(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+            for endpoint in leader.endpoints
         ],
     )
 
 
 def end_request(me: ReplicaKey, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
     """Return the EndQuorumEpoch request of a leader that resigns, with the preferred successors, best first."""
-    asked = EndQuorumEpochRequest.Topic.Partition
-    partition = asked(
+    partition = EndPartition(
         partition_index=0,
         leader_id=me.node_id,
         leader_epoch=epoch,
         preferred_successors=[voter.voter_id for voter in successors],
         preferred_candidates=[
-            asked.Candidate(candidate_id=voter.voter_id, candidate_directory_id=voter.directory_id)
+            EndPartition.Candidate(candidate_id=voter.voter_id, candidate_directory_id=voter.directory_id)
             for voter in successors
         ],
     )
@@ -106,7 +113,7 @@ def end_request(me: ReplicaKey, epoch: int, successors: Sequence[Voter]) -> EndQ
 
 def fetch_request(me: ReplicaKey, epoch: int, end: RaftEpochEnd, high_watermark: int, timing: Timing) -> FetchRequest:
     """Return the Fetch request for what follows the end of this node's log."""
-    partition = FetchRequest.Topic.Partition(
+    partition = FetchPartition(
         partition=0,
         current_leader_epoch=epoch,
         fetch_offset=end.end_offset,
@@ -131,11 +138,10 @@ def snapshot_request(
     me: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int, timing: Timing
 ) -> FetchSnapshotRequest:
     """Return the FetchSnapshot request for the bytes from `position` on."""
-    asked = FetchSnapshotRequest.Topic.Partition
-    partition = asked(
+    partition = FetchSnapshotPartition(
         partition=0,
         current_leader_epoch=epoch,
-        snapshot_id=asked.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        snapshot_id=FetchSnapshotPartition.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
         position=position,
         replica_directory_id=me.directory_id,
     )
@@ -147,21 +153,38 @@ def snapshot_request(
     )
 
 
-def asked_partition(request: RaftRequest) -> Any:
-    """Return the request's partition of the metadata log; None if the request is not about that partition alone."""
-    if len(request.topics) != 1 or len(request.topics[0].partitions) != 1:
-        return None
-    topic: Any = request.topics[0]
-    partition: Any = topic.partitions[0]
-    if isinstance(request, FetchRequest):
-        about = topic.topic == CLUSTER_METADATA or topic.topic_id == METADATA_TOPIC_ID
-        return partition if about and partition.partition == 0 else None
-    if isinstance(request, FetchSnapshotRequest):
-        return partition if topic.name == CLUSTER_METADATA and partition.partition == 0 else None
-    return partition if topic.topic_name == CLUSTER_METADATA and partition.partition_index == 0 else None
+@overload
+def requested_partition(request: VoteRequest) -> VotePartition: ...
+@overload
+def requested_partition(request: BeginQuorumEpochRequest) -> BeginPartition: ...
+@overload
+def requested_partition(request: EndQuorumEpochRequest) -> EndPartition: ...
+@overload
+def requested_partition(request: FetchRequest) -> FetchPartition: ...
+@overload
+def requested_partition(request: FetchSnapshotRequest) -> FetchSnapshotPartition: ...
+def requested_partition(
+    request: RaftRequest,
+) -> VotePartition | BeginPartition | EndPartition | FetchPartition | FetchSnapshotPartition:
+    """Return the request's partition; KafkaError INVALID_REQUEST unless it is about the metadata log's alone."""
+    if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
+        if isinstance(request, FetchRequest):
+            fetch = request.topics[0]
+            is_log = fetch.topic == CLUSTER_METADATA or fetch.topic_id == METADATA_TOPIC_ID
+            if is_log and fetch.partitions[0].partition == 0:
+                return fetch.partitions[0]
+        elif isinstance(request, FetchSnapshotRequest):
+            fetch_snapshot = request.topics[0]
+            if fetch_snapshot.name == CLUSTER_METADATA and fetch_snapshot.partitions[0].partition == 0:
+                return fetch_snapshot.partitions[0]
+        else:
+            topic = request.topics[0]
+            if topic.topic_name == CLUSTER_METADATA and topic.partitions[0].partition_index == 0:
+                return topic.partitions[0]
+    raise KafkaError(ErrorCode.INVALID_REQUEST, "the request is not about the metadata log alone")
 
 
-def refusal(request: RaftRequest, error: ErrorCode) -> Message:
+def refusal(request: RaftRequest, error: ErrorCode) -> RaftResponse:
     """Return the response with an error for the whole request."""
     if isinstance(request, FetchRequest):
         return FetchResponse(error_code=error, responses=[])
@@ -174,26 +197,9 @@ def refusal(request: RaftRequest, error: ErrorCode) -> Message:
     return EndQuorumEpochResponse(error_code=error, topics=[])
 
 
-def error_response(request: RaftRequest, error: ErrorCode, known: LeaderAndEpoch) -> Message:
-    """Return the response with an error of the partition; NONE for a successful BeginQuorumEpoch or EndQuorumEpoch."""
-    if isinstance(request, FetchRequest):
-        return fetch_response(known, error=error)
-    if isinstance(request, FetchSnapshotRequest):
-        asked = asked_partition(request).snapshot_id
-        return snapshot_response(known, SnapshotId(asked.end_offset, asked.epoch), error=error)
-    if isinstance(request, VoteRequest):
-        return vote_response(known, granted=False, error=error)
-    response: Any = BeginQuorumEpochResponse if isinstance(request, BeginQuorumEpochRequest) else EndQuorumEpochResponse
-    partition = response.Topic.Partition(
-        partition_index=0, error_code=error, leader_id=known.leader_id, leader_epoch=known.epoch
-    )
-    told: Message = response(topics=[response.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])])
-    return told
-
-
 def vote_response(known: LeaderAndEpoch, *, granted: bool, error: ErrorCode = ErrorCode.NONE) -> VoteResponse:
     """Return the response to a Vote."""
-    partition = VoteResponse.Topic.Partition(
+    partition = VoteResult(
         partition_index=0,
         error_code=error,
         leader_id=known.leader_id,
@@ -201,6 +207,20 @@ def vote_response(known: LeaderAndEpoch, *, granted: bool, error: ErrorCode = Er
         vote_granted=granted,
     )
     return VoteResponse(topics=[VoteResponse.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])])
+
+
+def begin_response(known: LeaderAndEpoch, error: ErrorCode) -> BeginQuorumEpochResponse:
+    """Return the response to a BeginQuorumEpoch."""
+    partition = BeginResult(partition_index=0, error_code=error, leader_id=known.leader_id, leader_epoch=known.epoch)
+    topic = BeginQuorumEpochResponse.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])
+    return BeginQuorumEpochResponse(topics=[topic])
+
+
+def end_response(known: LeaderAndEpoch, error: ErrorCode) -> EndQuorumEpochResponse:
+    """Return the response to an EndQuorumEpoch."""
+    partition = EndResult(partition_index=0, error_code=error, leader_id=known.leader_id, leader_epoch=known.epoch)
+    topic = EndQuorumEpochResponse.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])
+    return EndQuorumEpochResponse(topics=[topic])
 
 
 def fetch_response(
@@ -212,21 +232,20 @@ def fetch_response(
     instead: RaftEpochEnd | SnapshotId | None = None,
 ) -> FetchResponse:
     """Return the response to a Fetch, still without records; `instead` is the diverging epoch or the snapshot."""
-    answered = FetchResponse.Topic.Partition
-    partition = answered(
+    partition = FetchResult(
         partition_index=0,
         error_code=error,
         high_watermark=high_watermark,
         last_stable_offset=high_watermark,
         log_start_offset=log_start_offset,
-        current_leader=answered.CurrentLeader(leader_id=known.leader_id, leader_epoch=known.epoch),
+        current_leader=FetchResult.CurrentLeader(leader_id=known.leader_id, leader_epoch=known.epoch),
         aborted_transactions=None,
         records=b"",
     )
     if isinstance(instead, SnapshotId):
-        partition.snapshot_id = answered.SnapshotId(end_offset=instead.end_offset, epoch=instead.epoch)
+        partition.snapshot_id = FetchResult.SnapshotId(end_offset=instead.end_offset, epoch=instead.epoch)
     elif instead is not None:
-        partition.diverging_epoch = answered.DivergingEpoch(epoch=instead.epoch, end_offset=instead.end_offset)
+        partition.diverging_epoch = FetchResult.DivergingEpoch(epoch=instead.epoch, end_offset=instead.end_offset)
     topic = FetchResponse.Topic(topic=CLUSTER_METADATA, topic_id=METADATA_TOPIC_ID, partitions=[partition])
     return FetchResponse(responses=[topic])
 
@@ -235,12 +254,11 @@ def snapshot_response(
     known: LeaderAndEpoch, snapshot: SnapshotId, *, position: int = 0, error: ErrorCode = ErrorCode.NONE
 ) -> FetchSnapshotResponse:
     """Return the response to a FetchSnapshot, still without bytes and size."""
-    answered = FetchSnapshotResponse.Topic.Partition
-    partition = answered(
+    partition = FetchSnapshotResult(
         index=0,
         error_code=error,
-        snapshot_id=answered.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
-        current_leader=answered.CurrentLeader(leader_id=known.leader_id, leader_epoch=known.epoch),
+        snapshot_id=FetchSnapshotResult.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
+        current_leader=FetchSnapshotResult.CurrentLeader(leader_id=known.leader_id, leader_epoch=known.epoch),
         size=0,
         position=position,
         unaligned_records=b"",
@@ -248,15 +266,20 @@ def snapshot_response(
     return FetchSnapshotResponse(topics=[FetchSnapshotResponse.Topic(name=CLUSTER_METADATA, partitions=[partition])])
 
 
-def told_by(response: Message) -> ResponseHeader:
+def response_header(response: Message) -> ResponseHeader:
     """Return error, leader and epoch of a response; InvariantError if it is no response of Raft."""
-    if not isinstance(response, _RAFT_RESPONSES):
-        raise InvariantError(f"{type(response).__name__} is not a Raft response")
-    topics: Any = response.responses if isinstance(response, FetchResponse) else response.topics
-    if response.error_code or len(topics) != 1 or len(topics[0].partitions) != 1:
-        return ResponseHeader(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR, NO_NODE, NO_EPOCH, None)
-    partition = topics[0].partitions[0]
     if isinstance(response, FetchResponse | FetchSnapshotResponse):
-        leader = partition.current_leader
-        return ResponseHeader(partition.error_code, leader.leader_id, leader.leader_epoch, partition)
-    return ResponseHeader(partition.error_code, partition.leader_id, partition.leader_epoch, partition)
+        fetched: list[FetchResponse.Topic] | list[FetchSnapshotResponse.Topic]
+        fetched = response.responses if isinstance(response, FetchResponse) else response.topics
+        if not response.error_code and len(fetched) == 1 and len(fetched[0].partitions) == 1:
+            partition = fetched[0].partitions[0]
+            leader = partition.current_leader
+            return ResponseHeader(partition.error_code, leader.leader_id, leader.leader_epoch, partition)
+    elif isinstance(response, VoteResponse | BeginQuorumEpochResponse | EndQuorumEpochResponse):
+        topics = response.topics
+        if not response.error_code and len(topics) == 1 and len(topics[0].partitions) == 1:
+            result = topics[0].partitions[0]
+            return ResponseHeader(result.error_code, result.leader_id, result.leader_epoch, result)
+    else:
+        raise InvariantError(f"{type(response).__name__} is not a Raft response")
+    return ResponseHeader(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR, NO_NODE, NO_EPOCH, None)

@@ -206,6 +206,10 @@ class Log:
         if headers:
             self._write(memoryview(records)[:end], headers, now_ms)
 
+    def append_validated(self, records: memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
+        """Append batches that the caller has validated: complete, undamaged, and contiguous from the log end on."""
+        self._write(records, headers, now_ms)
+
     def _write(self, records: bytearray | memoryview, headers: Sequence[HeaderFields], now_ms: int) -> None:
         """Append complete batches and update the log's state.
 

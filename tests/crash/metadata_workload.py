@@ -16,8 +16,9 @@ import pytest
 from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
+from controller.raft.follower import scan
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import NO_NODE, QuorumState, ReceivedBatches
+from controller.raft.messages import NO_NODE, ElectionState
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.records.metadata import ConfigRecord
@@ -30,6 +31,7 @@ from storage.log_directory import LogDirectory
 from storage.steps import finish
 from tests.crash.broken import Broken, Invariant
 from tests.crash.memory_disk import Mark, MemoryDisk
+from tests.typed import present
 
 NOW_MS = 1_700_000_000_000
 DIRECTORY = "/a"
@@ -67,7 +69,7 @@ class Known(NamedTuple):
     branch: Branch
     durable: int
     appended: int
-    quorum: QuorumState
+    quorum: ElectionState
     snapshot_end: int
 
 
@@ -114,8 +116,8 @@ class Workload:
     def campaign(self) -> None:
         """Vote for itself in the next epoch, become leader, and append the epoch's first entry."""
         epoch = self._next_epoch()
-        self._store(QuorumState(epoch, NO_NODE, NODE, VOTERS.by_id[NODE].directory_id))
-        self._store(QuorumState(epoch, NODE, NODE, VOTERS.by_id[NODE].directory_id))
+        self._store(ElectionState(epoch, NO_NODE, NODE, VOTERS.by_id[NODE].directory_id))
+        self._store(ElectionState(epoch, NODE, NODE, VOTERS.by_id[NODE].directory_id))
         self.append()
 
     def append(self) -> None:
@@ -132,12 +134,12 @@ class Workload:
             self._follow_another()
         entries = self._entries(self.log.end_epoch)
         batches = b"".join(encode_entry(entry, self.now) for entry in entries)
-        sent = ReceivedBatches(entries[0].base_offset, entries[-1].next_offset, self.quorum.epoch, batches)
-        receipt = self.log.receive(sent, self.now)
-        _hold(Invariant.ENTRIES_ARE_THE_SAME, receipt.entries == entries, "what was received is not what was sent")
+        sent = present(scan(batches, self.log.raft_log(), self.quorum.epoch).received)
+        _hold(Invariant.ENTRIES_ARE_THE_SAME, sent.entries == tuple(entries), "what was received is not what was sent")
+        flush = self.log.receive(sent, self.now)
         self.branch.entries.extend(entries)
         self.mark()
-        self._sync(receipt.flush)
+        self._sync(flush)
         if self.random.random() < 0.3:
             self._commit(self.random.choice(entries).next_offset)
 
@@ -230,7 +232,7 @@ class Workload:
         self._restart()
 
     def _vote_and_die(self) -> None:
-        state = QuorumState(self._next_epoch(), NO_NODE, OTHER)
+        state = ElectionState(self._next_epoch(), NO_NODE, OTHER)
         with pytest.MonkeyPatch.context() as within:
             within.setattr(self.disk, "sync_dir", lambda path: None)
             self.log.write_quorum_state(state, VOTERS, 1)
@@ -274,9 +276,9 @@ class Workload:
         return max(self.quorum.epoch, self.log.end_epoch) + 1
 
     def _follow_another(self) -> None:
-        self._store(QuorumState(self._next_epoch(), OTHER))
+        self._store(ElectionState(self._next_epoch(), OTHER))
 
-    def _store(self, state: QuorumState) -> None:
+    def _store(self, state: ElectionState) -> None:
         self.log.write_quorum_state(state, VOTERS, 1)
         self.quorum = state
         self.mark()
@@ -325,7 +327,7 @@ def check(disk: MemoryDisk, log: MetadataLog, contents: Contents, before: Known 
 
     Before the first mark only the existence of a new log is promised. Return the entries found.
     """
-    least = before or Known(after.branch, 0, 0, QuorumState(), 0)
+    least = before or Known(after.branch, 0, 0, ElectionState(), 0)
     snapshot = newest(log)
     _hold(
         Invariant.SNAPSHOTS_STAY,

@@ -16,7 +16,7 @@ from broker.replication.replica_state import NO_EPOCH, ReplicaState
 from controller.commands import alter_partition, registration
 from controller.image import MetadataImage
 from controller.partition_change import Election, _Target
-from controller.raft.messages import NO_NODE, QuorumState
+from controller.raft.messages import NO_NODE, ElectionState
 from protocol.errors import ErrorCode
 from protocol.primitives import ZERO_UUID
 from storage.log.files import LogFiles
@@ -273,7 +273,7 @@ def loses_vote_at_restart(plant: Planter) -> None:
     """A restarted voter forgets its vote in the current epoch."""
     read = MetadataLog.read_quorum_state
 
-    def read_without_vote(self: MetadataLog) -> QuorumState:
+    def read_without_vote(self: MetadataLog) -> ElectionState:
         return read(self)._replace(voted_id=NO_NODE)
 
     plant.setattr(MetadataLog, "read_quorum_state", read_without_vote)
@@ -286,8 +286,8 @@ def commits_unsynced_metadata(plant: Planter) -> None:
     def append_without_flush(self: MetadataLog, *args: Any) -> None:
         append(self, *args)
 
-    def receive_without_flush(self: MetadataLog, *args: Any) -> Any:
-        return receive(self, *args)._replace(flush=None)
+    def receive_without_flush(self: MetadataLog, *args: Any) -> None:
+        receive(self, *args)
 
     plant.setattr(MetadataLog, "append", append_without_flush)
     plant.setattr(MetadataLog, "receive", receive_without_flush)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from controller.raft.messages import NO_NODE, QuorumState, Role
+from controller.raft.messages import NO_NODE, ElectionState, Role
 from tests.simulation.cluster import Host, World
 from tests.simulation.violation import Invariant
 
@@ -31,9 +31,9 @@ class QuorumInvariants:
         self._committed = 0
         self._images: dict[int, MetadataImage] = {}
         self._applied: dict[str, tuple[int, int]] = {}
-        self._states: dict[str, tuple[int, QuorumState]] = {}
+        self._states: dict[str, tuple[int, ElectionState]] = {}
         self._own_committed: dict[str, tuple[int, int]] = {}
-        self._looked: dict[str, tuple[int, MetadataImage, Role, QuorumState, int, int, bool]] = {}
+        self._looked: dict[str, tuple[int, MetadataImage, Role, ElectionState, int, int, bool]] = {}
 
     def look(self, host: Host, controller: RaftDriver) -> None:
         """Check a node if its state has changed since the last check."""
@@ -46,14 +46,14 @@ class QuorumInvariants:
                     image is controller.image
                     and high_watermark == node.high_watermark
                     and end_offset == log.end_offset
-                    and state is node.quorum_state
+                    and state is node.election
                     and role is node.role
                     and idle is (controller._running is None)
                     and starts == host.starts
                 ):
                     return
             self._looked[host.name] = (
-                *(host.starts, controller.image, node.role, node.quorum_state, node.high_watermark),
+                *(host.starts, controller.image, node.role, node.election, node.high_watermark),
                 *(log.end_offset, controller._running is None),
             )
         self._look_at_image(host, controller.image)
@@ -108,8 +108,8 @@ class QuorumInvariants:
 
     def _look_at_state(self, host: Host, controller: RaftDriver, node: RaftNode) -> None:
         """Record what a voter has stored and acted on; after a restart it must still have that."""
-        starts, kept = self._states.get(host.name, (host.starts, QuorumState()))
-        state = node.quorum_state
+        starts, kept = self._states.get(host.name, (host.starts, ElectionState()))
+        state = node.election
         if starts != host.starts:
             remembers = state.epoch > kept.epoch or (
                 state.epoch == kept.epoch and (kept.voted_id in (NO_NODE, state.voted_id) or state.leader_id != NO_NODE)
@@ -123,7 +123,7 @@ class QuorumInvariants:
     def _look_at_commits(self, host: Host, node: RaftNode) -> None:
         """Check that a leader commits only up to an entry of its own epoch."""
         epoch, before = self._own_committed.get(host.name, (-1, 0))
-        former = node._log.end_of(node.epoch - 1)
+        former = node.log.end_of(node.epoch - 1)
         if epoch == node.epoch and node.high_watermark > before and former is not None:
             self._world.check(
                 Invariant.QUORUM_COMMITS_ITS_EPOCH,

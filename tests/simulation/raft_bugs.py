@@ -10,26 +10,27 @@ import sys
 from functools import cache
 from typing import Any
 
-from controller.raft import request_handling
 from controller.raft.election import Calls
+from controller.raft.epoch_state import EpochState
 from controller.raft.leader import LeaderState
 from controller.raft.log import RaftEpochEnd, RaftLog
-from controller.raft.messages import NO_NODE, QuorumState, Role
+from controller.raft.messages import NO_NODE, ElectionState
 from controller.raft.node import RaftNode
-from controller.raft.roles import Member
+from controller.raft.nominee import CandidateState, ProspectiveState
+from controller.raft.quorum_state import QuorumState
 from controller.raft.voters import VoterSet
 from protocol.errors import InvariantError
 from tests.planting import Bug, Finding, Planter, planted, survey
 from tests.simulation.raft_cluster import simulate
 from tests.simulation.raft_promises import Promise
-from tests.typed import present
+from tests.typed import instance
 
 SIMULATED_MS = 12_000
 
 
 def votes_twice_in_one_epoch(plant: Planter) -> None:
     """A node votes again in an epoch in which it has voted."""
-    plant.setattr(request_handling, "may_vote", lambda state, *_: state.leader_id == NO_NODE)
+    plant.setattr(ElectionState, "may_vote_for", lambda state, *_: state.leader_id == NO_NODE)
 
 
 def votes_for_outdated_logs(plant: Planter) -> None:
@@ -44,37 +45,36 @@ def votes_by_log_end_offset_alone(plant: Planter) -> None:
 
 def does_not_store_votes(plant: Planter) -> None:
     """Votes are not stored."""
-    set_state = Member._set_state
+    enter = QuorumState._enter
 
-    def unstored(self: Member, state: QuorumState) -> None:
-        set_state(self, state)
-        if state.voted_id != NO_NODE:
-            self._outbox.quorum_state = None
+    def unstored(self: QuorumState, state: EpochState) -> None:
+        enter(self, state)
+        if state.election.voted_id != NO_NODE:
+            self._replica.pending.election_state = None
 
-    plant.setattr(Member, "_set_state", unstored)
+    plant.setattr(QuorumState, "_enter", unstored)
 
 
 def loses_epoch_at_restart(plant: Planter) -> None:
     """The epoch is not loaded after a restart."""
     begin = RaftNode.__init__
 
-    def forgetful(self: RaftNode, node_id: int, voters: Any, _state: QuorumState, **others: Any) -> None:
-        begin(self, node_id, voters, QuorumState(), **others)
+    def forgetful(
+        self: RaftNode, node_id: int, voters: Any, _state: ElectionState, log: RaftLog, **others: Any
+    ) -> None:
+        begin(self, node_id, voters, ElectionState(), log, **others)
 
     plant.setattr(RaftNode, "__init__", forgetful)
 
 
 def candidate_does_not_increment_epoch(plant: Planter) -> None:
     """A candidate does not increment its epoch."""
-    stand = Member._stand
+    begin = CandidateState.__init__
 
-    def in_this_epoch(self: Member) -> None:
-        epoch = self.epoch
-        stand(self)
-        if epoch:
-            self._set_state(self.quorum_state._replace(epoch=epoch))
+    def in_this_epoch(self: CandidateState, replica: Any, election: ElectionState, deadline_ms: int | None) -> None:
+        begin(self, replica, election._replace(epoch=max(1, election.epoch - 1)), deadline_ms)
 
-    plant.setattr(Member, "_stand", in_this_epoch)
+    plant.setattr(CandidateState, "__init__", in_this_epoch)
 
 
 def half_counts_as_majority(plant: Planter) -> None:
@@ -89,29 +89,29 @@ def counts_responses_to_earlier_requests(plant: Planter) -> None:
 
 def counts_pre_votes_as_votes(plant: Planter) -> None:
     """Granted pre-votes count as votes."""
-    stand = Member._stand
+    become_candidate = QuorumState.become_candidate
 
-    def with_the_answers(self: Member) -> None:
-        granted = present(self._ballot).granted if self.role is Role.PROSPECTIVE else set()
-        stand(self)
-        present(self._ballot).granted |= granted
+    def with_the_responses(self: QuorumState) -> None:
+        granted = self.state.ballot.granted if isinstance(self.state, ProspectiveState) else set()
+        become_candidate(self)
+        instance(CandidateState, self.state).ballot.granted |= granted
 
-    plant.setattr(Member, "_stand", with_the_answers)
+    plant.setattr(QuorumState, "become_candidate", with_the_responses)
 
 
 def grants_no_pre_vote(plant: Planter) -> None:
     """A node grants no pre-vote."""
-    plant.setattr(request_handling, "would_vote", lambda *_, **__: False)
+    plant.setattr(EpochState, "grants_pre_vote", lambda *_: False)
 
 
 def commits_earlier_epochs_by_counting(plant: Planter) -> None:
     """A new leader commits entries of earlier epochs by counting (Raft 5.4.2)."""
     commit = LeaderState.commit
 
-    def at_once(self: LeaderState, voters: VoterSet) -> bool:
+    def at_once(self: LeaderState) -> bool:
         begun, self.epoch_start = self.epoch_start, -1
         try:
-            return commit(self, voters)
+            return commit(self)
         finally:
             self.epoch_start = begun
 
@@ -120,20 +120,21 @@ def commits_earlier_epochs_by_counting(plant: Planter) -> None:
 
 def raft_leader_counts_unsynced_entries(plant: Planter) -> None:
     """A leader counts its own entries before they are synced."""
-    append = Member._append
+    append = LeaderState.append
 
-    def stored_at_once(self: Member, records: Any) -> Any:
+    def stored_at_once(self: LeaderState, records: Any) -> Any:
         entry = append(self, records)
-        present(self._leadership).count_own(entry.next_offset)
+        self.count_own(entry.next_offset)
         return entry
 
-    plant.setattr(Member, "_append", stored_at_once)
+    plant.setattr(LeaderState, "append", stored_at_once)
 
 
 def counts_observers(plant: Planter) -> None:
     """Observers count for the majority."""
 
-    def commit(self: LeaderState, voters: VoterSet) -> bool:
+    def commit(self: LeaderState) -> bool:
+        voters = self._replica.voters
         ends = sorted([self._stored, *(each.end_offset for each in self._progress.values()), *[0] * 5], reverse=True)
         return ends[voters.majority - 1] > self.epoch_start and self._log.commit(ends[voters.majority - 1])
 
@@ -158,15 +159,16 @@ def raft_high_watermark_passes_log_end(plant: Planter) -> None:
 
 def raft_follower_truncates_to_high_watermark(plant: Planter) -> None:
     """A follower truncates to its high watermark."""
-    follow = Member._follow
+    become_follower = QuorumState.become_follower
 
-    def cut(self: Member, epoch: int, leader_id: int) -> None:
-        follow(self, epoch, leader_id)
-        if self._log.end_offset > self._log.high_watermark and not self._outbox.entries and not self._outbox.received:
-            self._log.cut(self._log.high_watermark)
-            self._outbox.truncate_to = self._log.high_watermark
+    def cut(self: QuorumState, epoch: int, leader_id: int) -> None:
+        become_follower(self, epoch, leader_id)
+        log, pending = self._replica.log, self._replica.pending
+        if log.end_offset > log.high_watermark and not pending.entries and not pending.received:
+            self._replica.withdraw(log.high_watermark)
+            pending.truncate_to = log.high_watermark
 
-    plant.setattr(Member, "_follow", cut)
+    plant.setattr(QuorumState, "become_follower", cut)
 
 
 def raft_follower_truncates_by_offset_alone(plant: Planter) -> None:
@@ -206,7 +208,7 @@ def keeps_epochs_before_snapshot(plant: Planter) -> None:
 def leader_without_quorum_does_not_resign(plant: Planter) -> None:
     """A leader that reaches no majority does not resign, and receives no later epoch."""
     plant.setattr(LeaderState, "quorum_until_ms", lambda *_: None)
-    plant.setattr(RaftNode, "_learn", lambda *_: None)
+    plant.setattr(RaftNode, "_learn_leader", lambda *_: None)
 
 
 BUGS = (

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from controller.raft.messages import (
     Disconnected,
+    ElectionState,
     LogRead,
     OutboundRequest,
     Ready,
@@ -25,7 +26,8 @@ from controller.raft.messages import (
     Tick,
     Timing,
 )
-from controller.raft.node import QuorumState, RaftNode
+from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.records.control import LeaderChangeMessage
 from protocol.records.metadata import ProducerIdsRecord
@@ -135,15 +137,9 @@ class RaftCluster:
         member.waiting = {}
         member.raft = self._node_class(
             member.node_id,
-            self.voters,
-            disk.quorum_state or QuorumState(),
-            kraft_version=0,
-            end_offset=disk.end_offset,
-            end_epoch=disk.end_epoch,
-            high_watermark=disk.snapshot.end_offset if disk.snapshot else 0,
-            epochs=disk.epochs(),
-            oldest_snapshot=disk.oldest,
-            newest_snapshot=disk.snapshot,
+            VoterHistory(self.voters),
+            disk.quorum_state or ElectionState(),
+            disk.raft_log(),
             cluster_id=CLUSTER_ID,
             timing=TIMING,
             random=Random(self.random.random()),
@@ -176,7 +172,7 @@ class RaftCluster:
         self.promises.saw(member)
         if member.performing is None and (ready := present(raft).ready()) is not None:
             member.performing = ready
-            slow = ready.quorum_state is not None
+            slow = ready.election_state is not None
             self.at(self.random.randrange(1, 8) if slow else 0, lambda: self._store_state(member, ready), member)
         if (due_ms := present(raft).due_ms) is not None:
             delay_ms = max(1, due_ms - self.now_ms - member.clock_ahead_ms)
@@ -191,9 +187,9 @@ class RaftCluster:
 
     def _store_state(self, member: Member, ready: Ready) -> None:
         disk = member.disk
-        if ready.quorum_state is not None:
-            self.promises.stores(member, ready.quorum_state)
-            disk.quorum_state = ready.quorum_state
+        if ready.election_state is not None:
+            self.promises.stores(member, ready.election_state)
+            disk.quorum_state = ready.election_state
         if ready.truncate_to is not None:
             self.promises.truncates(member, ready.truncate_to)
             disk.truncate(ready.truncate_to)
@@ -209,13 +205,13 @@ class RaftCluster:
         for entry in ready.entries:
             disk.append_entry(entry, self.now_ms)
         if ready.received is not None:
-            disk.append_batches(ready.received.base_offset, bytes(ready.received.batches))
+            disk.append_batches(ready.received.entries[0].base_offset, bytes(ready.received.batches))
         self.promises.wrote(member)
         # Fetch responses do not wait for the sync.
-        early = [answer for answer in ready.answers if self._may_leave(answer) and self.random.random() < 0.5]
+        early = [answer for answer in ready.responses if self._may_leave(answer) and self.random.random() < 0.5]
         for answer in early:
             self._answer(member, answer)
-        late = [answer for answer in ready.answers if not any(answer is other for other in early)]
+        late = [answer for answer in ready.responses if not any(answer is other for other in early)]
         syncs = bool(ready.entries or ready.received)
         delay_ms = self.random.randrange(1, 15) if syncs else 0
         self.at(delay_ms, lambda: self._finish(member, ready, late), member)
@@ -353,7 +349,7 @@ class RaftCluster:
         self.blocked, self.loss = set(), 0.0
         for member in self.members.values():
             member.paused_until = 0
-            if member.raft is None or member.raft._stopping:
+            if member.raft is None or member.raft._replica.stopping:
                 if member.raft is not None:
                     self.crash(member)
                 self.start(member)

@@ -6,11 +6,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from controller.batches import encode_entry
-from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import LogRead, SnapshotPart, SnapshotRead
-from controller.raft.node import QuorumState
+from controller.raft.log import Entry, RaftLog, SnapshotId
+from controller.raft.messages import ElectionState, LogRead, SnapshotPart, SnapshotRead
 from protocol.errors import ErrorCode
 from protocol.record_batch import iter_batches
+from storage.log.leader_epochs import EpochEntry
 
 
 class Batch(NamedTuple):
@@ -26,7 +26,7 @@ class RaftDisk:
     """A log, snapshots and the quorum state."""
 
     def __init__(self) -> None:
-        self.quorum_state: QuorumState | None = None
+        self.quorum_state: ElectionState | None = None
         self.batches: list[Batch] = []
         self.synced = 0
         self.snapshots: dict[SnapshotId, bytes] = {}
@@ -49,12 +49,23 @@ class RaftDisk:
     def end_epoch(self) -> int:
         return self.batches[-1].epoch if self.batches else (self.oldest.epoch if self.oldest else 0)
 
-    def epochs(self) -> list[tuple[int, int]]:
+    def raft_log(self) -> RaftLog:
+        """Return Raft's view of the log at a start."""
+        return RaftLog(
+            self.end_offset,
+            self.end_epoch,
+            high_watermark=self.snapshot.end_offset if self.snapshot else 0,
+            epochs=self.epochs(),
+            oldest_snapshot=self.oldest,
+            newest_snapshot=self.snapshot,
+        )
+
+    def epochs(self) -> list[EpochEntry]:
         """Return the first offset of each epoch, as in a leader-epoch checkpoint."""
         starts: dict[int, int] = {}
         for batch in self.batches:
             starts.setdefault(batch.epoch, batch.base_offset)
-        return list(starts.items())
+        return [EpochEntry(epoch, start) for epoch, start in starts.items()]
 
     def append_entry(self, entry: Entry, now_ms: int) -> None:
         self.append_batches(entry.base_offset, bytes(encode_entry(entry, now_ms)))

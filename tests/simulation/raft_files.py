@@ -9,17 +9,20 @@ from random import Random
 from typing import Any
 
 from broker.metadata.metadata_log import MetadataLog, Retention
+from controller.raft.follower import scan
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import LogRead, QuorumState, ReceivedBatches, SnapshotPart, SnapshotRead
+from controller.raft.messages import ElectionState, LogRead, SnapshotPart, SnapshotRead
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.config import LogConfig
 from storage.log.flush import Flush
+from storage.log.leader_epochs import EpochEntry
 from storage.log_directory import LogDirectory
 from storage.steps import finish
 from tests.crash.memory_disk import MemoryDisk
 from tests.crash.power_cut import Platter
 from tests.simulation.raft_disk import RaftDisk
+from tests.typed import present
 
 DIRECTORY = "/a"
 VOTERS = VoterSet([Voter(1)])
@@ -31,7 +34,7 @@ class RaftFiles(RaftDisk):
     """The model, and the files that must equal it."""
 
     def __init__(self) -> None:
-        self.state: QuorumState | None = None
+        self.state: ElectionState | None = None
         super().__init__()
         disk = MemoryDisk()
         disk.make_dirs(DIRECTORY)
@@ -47,17 +50,17 @@ class RaftFiles(RaftDisk):
         self.log = MetadataLog.open(disk, directory, None, config=CONFIG, now_ms=0)
 
     @property
-    def quorum_state(self) -> QuorumState | None:
+    def quorum_state(self) -> ElectionState | None:
         return self.state
 
     @quorum_state.setter
-    def quorum_state(self, state: QuorumState | None) -> None:
+    def quorum_state(self, state: ElectionState | None) -> None:
         self.state = state
         if state is not None:
             self.log.write_quorum_state(state, VOTERS, 0)
 
-    def epochs(self) -> list[tuple[int, int]]:
-        epochs = [(entry[0], entry[1]) for entry in self.log.epochs]
+    def epochs(self) -> list[EpochEntry]:
+        epochs = list(self.log.epochs)
         assert epochs == super().epochs()
         return epochs
 
@@ -70,9 +73,9 @@ class RaftFiles(RaftDisk):
         before = len(self.batches)
         super().append_batches(base_offset, data)
         received = self.batches[before:]
-        receipt = self.log.receive(ReceivedBatches(base_offset, self.end_offset, self.end_epoch, data), 0)
-        assert [entry.next_offset for entry in receipt.entries] == [batch.next_offset for batch in received]
-        self._flushes.append(receipt.flush)
+        sent = present(scan(data, self.log.raft_log(), self.end_epoch).received)
+        assert [entry.next_offset for entry in sent.entries] == [batch.next_offset for batch in received]
+        self._flushes.append(self.log.receive(sent, 0))
 
     def sync(self) -> None:
         for flush in self._flushes:
@@ -93,7 +96,7 @@ class RaftFiles(RaftDisk):
         self._part.clear()
         self._open(self._platter.cut(random))
         assert self.log.newest_snapshot == self.snapshot
-        assert self.log.read_quorum_state() == (self.state or QuorumState())
+        assert self.log.read_quorum_state() == (self.state or ElectionState())
         kept = sum(batch.next_offset <= self.log.end_offset for batch in self.batches)
         assert kept >= self.synced, f"{kept} batches were found, and {self.synced} had been synced"
         del self.batches[kept:]

@@ -13,6 +13,7 @@ from typing import Any
 from controller.raft.log import Entry, SnapshotId
 from controller.raft.messages import (
     Disconnected,
+    ElectionState,
     OutboundRequest,
     Ready,
     RequestReceived,
@@ -21,7 +22,8 @@ from controller.raft.messages import (
     Tick,
     Timing,
 )
-from controller.raft.node import QuorumState, RaftNode
+from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
@@ -62,7 +64,7 @@ class Nodes:
         for offset, epoch in enumerate(epochs):
             self.disks[node_id].append_entry(Entry(offset, epoch, (NoOpRecord(),)), epoch)
         self.disks[node_id].sync()
-        self.disks[node_id].quorum_state = QuorumState(max(epochs))
+        self.disks[node_id].quorum_state = ElectionState(max(epochs))
 
     def start(self, *node_ids: int) -> None:
         """Start nodes with the contents of their disks."""
@@ -70,15 +72,9 @@ class Nodes:
             disk = self.disks[node_id]
             self.nodes[node_id] = RaftNode(
                 node_id,
-                self.voters,
-                disk.quorum_state or QuorumState(),
-                kraft_version=0,
-                end_offset=disk.end_offset,
-                end_epoch=disk.end_epoch,
-                high_watermark=disk.snapshot.end_offset if disk.snapshot else 0,
-                epochs=disk.epochs(),
-                oldest_snapshot=disk.oldest,
-                newest_snapshot=disk.snapshot,
+                VoterHistory(self.voters),
+                disk.quorum_state or ElectionState(),
+                disk.raft_log(),
                 timing=TIMING,
                 random=FixedRandom(node_id),  # type: ignore[arg-type]
                 now_ms=self.now_ms,
@@ -164,7 +160,7 @@ class Nodes:
             self._store(node_id, ready)
             for request in ready.requests:
                 self._send(node_id, request)
-            for answer in ready.answers:
+            for answer in ready.responses:
                 if answer.read is not None:
                     self.disks[node_id].fill_in(answer.response, answer.read)
                 token: Any = answer.token  # passed in by `_send`
@@ -181,7 +177,7 @@ class Nodes:
 
     def _store(self, node_id: int, ready: Ready) -> None:
         disk = self.disks[node_id]
-        disk.quorum_state = ready.quorum_state or disk.quorum_state
+        disk.quorum_state = ready.election_state or disk.quorum_state
         if ready.truncate_to is not None:
             self.told.append(f"{node_id}: cuts its log from {disk.end_offset} to {ready.truncate_to}")
             disk.truncate(ready.truncate_to)
@@ -193,7 +189,7 @@ class Nodes:
         for entry in ready.entries:
             disk.append_entry(entry, self.now_ms)
         if ready.received is not None:
-            disk.append_batches(ready.received.base_offset, bytes(ready.received.batches))
+            disk.append_batches(ready.received.entries[0].base_offset, bytes(ready.received.batches))
         disk.sync()
 
     def _log_role(self, node_id: int) -> None:
@@ -217,7 +213,7 @@ class Nodes:
         if request.to not in self.nodes:
             self._end(node_id, request, None)
         elif (node_id, request.to) not in self.cut:
-            self.nodes[request.to].step(RequestReceived((node_id, request), request.message), self.now_ms)  # type: ignore[arg-type]  # only this comes here
+            self.nodes[request.to].step(RequestReceived((node_id, request), request.message), self.now_ms)
             self._arriving.append(request.to)
 
     def _end(self, node_id: int, request: OutboundRequest, response: Any) -> None:

@@ -11,8 +11,7 @@ from enum import Enum
 from typing import Any
 
 from controller.raft.log import SnapshotId
-from controller.raft.messages import Role
-from controller.raft.node import NO_NODE, QuorumState
+from controller.raft.messages import NO_NODE, ElectionState, Role
 from protocol.messages.vote import VoteRequest, VoteResponse
 from tests.planting import Finding
 
@@ -125,8 +124,8 @@ class Promises:
         synced = disk.batches[: disk.synced]
         return next((batch.epoch for batch in synced if batch.next_offset == end_offset), NO_NODE)
 
-    def stores(self, member: Any, state: QuorumState) -> None:
-        before = member.disk.quorum_state or QuorumState()
+    def stores(self, member: Any, state: ElectionState) -> None:
+        before = member.disk.quorum_state or ElectionState()
         name = f"node {member.node_id} in epoch {state.epoch}"
         self.require(Promise.MONOTONE, state.epoch >= before.epoch, f"{name} had stored {before}")
         if state.epoch == before.epoch:
@@ -150,7 +149,7 @@ class Promises:
                 voted == asked.replica_id,
                 f"node {key[0]} voted for {voted} and {asked.replica_id} in {key[1]}",
             )
-            stored = member.disk.quorum_state or QuorumState()
+            stored = member.disk.quorum_state or ElectionState()
             told_first = stored.epoch < key[1] or (stored.epoch == key[1] and stored.voted_id not in (NO_NODE, voted))
             self.require(
                 Promise.ELECTION_SAFETY,
@@ -251,7 +250,7 @@ class Promises:
 
     def resets_to_snapshot(self, member: Any) -> None:
         """Check a node's log after a snapshot has replaced it."""
-        log, snapshot = member.raft._log, member.disk.snapshot
+        log, snapshot = member.raft.log, member.disk.snapshot
         # Nothing below the snapshot is known, not even in epochs before its own.
         known = log.end_of(snapshot.epoch - 1)
         self.require(

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from controller.raft.log import Entry, RaftEpochEnd
-from controller.raft.messages import RequestReceived, Role
-from controller.raft.node import NO_NODE, QuorumState
+from controller.raft.messages import NO_NODE, ElectionState, RequestReceived, Role
 from controller.raft.wire import LeaderAndEpoch, fetch_response, vote_response
 from protocol.errors import InvariantError
 from protocol.messages.end_quorum_epoch import EndQuorumEpochRequest
@@ -30,7 +29,7 @@ def test_section_5_1_leader_resigns_on_later_epoch() -> None:
 
 
 def test_section_5_1_requests_with_earlier_epochs_are_rejected() -> None:
-    voter = LoneVoter(1, state=QuorumState(epoch=5))
+    voter = LoneVoter(1, state=ElectionState(epoch=5))
     for request in (vote(2, 4), begin(2, 4), end(2, 4, 1), fetch(2, 4, 1, 1)):
         assert only(voter.asked(request)).error_code == 74
     assert voter.node.epoch == 5
@@ -54,12 +53,12 @@ def test_section_5_2_election_safety_vote_survives_crash() -> None:
 def test_section_5_2_election_safety_ready_has_vote_to_store_with_its_response() -> None:
     voter = LoneVoter(1)
     voter.asked(vote(2, 7))
-    states = [ready.quorum_state for ready in voter.readies if ready.answers]
+    states = [ready.election_state for ready in voter.readies if ready.responses]
     assert [(state.epoch, state.voted_id) for state in states] == [(7, 2)]
 
 
 def test_section_5_2_election_safety_candidate_needs_majority_to_lead() -> None:
-    candidate = LoneVoter(1, state=QuorumState(1))
+    candidate = LoneVoter(1, state=ElectionState(1))
     candidate.node.campaign(0)
     candidate.perform()
     to_2, to_3 = candidate.sent(VoteRequest)
@@ -108,7 +107,7 @@ def test_section_5_3_log_matching_figure_7(theirs: tuple[int, ...]) -> None:
     nodes = Nodes([1, 2, 3])
     for node_id, epochs in ((1, (1, 1, 1, 4, 4, 5, 5, 6, 6, 6)), (2, (1,)), (3, theirs)):
         nodes.log(node_id, *epochs)
-    nodes.disks[1].quorum_state = QuorumState(7)
+    nodes.disks[1].quorum_state = ElectionState(7)
     nodes.start(1, 2)
     nodes.lead(1)
     nodes.start(3)
@@ -133,7 +132,7 @@ def only_diverging(follower: LoneVoter, epoch: int, end_offset: int) -> tuple[An
 
 
 def test_section_5_4_1_leader_completeness_candidate_with_outdated_log_gets_no_vote() -> None:
-    voter = LoneVoter(1, 1, 3, state=QuorumState(3))
+    voter = LoneVoter(1, 1, 3, state=ElectionState(3))
     assert not granted(voter.asked(vote(2, 4, end=(2, 9))))
     assert not granted(voter.asked(vote(2, 5, end=(3, 2))))
     assert granted(voter.asked(vote(2, 6, end=(3, 3))))
@@ -155,7 +154,7 @@ def test_section_5_4_1_leader_completeness_new_leader_has_all_committed_entries(
 
 
 def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting() -> None:
-    leader = LoneVoter(1, 2, state=QuorumState(3))
+    leader = LoneVoter(1, 2, state=ElectionState(3))
     leader.lead()
     assert leader.node.epoch == 4
     leader.asked(fetch(2, 4, 2, 2))

@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.raft.node import QuorumState, RaftNode
+from controller.raft.log import RaftLog
+from controller.raft.messages import ElectionState
+from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import KafkaError
 from protocol.records.metadata import NoOpRecord
@@ -34,16 +37,14 @@ class Machine:
         return result
 
     def do_start(self, step: Step) -> str:
-        voters = VoterSet([Voter(int(number), bytes(16)) for number in step.list("voters")])
+        history = VoterHistory(VoterSet([Voter(int(number), bytes(16)) for number in step.list("voters")]))
+        if not step.flag("static"):
+            history.load_snapshot(0 if step.flag("new-quorum") else 1, history.voters, 1)
         self.node = RaftNode(
             1,
-            voters,
-            QuorumState(epoch=step.int("epoch", 0)),
-            kraft_version=0 if step.flag("static") else 1,
-            end_offset=step.int("end", 0),
-            end_epoch=step.int("end-epoch", 0),
-            high_watermark=step.int("committed", 0),
-            voters_in_log=not step.flag("new-quorum"),
+            history,
+            ElectionState(epoch=step.int("epoch", 0)),
+            RaftLog(step.int("end", 0), step.int("end-epoch", 0), high_watermark=step.int("committed", 0)),
         )
         return self.do_show(step)
 
@@ -63,7 +64,7 @@ class Machine:
         if self.ready is None:
             return "nothing"
         lines = []  # type: ignore[unreachable]  # a call has changed it since
-        state = self.ready.quorum_state
+        state = self.ready.election_state
         if state is not None:
             lines.append(f"store: epoch {state.epoch}, leader {state.leader_id}, voted for {state.voted_id}")
         for entry in self.ready.entries:

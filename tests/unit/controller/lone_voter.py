@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.raft.log import RaftEpochEnd
-from controller.raft.messages import OutboundRequest, RequestReceived, Response, ResponseReceived, Tick, Timing
-from controller.raft.node import NO_NODE, QuorumState, RaftNode
+from controller.raft.log import RaftEpochEnd, RaftLog
+from controller.raft.messages import (
+    NO_NODE,
+    ElectionState,
+    OutboundRequest,
+    RequestReceived,
+    Response,
+    ResponseReceived,
+    Tick,
+    Timing,
+)
+from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from controller.raft.wire import (
     LeaderAndEpoch,
@@ -14,13 +24,14 @@ from controller.raft.wire import (
     begin_request,
     end_request,
     fetch_request,
-    told_by,
+    response_header,
     vote_request,
     vote_response,
 )
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.vote import VoteRequest
 from protocol.schema import Message
+from storage.log.leader_epochs import EpochEntry
 
 VOTERS = VoterSet([Voter(1), Voter(2), Voter(3)])
 TIMING = Timing()
@@ -33,29 +44,27 @@ class LoneVoter:
         self,
         *epochs: int,
         node_id: int = 1,
-        state: QuorumState | None = None,
+        state: ElectionState | None = None,
         voters: VoterSet = VOTERS,
+        high_watermark: int = 0,
         **others: Any,
     ) -> None:
         """Start with one record of each epoch in `epochs`."""
         starts: dict[int, int] = {}
         for offset, epoch in enumerate(epochs):
             starts.setdefault(epoch, offset)
-        self.node = RaftNode(
-            node_id,
-            voters,
-            state or QuorumState(max(epochs, default=0)),
-            kraft_version=0,
-            end_offset=len(epochs),
-            end_epoch=epochs[-1] if epochs else 0,
-            epochs=tuple(starts.items()),
-            cluster_id="c",
-            **others,
+        log = RaftLog(
+            len(epochs),
+            epochs[-1] if epochs else 0,
+            high_watermark=high_watermark,
+            epochs=[EpochEntry(epoch, start) for epoch, start in starts.items()],
         )
+        election = state or ElectionState(max(epochs, default=0))
+        self.node = RaftNode(node_id, VoterHistory(voters), election, log, cluster_id="c", **others)
         self.now_ms = 0
         self.requests: list[OutboundRequest] = []
         self.answers: list[Response] = []
-        self.states: list[QuorumState] = []
+        self.states: list[ElectionState] = []
         self.warnings: list[str] = []
         self.readies: list[Any] = []
 
@@ -64,10 +73,10 @@ class LoneVoter:
         while (ready := self.node.ready()) is not None:
             self.readies.append(ready)
             self.requests += ready.requests
-            self.answers += ready.answers
+            self.answers += ready.responses
             self.warnings += ready.warnings
-            if ready.quorum_state is not None:
-                self.states.append(ready.quorum_state)
+            if ready.election_state is not None:
+                self.states.append(ready.election_state)
             self.node.advance(ready)
 
     def wait(self, ms: int) -> None:
@@ -122,7 +131,7 @@ def vote(candidate_id: int, epoch: int, end: tuple[int, int] = (9, 99), *, pre_v
 
 
 def begin(leader_id: int, epoch: int, to: int = 1) -> Any:
-    return begin_request(me(leader_id), Voter(to), epoch, ())
+    return begin_request(me(leader_id), Voter(to), epoch, Voter(leader_id))
 
 
 def end(leader_id: int, epoch: int, *successors: int) -> Any:
@@ -145,7 +154,7 @@ def fetch(
 def only(answers: list[Response]) -> Any:
     """Return the partition of the only response, the metadata log's."""
     (answer,) = answers
-    return told_by(answer.response).partition
+    return response_header(answer.response).partition
 
 
 def granted(answers: list[Response]) -> bool:

@@ -13,8 +13,10 @@ from broker.metadata.controller_event_queue import ControllerEventQueue, not_con
 from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
-from controller.raft.messages import QuorumState
+from controller.raft.log import RaftLog
+from controller.raft.messages import ElectionState
 from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import ConfigRecord, RemoveTopicRecord
@@ -32,8 +34,7 @@ class Controller:
     def __init__(self) -> None:
         self.loop = VirtualLoop()
         self.queue = ControllerEventQueue(self.loop)
-        voters = VoterSet([Voter(1)])
-        self.node = RaftNode(1, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0)
+        self.node = RaftNode(1, VoterHistory(VoterSet([Voter(1)])), ElectionState(), RaftLog(0, 0))
         self.node.campaign(0)
         self.store()
         self.image = EMPTY

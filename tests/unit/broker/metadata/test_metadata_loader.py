@@ -15,8 +15,8 @@ from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import read_stored
 from controller.batches import encode_entry
 from controller.image import MetadataImage
+from controller.raft.follower import scan
 from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import ReceivedBatches
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.errors import InvariantError
@@ -88,7 +88,8 @@ class Applied:
         self.applier.note(entries)
 
     def commit(self, high_watermark: int) -> None:
-        self.applier.committed(high_watermark)
+        if self.log.committed(high_watermark):
+            self.applier.apply_committed()
         self.loop.run_until_complete(self.applier.finish())
 
     @property
@@ -208,10 +209,11 @@ def test_leader_snapshot_is_published_as_one_delta(applied: Applied) -> None:
     assert applied.told[1:] == [("1", "7", 1)]
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
-    entries, flush = applied.log.receive(ReceivedBatches(9, 10, 4, batch), 1000)
-    present(flush).sync()
-    present(flush).finish()
-    applied.applier.note(entries)
+    sent = present(scan(batch, applied.log.raft_log(), 4).received)
+    flush = present(applied.log.receive(sent, 1000))
+    flush.sync()
+    flush.finish()
+    applied.applier.note(sent.entries)
     applied.commit(10)
     assert applied.value == "8"
 
@@ -253,7 +255,8 @@ def test_subscriber_steps_yield_to_loop(applied: Applied) -> None:
 
     applied.applier.subscribe(step_by_step)  # type: ignore[arg-type]  # narrower than declared
     applied.append(1)
-    applied.applier.committed(1)
+    applied.log.committed(1)
+    applied.applier.apply_committed()
     between = []
     applied.loop.call_soon(lambda: applied.loop.call_soon(lambda: between.append(len(taken))))
     applied.loop.run_until_complete(applied.applier.finish())

@@ -11,14 +11,17 @@ import pytest
 from broker.metadata.metadata_log import MetadataLog, Retention
 from controller.batches import encode_entry
 from controller.commands.bootstrap import bootstrap_records
-from controller.raft.log import Entry, SnapshotId
-from controller.raft.messages import QuorumState, ReceivedBatches
+from controller.raft.follower import scan
+from controller.raft.log import Entry, RaftLog, SnapshotId
+from controller.raft.messages import ElectionState
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from controller.topic_names import METADATA_TOPIC_ID
 from protocol.errors import ErrorCode, InvariantError, KafkaError
-from protocol.primitives import uuid_text
-from protocol.records.metadata import NoOpRecord
+from protocol.primitives import Buffer, uuid_text
+from protocol.record_batch import BatchHeader, crc_matches
+from protocol.records.metadata import NoOpRecord, decode_metadata_record
+from protocol.schema import Message
 from storage.disk import OsDisk
 from storage.log.config import LogConfig
 from storage.log.corruption_checks import LogRefused
@@ -154,9 +157,9 @@ def test_torn_log_end_after_clean_stop_is_refused_and_kept(tmp_path: Path, path:
 
 @pytest.mark.parametrize(("kraft_version", "voter"), [(0, bytes(16)), (1, b"directory-number")])
 def test_vote_is_read_after_restart(tmp_path: Path, kraft_version: int, voter: bytes) -> None:
-    state = QuorumState(epoch=5, voted_id=1, voted_directory_id=voter)
+    state = ElectionState(epoch=5, voted_id=1, voted_directory_id=voter)
     log = opened(tmp_path)
-    assert log.read_quorum_state() == QuorumState()
+    assert log.read_quorum_state() == ElectionState()
     log.write_quorum_state(state, VOTERS, kraft_version)
     assert opened(tmp_path).read_quorum_state() == state
 
@@ -168,7 +171,7 @@ def test_unwritable_vote_and_snapshot_part_are_storage_errors(tmp_path: Path, co
     log = MetadataLog.open(disk, directory, VOTERS, config=CONFIG, now_ms=0)
     disk.arm("replace", code)
     with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
-        log.write_quorum_state(QuorumState(epoch=5), VOTERS, 1)
+        log.write_quorum_state(ElectionState(epoch=5), VOTERS, 1)
     assert (directory.failure is None, directory.full) == (code == errno.ENOSPC, code == errno.ENOSPC)
     directory.failure = None
     disk.arm("pwrite", code)
@@ -177,7 +180,7 @@ def test_unwritable_vote_and_snapshot_part_are_storage_errors(tmp_path: Path, co
 
 
 def test_start_makes_vote_of_killed_process_durable() -> None:
-    disk, state = UnsyncedDisk(), QuorumState(epoch=5, voted_id=1, voted_directory_id=b"directory-number")
+    disk, state = UnsyncedDisk(), ElectionState(epoch=5, voted_id=1, voted_directory_id=b"directory-number")
     disk.kill_before("sync_dir", opened_on(disk).write_quorum_state, state, VOTERS, 1)
     assert opened_on(disk).read_quorum_state() == state
     assert opened_on(disk.power_cut()).read_quorum_state() == state
@@ -203,7 +206,7 @@ def test_start_makes_entries_of_killed_process_durable() -> None:
 
 def test_file_equals_apache_kafkas(tmp_path: Path, path: Path) -> None:
     log = opened(tmp_path)
-    leading = QuorumState(epoch=3, leader_id=1)
+    leading = ElectionState(epoch=3, leader_id=1)
     log.write_quorum_state(leading, VOTERS, 0)
     assert (path / "quorum-state").read_text() == (
         '{"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,'
@@ -262,10 +265,9 @@ def receive(log: MetadataLog, *epochs: int, records: int = 1) -> list[Entry]:
     end = log.end_offset
     sent = [Entry(end + at * records, epoch, (NoOpRecord(),) * records) for at, epoch in enumerate(epochs)]
     batches = b"".join(encode_entry(entry, 2000) for entry in sent)
-    receipt = log.receive(ReceivedBatches(end, sent[-1].next_offset, epochs[-1], batches), 1000)
-    assert receipt.entries == sent
-    assert receipt.flush is not None
-    receipt.flush.run()
+    received = present(scan(batches, log.raft_log(), epochs[-1]).received)
+    assert received.entries == tuple(sent)
+    present(log.receive(received, 1000)).run()
     return sent
 
 
@@ -290,16 +292,30 @@ def test_received_batches_are_stored_unmodified(tmp_path: Path) -> None:
 def test_batches_not_at_log_end_are_not_stored(tmp_path: Path) -> None:
     log = opened(tmp_path)
     receive(log, 3)
-    for base_offset, epoch in ((2, 3), (0, 3), (1, 2)):
-        batches = encode_entry(Entry(base_offset, epoch, (NoOpRecord(),)), 2000)
-        with pytest.raises(InvariantError):
-            log.receive(ReceivedBatches(base_offset, base_offset + 1, epoch, batches), 1000)
+    for base_offset in (2, 0):
+        batches = encode_entry(Entry(base_offset, 3, (NoOpRecord(),)), 2000)
+        sent = present(scan(batches, RaftLog(base_offset, 3), 3).received)
+        with pytest.raises(InvariantError, match=f"batches from {base_offset} received, but 1 is next"):
+            log.receive(sent, 1000)
     assert log.end_offset == 1
 
 
-def test_empty_receive_changes_nothing(tmp_path: Path) -> None:
-    log = opened(tmp_path)
-    assert log.receive(ReceivedBatches(0, 0, 1, b""), 1000) == ([], None)
+def test_received_batch_is_checked_and_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked, decoded = [], []
+
+    def counted_crc(batch: Buffer, header: BatchHeader) -> bool:
+        checked.append(header.base_offset)
+        return crc_matches(batch, header)
+
+    def counted_decode(data: Buffer) -> Message:
+        decoded.append(data)
+        return decode_metadata_record(data)
+
+    for module in ("controller.raft.follower", "controller.batches", "storage.log.log_validator"):
+        monkeypatch.setattr(f"{module}.crc_matches", counted_crc)
+    monkeypatch.setattr("controller.batches.decode_metadata_record", counted_decode)
+    receive(opened(tmp_path), 1, 1, records=2)
+    assert (checked, len(decoded)) == ([0, 2], 4)
 
 
 def test_a_follower_reads_whole_batches_up_to_the_end_committed_or_not(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from broker.metadata.metadata_recovery import RecoveredMetadata, check_features,
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.log import Entry, SnapshotId
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.errors import InvariantError
@@ -32,6 +33,7 @@ from tests.typed import present
 
 BROKER = 4
 VOTERS = VoterSet([Voter(1, b"d" * 16), Voter(2, b"e" * 16)])
+STATIC = VoterSet([Voter(1)])
 EMPTY = MetadataImage(cluster_id="cluster")
 
 
@@ -58,8 +60,9 @@ def value(stored: RecoveredMetadata) -> str:
 
 
 def test_new_log_has_no_stored_metadata(log: MetadataLog) -> None:
-    stored = read_stored(log, EMPTY)
-    assert (stored.image.offset, stored.voters, stored.kraft_version) == (-1, None, 0)
+    voters = VoterHistory(STATIC)
+    stored = read_stored(log, EMPTY, voter_history=voters)
+    assert (stored.image.offset, voters.voters, voters.kraft_version, voters.is_in_log) == (-1, STATIC, 0, False)
     assert stored.image.cluster_id == "cluster"
 
 
@@ -84,9 +87,10 @@ def test_replay_starts_at_newest_snapshot(log: MetadataLog) -> None:
     data = encode_snapshot([setting(8)], epoch=1, now_ms=1000, last_timestamp_ms=1000, voters=VOTERS)
     log.write_snapshot(snapshot, b"".join(data))
     log.added_snapshot(snapshot, Retention(-1, -1), 1000)
-    stored = read_stored(log, EMPTY)
+    voters = VoterHistory(STATIC)
+    stored = read_stored(log, EMPTY, voter_history=voters)
     assert (value(stored), stored.image.offset) == ("8", 0)
-    assert present(stored.voters).by_id == VOTERS.by_id
+    assert (voters.voters.by_id, voters.kraft_version) == (VOTERS.by_id, 1)
     append(log, setting(9))
     assert value(read_stored(log, EMPTY)) == "9"
 
@@ -95,9 +99,9 @@ def test_quorum_control_records_are_recovered(log: MetadataLog) -> None:
     change = LeaderChangeMessage(version=0, leader_id=1, voters=[], granting_voters=[])
     version = KRaftVersionRecord(version=0, kraft_version=1)
     append(log, change, version, VOTERS.to_record())
-    stored = read_stored(log, EMPTY)
-    assert present(stored.voters).by_id == VOTERS.by_id
-    assert (stored.kraft_version, stored.image.offset) == (1, 2)
+    voters = VoterHistory(STATIC)
+    assert read_stored(log, EMPTY, voter_history=voters).image.offset == 2
+    assert (voters.voters.by_id, voters.kraft_version, voters.is_in_log) == (VOTERS.by_id, 1, True)
 
 
 def test_inconsistent_records_refuse_start(log: MetadataLog) -> None:

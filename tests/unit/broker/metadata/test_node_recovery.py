@@ -13,7 +13,7 @@ from broker.metadata.node_recovery import RecoveredNode, open_stored_node
 from broker.settings import Settings, check_settings
 from controller.image import MetadataImage
 from controller.raft.log import Entry
-from controller.raft.messages import QuorumState
+from controller.raft.messages import ElectionState
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.records.control import KRaftVersionRecord
@@ -82,19 +82,35 @@ def test_voters_come_from_log_without_configured_ones(start: Any) -> None:
     assert found.node.voters.by_id == voters.by_id
 
 
+def test_voters_in_the_log_count_after_a_restart_also_if_they_are_configured(start: Any) -> None:
+    first = VoterSet([Voter(number, bytes([number]) * 16) for number in (1, 2, 3)])
+    second = VoterSet([Voter(number, bytes([number]) * 15 + b"x") for number in (1, 2, 3)])
+    records = (KRaftVersionRecord(version=0, kraft_version=1), first.to_record(), second.to_record())
+    found = start(OF_THREE, *records)
+    assert (found.node.voters.by_id, found.node.kraft_version) == (second.by_id, 1)
+    found.log.truncate(0)
+    start.stop()
+    assert set(start(OF_THREE).node.voters.by_id.values()) == {Voter(1), Voter(2), Voter(3)}
+
+
+def test_first_voters_of_a_formatted_directory_count_until_the_log_has_them(start: Any) -> None:
+    found = start()
+    assert (found.log.oldest_snapshot, found.node.snapshot_voters(0).by_id) == ((0, 0), {1: Voter(1, OWN)})
+
+
 def test_node_recovers_vote_and_log(start: Any) -> None:
     found = start(OF_THREE, NoOpRecord(), NoOpRecord(), epoch=4)
-    found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
+    found.log.write_quorum_state(ElectionState(5, voted_id=2), found.node.voters, 0)
     start.stop()
     again = start(OF_THREE)
-    assert again.node.quorum_state == QuorumState(5, voted_id=2)
+    assert again.node.election == ElectionState(5, voted_id=2)
     assert again.node.end_offset == 2
     assert again.metadata.image.epoch == 4
 
 
 def test_voters_that_differ_from_stored_state_are_refused_with_both_lists(start: Any) -> None:
     found = start(OF_THREE)
-    found.log.write_quorum_state(QuorumState(5, voted_id=2), found.node.voters, 0)
+    found.log.write_quorum_state(ElectionState(5, voted_id=2), found.node.voters, 0)
     start.stop()
     is_of = r"__cluster_metadata-0 belongs to a quorum with voters 1, 2, 3, but the settings define"
     with pytest.raises(InvariantError, match=rf"{is_of} 1: set controller\.quorum\.voters=1@HOST:PORT,2@HOST:PORT,3@"):
@@ -106,7 +122,7 @@ def test_voters_that_differ_from_stored_state_are_refused_with_both_lists(start:
 
 def test_sole_voter_cannot_become_one_of_several(start: Any) -> None:
     found = start(ALONE, KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, OWN)]).to_record())
-    found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, 1)
+    found.log.write_quorum_state(ElectionState(1, voted_id=1), found.node.voters, 1)
     start.stop()
     with pytest.raises(InvariantError, match="to a quorum with voters 1, but the settings define 1, 2, 3: "):
         start(OF_THREE)
@@ -116,7 +132,7 @@ def test_sole_voter_cannot_become_one_of_several(start: Any) -> None:
 def test_sole_voter_may_be_configured_or_omitted(start: Any, version: int) -> None:
     named = node_settings(1, {1: CONTROLLER})
     found = start(named)
-    found.log.write_quorum_state(QuorumState(1, voted_id=1), found.node.voters, version)
+    found.log.write_quorum_state(ElectionState(1, voted_id=1), found.node.voters, version)
     start.stop()
     assert set(start(ALONE).node.voters.by_id) == {1}
     start.stop()

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from controller.batches import encode_entry
-from controller.raft.follower import FollowerState, SnapshotDownload, scan
+from controller.raft.follower import SnapshotDownload, scan
 from controller.raft.log import Entry, RaftLog, SnapshotId
-from controller.raft.messages import ReceivedBatches, Role
+from controller.raft.messages import Role
 from controller.raft.wire import LeaderAndEpoch, fetch_response, snapshot_response
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from protocol.records.metadata import NoOpRecord
-from tests.typed import instance
+from tests.typed import instance, present
 from tests.unit.controller.lone_voter import LoneVoter
 
 LEADER = LeaderAndEpoch(2, 3)
@@ -44,7 +44,8 @@ def test_fetched_batches_are_appended_and_not_fetched_again() -> None:
     at = follower(1)
     at.answered(at.the_fetch(), records(batch(1) + batch(2, records=2), high_watermark=2))
     (received,) = [ready.received for ready in at.readies if ready.received]
-    assert received == ReceivedBatches(1, 4, 3, batch(1) + batch(2, records=2))
+    assert bytes(received.batches) == batch(1) + batch(2, records=2)
+    assert [(entry.base_offset, entry.next_offset) for entry in received.entries] == [(1, 2), (2, 4)]
     asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
     assert (asked.fetch_offset, asked.last_fetched_epoch, asked.high_watermark) == (4, 3, 2)
 
@@ -100,13 +101,14 @@ def test_batches_before_a_corrupt_batch_are_stored() -> None:
 )
 def test_batches_with_wrong_offsets_or_epochs_are_rejected(data: bytes, problem: str) -> None:
     scanned = scan(data, RaftLog(1, 1), leader_epoch=3)
-    assert not scanned.batches
+    assert scanned.received is None
     assert scanned.problem.startswith(problem)
 
 
 def test_truncated_batch_is_fetched_again() -> None:
     whole = batch(1)
-    assert scan(whole + batch(2)[:-1], RaftLog(1, 1), 3) == (len(whole), ((3, 2),), "")
+    received = present(scan(whole + batch(2)[:-1], RaftLog(1, 1), 3).received)
+    assert (bytes(received.batches), len(received.entries)) == (whole, 1)
 
 
 def test_snapshot_is_fetched_in_chunks_and_the_log_starts_at_its_end() -> None:
@@ -143,9 +145,7 @@ def test_snapshot_below_the_high_watermark_is_ignored() -> None:
 
 @pytest.mark.parametrize(("position", "data", "size"), [(1, b"b", 9), (0, b"", 9), (0, b"abc", 2)])
 def test_snapshot_chunk_with_a_wrong_position_or_size_is_rejected(position: int, data: bytes, size: int) -> None:
-    fetching = FollowerState(2, now_ms=0)
-    fetching.download = SnapshotDownload(SnapshotId(50, 2), 0)
-    assert fetching.received(position, data, size) is None
+    assert SnapshotDownload(SnapshotId(50, 2), 0).part(position, data, size) is None
 
 
 def test_observer_fetches_from_the_voters_when_its_leader_does_not_respond() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controller.raft.log import RaftEpochEnd, RaftLog, SnapshotId
 from protocol.errors import InvariantError
+from storage.log.leader_epochs import EpochEntry
 
 
 def log_of(*epochs: int, high_watermark: int = 0) -> RaftLog:
@@ -23,7 +24,7 @@ def test_empty_log_starts_and_ends_at_0_in_epoch_0() -> None:
 
 
 def test_stored_and_appended_records_give_the_same_log() -> None:
-    stored = RaftLog(5, 4, epochs=[(1, 0), (2, 2), (4, 3)])
+    stored = RaftLog(5, 4, epochs=[EpochEntry(1, 0), EpochEntry(2, 2), EpochEntry(4, 3)])
     for epoch in range(6):
         assert stored.end_of(epoch) == log_of(1, 1, 2, 4, 4).end_of(epoch)
 
@@ -85,7 +86,7 @@ def test_log_after_a_snapshot_uses_the_snapshots_epoch() -> None:
 
 
 def test_fetch_below_the_log_start_needs_a_snapshot() -> None:
-    log = RaftLog(9, 5, epochs=[(5, 8)], oldest_snapshot=SnapshotId(7, 4), newest_snapshot=SnapshotId(7, 4))
+    log = RaftLog(9, 5, epochs=[EpochEntry(5, 8)], oldest_snapshot=SnapshotId(7, 4), newest_snapshot=SnapshotId(7, 4))
     assert log.compare(6, 4) == SnapshotId(7, 4)
     assert log.compare(8, 3) == SnapshotId(7, 4)
     assert log.compare(7, 4) is None

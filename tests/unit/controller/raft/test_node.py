@@ -6,21 +6,22 @@ from random import Random
 
 import pytest
 
-from controller.raft.log import Entry
-from controller.raft.messages import OutboundRequest, ReplicaProgress, ResponseReceived
-from controller.raft.node import QuorumState, RaftNode, Ready
+from controller.raft.log import Entry, RaftLog
+from controller.raft.messages import ElectionState, OutboundRequest, Ready, ReplicaProgress, ResponseReceived
+from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from controller.raft.wire import LeaderAndEpoch, vote_response
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.vote import VoteRequest
+from protocol.records.control import KRaftVersionRecord
 from protocol.records.metadata import NoOpRecord
 from tests.typed import present
+from tests.unit.controller.lone_voter import LoneVoter
 
 
 def voter(node_id: int = 1) -> RaftNode:
-    return RaftNode(
-        node_id, VoterSet([Voter(1)]), QuorumState(), kraft_version=1, end_offset=0, end_epoch=0, voters_in_log=True
-    )
+    return RaftNode(node_id, VoterHistory(VoterSet([Voter(1)])), ElectionState(), RaftLog(0, 0))
 
 
 def leader() -> RaftNode:
@@ -37,9 +38,7 @@ def test_observer_does_not_start_an_election() -> None:
 
 def test_node_is_a_stranger_while_most_voters_return_inconsistent_cluster_id() -> None:
     voters = VoterSet([Voter(number) for number in (1, 2, 3)])
-    node = RaftNode(
-        4, voters, QuorumState(), kraft_version=0, end_offset=0, end_epoch=0, cluster_id="c", random=Random(1)
-    )
+    node = RaftNode(4, VoterHistory(voters), ElectionState(), RaftLog(0, 0), cluster_id="c", random=Random(1))
 
     def answered(by: int, error: ErrorCode) -> bool:
         request = OutboundRequest(by, VoteRequest(topics=[]))
@@ -78,11 +77,10 @@ def test_vote_of_a_previous_epoch_does_not_count() -> None:
     assert node.role.value == "candidate"
 
 
-def working_leader(voters: int = 1) -> RaftNode:
+def working_leader() -> RaftNode:
     node = leader()
     for _ in range(2):
         node.advance(present(node.ready()))
-    node.voters = VoterSet([Voter(number + 1) for number in range(voters)])
     return node
 
 
@@ -96,9 +94,17 @@ def test_latest_proposals_can_be_retracted() -> None:
 
 
 def test_proposals_sent_to_other_voters_cannot_be_retracted() -> None:
-    node = working_leader(voters=3)
+    node = LoneVoter(1).lead().node
     node.propose([NoOpRecord()])
     assert not node.withdraw(present(node.ready()).entries)
+
+
+def test_retracted_voters_are_replaced_by_the_earlier_ones() -> None:
+    node = working_leader()
+    node.propose([KRaftVersionRecord(version=0, kraft_version=1), VoterSet([Voter(1, b"d" * 16)]).to_record()])
+    assert (node.voters.by_id[1].directory_id, node.kraft_version) == (b"d" * 16, 1)
+    assert node.withdraw(present(node.ready()).entries)
+    assert (node.voters.by_id, node.kraft_version) == ({1: Voter(1)}, 0)
 
 
 def test_first_entry_of_an_epoch_cannot_be_retracted() -> None:

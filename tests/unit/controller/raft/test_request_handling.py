@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from controller.raft.messages import Disconnected, Role
-from controller.raft.node import NO_NODE
+from controller.raft.messages import NO_NODE, Disconnected, Role
 from controller.raft.voters import Voter
-from controller.raft.wire import begin_request, told_by, vote_request
+from controller.raft.wire import begin_request, response_header, vote_request
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, granted, me, only, vote
@@ -23,7 +22,7 @@ def test_request_with_another_cluster_id_is_rejected_and_logged_once(request_: A
     request_.cluster_id = "other"
     for _ in range(2):
         (answer,) = at.asked(request_)
-        assert told_by(answer.response).error == ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert response_header(answer.response).error == ErrorCode.INCONSISTENT_CLUSTER_ID
     assert at.warnings == ["Refused a request for cluster other: this node is in cluster c"]
     assert at.node.epoch == 1
 
@@ -45,7 +44,7 @@ def test_each_kind_of_warning_is_limited() -> None:
 def test_request_for_another_partition_is_rejected(request_: Any) -> None:
     request_.topics = request_.topics * 2
     (answer,) = LoneVoter(1).asked(request_)
-    assert told_by(answer.response).error == ErrorCode.INVALID_REQUEST
+    assert response_header(answer.response).error == ErrorCode.INVALID_REQUEST
 
 
 def test_a_request_for_another_node_is_refused() -> None:
@@ -57,8 +56,8 @@ def test_request_for_a_previous_directory_id_is_rejected() -> None:
     at = LoneVoter(1, node_id=9, directory_id=b"n" * 16)
     other = Voter(9, b"o" * 16)
     for request in (
-        vote_request(me(2), other, 3, at.node._log.end, pre_vote=False),
-        begin_request(me(2), other, 3, ()),
+        vote_request(me(2), other, 3, at.node.log.end, pre_vote=False),
+        begin_request(me(2), other, 3, Voter(2)),
     ):
         assert only(at.asked(request)).error_code == ErrorCode.INVALID_VOTER_KEY
 

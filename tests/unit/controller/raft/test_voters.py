@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.raft.voters import Voter, VoterSet
+from controller.raft.voters import Voter, VoterEndpoint, VoterSet
 
 
 def voters(*ids: int) -> VoterSet:
@@ -31,7 +31,7 @@ def test_majority_offset_is_the_median_of_the_voters(offsets: dict[int, int], ag
 
 
 def test_voters_are_encoded_as_a_record() -> None:
-    quorum = VoterSet([Voter(2, b"d" * 16, (("CONTROLLER", "host", 9093),)), Voter(1, b"e" * 16)])
+    quorum = VoterSet([Voter(2, b"d" * 16, (VoterEndpoint("CONTROLLER", "host", 9093),)), Voter(1, b"e" * 16)])
     again = VoterSet.from_record(quorum.to_record())
     assert list(again.by_id.values()) == list(quorum.by_id.values())
     assert list(again.by_id) == [1, 2]

@@ -1,4 +1,4 @@
-"""Role transitions of one node driven by timeouts. Several nodes: `tests/scripts/quorum`."""
+"""Roles of one node, and transitions driven by timeouts. Several nodes: `tests/scripts/quorum`."""
 
 from __future__ import annotations
 
@@ -6,34 +6,23 @@ from random import Random
 
 import pytest
 
-from controller.raft.messages import Disconnected, Role, Tick
-from controller.raft.node import NO_NODE, QuorumState, RaftNode
+from controller.raft.log import RaftLog
+from controller.raft.messages import NO_NODE, Disconnected, ElectionState, Role, Tick
+from controller.raft.node import RaftNode
+from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
-from controller.raft.wire import LeaderAndEpoch, vote_response
 from protocol.errors import InvariantError
 from protocol.messages.fetch import FetchRequest
-from protocol.messages.vote import VoteRequest
-from tests.typed import instance, present
-from tests.unit.controller.lone_voter import LoneVoter, vote
+from tests.typed import present
+from tests.unit.controller.lone_voter import LoneVoter, granted, vote
 
 
 def test_single_voter_leads_after_its_first_tick() -> None:
-    node = RaftNode(1, VoterSet([Voter(1)]), QuorumState(), kraft_version=1, end_offset=0, end_epoch=0, now_ms=70)
+    node = RaftNode(1, VoterHistory(VoterSet([Voter(1)])), ElectionState(), RaftLog(0, 0), now_ms=70)
     assert node.due_ms == 70
     node.step(Tick(), 70)
     node.advance(present(node.ready()))
     assert node.role is Role.LEADER
-
-
-def test_new_voter_starts_a_pre_vote_soon_and_keeps_its_epoch() -> None:
-    at = LoneVoter(1)
-    at.wait(100)
-    assert (at.node.role, at.node.epoch) == (Role.PROSPECTIVE, 1)
-    asked = [instance(VoteRequest, request.message) for request in at.sent(VoteRequest)]
-    assert [request.topics[0].partitions[0].pre_vote for request in asked] == [True, True]
-    for _ in range(20):
-        at.wait(1000)
-    assert (at.node.epoch, at.states) == (1, [])
 
 
 def test_a_follower_waits_for_a_fetch_time_out() -> None:
@@ -60,34 +49,26 @@ def test_leader_that_responds_again_is_not_lost() -> None:
     assert at.node.role is Role.FOLLOWER
 
 
-def test_rejected_prospective_returns_to_its_leader() -> None:
-    at = LoneVoter(1).follow(2, 3)
-    at.wait(2000)
-    for request in at.sent(VoteRequest):
-        at.answered(request, vote_response(LeaderAndEpoch(2, 3), granted=False))
-    assert (at.node.role, at.node.leader_id, at.node.epoch) == (Role.FOLLOWER, 2, 3)
-
-
 def test_restarted_follower_fetches_from_its_last_leader() -> None:
-    at = LoneVoter(1, state=QuorumState(3, leader_id=2))
+    at = LoneVoter(1, state=ElectionState(3, leader_id=2))
     at.wait(0)
     assert at.the_fetch().to == 2
 
 
 def test_restarted_leader_does_not_lead() -> None:
-    at = LoneVoter(1, state=QuorumState(3, leader_id=1))
+    at = LoneVoter(1, state=ElectionState(3, leader_id=1))
     assert (at.node.role, at.node.leader_id) == (Role.UNATTACHED, NO_NODE)
 
 
 def test_epoch_of_the_log_replaces_an_older_quorum_state() -> None:
-    at = LoneVoter(7, state=QuorumState())
+    at = LoneVoter(7, state=ElectionState())
     at.node.campaign(0)
     assert at.node.epoch == 8
 
 
 def test_election_timeouts_are_randomized() -> None:
     waits = {LoneVoter(1, random=Random(seed)).node.due_ms for seed in range(20)}
-    deadlines = {LoneVoter(1, random=Random(seed)).node._deadline_ms for seed in range(20)}
+    deadlines = {LoneVoter(1, random=Random(seed)).node._quorum.state.deadline_ms for seed in range(20)}
     assert waits == {0}, "a Fetch that asks who leads is due at once"
     assert len(deadlines) > 10
 
@@ -101,6 +82,43 @@ def test_observer_without_a_leader_keeps_fetching_from_voters() -> None:
     assert at.node.role is Role.UNATTACHED
     with pytest.raises(InvariantError):
         at.node.campaign()
+
+
+def of_role(role: Role) -> LoneVoter:
+    """Return node 1 of three in a role; node 2 leads if another node does."""
+    at = LoneVoter(1)
+    if role is Role.FOLLOWER:
+        return at.follow(2, 3)
+    if role is Role.PROSPECTIVE:
+        at.wait(100)
+    elif role is Role.CANDIDATE:
+        at.node.campaign(0)
+    elif role in (Role.LEADER, Role.RESIGNED):
+        at.lead()
+        at.wait(3000 if role is Role.RESIGNED else 0)
+    return at
+
+
+@pytest.mark.parametrize(
+    ("role", "grants"),
+    [
+        (Role.LEADER, False),
+        (Role.FOLLOWER, False),
+        (Role.UNATTACHED, True),
+        (Role.PROSPECTIVE, True),
+        (Role.CANDIDATE, True),
+        (Role.RESIGNED, True),
+    ],
+)
+def test_pre_vote_depends_on_the_role_and_on_contact_with_the_leader(role: Role, grants: bool) -> None:
+    at = of_role(role)
+    assert at.node.role is role
+    assert granted(at.asked(vote(3, at.node.epoch, pre_vote=True))) is grants
+    assert at.node.role is role
+
+
+def test_pre_vote_request_of_the_known_leader_is_granted() -> None:
+    assert granted(of_role(Role.FOLLOWER).asked(vote(2, 3, pre_vote=True)))
 
 
 def test_due_time_is_the_earliest_deadline() -> None:
