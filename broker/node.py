@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from broker.metadata.start_group import StartGroup
     from broker.monitoring.monitor import Monitor
-    from broker.network.listeners import Endpoint as Listener
+    from broker.network.listeners import ListenerAddress
     from broker.settings import Settings
     from storage.disk import Disk
 
@@ -149,7 +149,7 @@ class Node:
             raise BindError(f"cannot listen on {address} for metrics: {why_not_bound(error)}") from error
         _log.info("Metrics are at http://%s/metrics", join_host_port(host or "*", port))
 
-    async def _bind(self, listener: Listener) -> None:
+    async def _bind(self, listener: ListenerAddress) -> None:
         """Bind a listener; the port to advertise is known from then on."""
         name = listener.listener
         role = self.controller if name in self.settings.controller_listeners else self.broker

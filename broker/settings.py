@@ -27,7 +27,7 @@ from broker.metadata.process_roles import (
 )
 from broker.network.listeners import (
     PLAINTEXT,
-    Endpoint,
+    ListenerAddress,
     ListenerError,
     check_advertised,
     check_listeners,
@@ -66,8 +66,8 @@ class Settings:
     """The origin of each unknown setting, by name, sorted."""
     node_id: int
     log_dirs: tuple[str, ...]
-    listeners: tuple[Endpoint, ...]
-    advertised_listeners: tuple[Endpoint, ...]
+    listeners: tuple[ListenerAddress, ...]
+    advertised_listeners: tuple[ListenerAddress, ...]
     controller_listeners: frozenset[str]
     roles: frozenset[str]
     voters: tuple[QuorumVoter, ...]
@@ -178,8 +178,8 @@ class _Identity(NamedTuple):
     node_id: int
     roles: frozenset[str]
     voters: tuple[QuorumVoter, ...]
-    listeners: tuple[Endpoint, ...]
-    advertised: tuple[Endpoint, ...]
+    listeners: tuple[ListenerAddress, ...]
+    advertised: tuple[ListenerAddress, ...]
 
 
 def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Identity:
@@ -255,7 +255,7 @@ def _endpoints(
     roles: frozenset[str],
     voters: tuple[QuorumVoter, ...],
     node_id: int,
-) -> tuple[tuple[Endpoint, ...], tuple[Endpoint, ...]]:
+) -> tuple[tuple[ListenerAddress, ...], tuple[ListenerAddress, ...]]:
     """Return the listeners, and the advertised listeners."""
     map_key = "listener.security.protocol.map"
     protocols = parse_protocol_map(map_key, _items(values[map_key]))

@@ -13,8 +13,8 @@ it reports RECOVERED. The leader epoch is bumped when the leader changes, also t
 to fence its fetches; not when the ISR only shrinks. The partition epoch is bumped by every change.
 
 Every record that changes a partition's replicas, directories, ISR, ELR or leader is built here; a reassignment
-completes with the change that brings the last replica it waits for into the ISR. `elections.py` finds the partitions
-that a broker's change of state concerns.
+completes with the change that brings the last replica it waits for into the ISR. `leader_and_isr_updates.py`
+finds the partitions that a broker's change of state concerns.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any, Literal
 
-from barnabas.commands._cluster_files import Node, broker_process
+from barnabas.commands._cluster_files import NodeFiles, broker_process
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
 READY = b"ready: "
@@ -51,7 +51,7 @@ Phase = Literal["starting", "serving", "stopping"]
 class ListedBroker:
     """One broker's process; it owns its sockets once it is started."""
 
-    def __init__(self, node: Node, arguments: Sequence[str], lifeline: int, inherited: Sequence[int]) -> None:
+    def __init__(self, node: NodeFiles, arguments: Sequence[str], lifeline: int, inherited: Sequence[int]) -> None:
         """Start the process; `lifeline` becomes its standard input, `arguments` are added to `barnabas serve`.
 
         The descriptors `inherited` are open in the process too.
@@ -95,7 +95,7 @@ class Brokers:
         self,
         on_end: Callable[[ListedBroker, int], None],
         on_refusal: Callable[[str], None],
-        on_restarted: Callable[[Node, str], None],
+        on_restarted: Callable[[NodeFiles, str], None],
         inherited: Sequence[int] = (),
     ) -> None:
         """`on_end` is called with each broker that exits unexpectedly, and the number of brokers left.
@@ -106,7 +106,7 @@ class Brokers:
         """
         self._inherited = inherited
         self._on_restarted = on_restarted
-        self._nodes: list[Node] = []
+        self._nodes: list[NodeFiles] = []
         self._terminated: set[str] = set()  # processes that were sent SIGTERM
         self.phase: Phase = "starting"
         self.status = 0
@@ -142,7 +142,7 @@ class Brokers:
         for descriptor in (self._lifeline, self._woken, self._wake):
             os.close(descriptor)
 
-    def start(self, node: Node, arguments: Sequence[str]) -> None:
+    def start(self, node: NodeFiles, arguments: Sequence[str]) -> None:
         """Start a broker."""
         self._nodes.append(node)
         broker = self.running[node.node_id] = ListedBroker(node, arguments, self._lifeline, self._inherited)
@@ -184,12 +184,12 @@ class Brokers:
             self._selector.unregister(0)
             self.stop()
 
-    def _restarted(self) -> dict[str, Node]:
+    def _restarted(self) -> dict[str, NodeFiles]:
         """Return the brokers that were restarted by hand, by process id."""
         ended = [node for node in self._nodes if node.node_id not in self.running]
         return {process: node for node in ended if (process := broker_process(node.data_dir))}
 
-    def _stop_restarted(self, restarted: Mapping[str, Node], number: int = signal.SIGTERM) -> None:
+    def _stop_restarted(self, restarted: Mapping[str, NodeFiles], number: int = signal.SIGTERM) -> None:
         """Send the signal to the brokers that were restarted by hand, SIGTERM once only."""
         for process, node in restarted.items():
             if process not in self._terminated:

@@ -56,7 +56,7 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Node(NamedTuple):
+class NodeFiles(NamedTuple):
     """One broker: its addresses, files, and bound sockets by listener name."""
 
     node_id: int
@@ -158,7 +158,7 @@ def identity(directory: str, brokers: int) -> str:
     return found["cluster.id"]
 
 
-def settings_of(node: Node, nodes: Sequence[Node], cluster_id: str, own: Mapping[str, str]) -> dict[str, str]:
+def settings_of(node: NodeFiles, nodes: Sequence[NodeFiles], cluster_id: str, own: Mapping[str, str]) -> dict[str, str]:
     """Return a broker's settings; the user's `own` override the defaults."""
     copies = min(len(nodes), MOST_COPIES)
     listeners = [f"{CLIENTS}://{node.address}"]
@@ -185,7 +185,7 @@ def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
     _write(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
 
 
-def write_settings(node: Node, settings: Mapping[str, str]) -> None:
+def write_settings(node: NodeFiles, settings: Mapping[str, str]) -> None:
     """Write a broker's settings file; WrongCall if that fails."""
     _write(node.settings_file, settings)
 

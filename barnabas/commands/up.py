@@ -32,7 +32,7 @@ from barnabas.commands._cluster_files import (
     CONTROLLERS,
     OURS,
     Address,
-    Node,
+    NodeFiles,
     held,
     identity,
     settings_of,
@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
         return brokers.until_ended()
 
 
-def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list[Node]:
+def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list[NodeFiles]:
     """Return the brokers of the cluster, with bound sockets; `stack` closes those that no broker takes."""
     if first.port + count - 1 > MOST_PORT:
         raise WrongCall(f"--listen {first}: {count} ports from there on would end above {MOST_PORT}")
@@ -158,7 +158,7 @@ def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list
             sockets[CONTROLLERS] = stack.enter_context(_bound(first.host, 0))
         address, *controller = (Address(first.host, one.getsockname()[1]) for one in sockets.values())
         place = os.path.join(directory, str(node_id))
-        nodes.append(Node(node_id, address, next(iter(controller), None), place, f"{place}.properties", sockets))
+        nodes.append(NodeFiles(node_id, address, next(iter(controller), None), place, f"{place}.properties", sockets))
     return nodes
 
 
@@ -184,7 +184,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def _create(options: argparse.Namespace, nodes: Sequence[Node]) -> None:
+def _create(options: argparse.Namespace, nodes: Sequence[NodeFiles]) -> None:
     """Create the topics that do not exist; CommandError if that fails."""
     if not options.topic:
         return

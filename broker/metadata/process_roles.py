@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
-from broker.network.listeners import Endpoint, join_host_port, split_host_port
+from broker.network.listeners import ListenerAddress, join_host_port, split_host_port
 
 BROKER = "broker"
 CONTROLLER = "controller"
@@ -99,7 +99,7 @@ def check_role_listeners(
     roles: Collection[str],
     voters: Collection[QuorumVoter],
     node_id: int,
-    listeners: Collection[Endpoint],
+    listeners: Collection[ListenerAddress],
     controllers: Collection[str],
 ) -> None:
     """Raise RoleError if the listeners do not fit `roles`; `controllers` are the names of controller listeners."""

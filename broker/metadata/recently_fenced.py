@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from controller.elections import leads_any
+from controller.leader_and_isr_updates import leads_any
 
 if TYPE_CHECKING:
     from controller.image import MetadataImage

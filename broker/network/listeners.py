@@ -26,7 +26,7 @@ class ListenerError(ValueError):
         self.key = key
 
 
-class Endpoint(NamedTuple):
+class ListenerAddress(NamedTuple):
     """One address to listen on or to advertise."""
 
     listener: str
@@ -54,12 +54,12 @@ def split_host_port(address: str) -> tuple[str, int]:
     return host[1:-1] if bracketed else host, int(port)
 
 
-def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]) -> tuple[Endpoint, ...]:
+def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]) -> tuple[ListenerAddress, ...]:
     """Return the endpoints that the setting `key` lists; `protocols` maps their names to security protocols.
 
     Raise `ListenerError` for invalid syntax, a duplicate name, or an unsupported security protocol.
     """
-    endpoints: dict[str, Endpoint] = {}
+    endpoints: dict[str, ListenerAddress] = {}
     for item in items:
         match = _ENDPOINT.fullmatch(item)
         if match is None:
@@ -70,7 +70,7 @@ def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]
             raise ListenerError(key, f"the port of {item!r} is not between 0 and 65535")
         if name in endpoints:
             raise ListenerError(key, f"the listener {name} is listed twice")
-        endpoints[name] = Endpoint(name, ipv6 or plain or "", int(port), _spoken(name, protocols))
+        endpoints[name] = ListenerAddress(name, ipv6 or plain or "", int(port), _spoken(name, protocols))
     return tuple(endpoints.values())
 
 
@@ -86,7 +86,7 @@ def parse_protocol_map(key: str, items: Iterable[str]) -> dict[str, str]:
     return protocols
 
 
-def check_listeners(key: str, endpoints: Iterable[Endpoint]) -> None:
+def check_listeners(key: str, endpoints: Iterable[ListenerAddress]) -> None:
     """Raise `ListenerError` if two listeners have the same port."""
     ports: dict[int, str] = {}
     for endpoint in endpoints:
@@ -95,7 +95,7 @@ def check_listeners(key: str, endpoints: Iterable[Endpoint]) -> None:
             raise ListenerError(key, f"{other} and {endpoint.listener} have the same port {endpoint.port}")
 
 
-def check_advertised(key: str, advertised: Iterable[Endpoint], listeners: Iterable[Endpoint]) -> None:
+def check_advertised(key: str, advertised: Iterable[ListenerAddress], listeners: Iterable[ListenerAddress]) -> None:
     """Raise `ListenerError` for an advertised listener that does not exist, or an unroutable address."""
     names = {endpoint.listener for endpoint in listeners}
     for endpoint in advertised:

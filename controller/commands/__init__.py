@@ -2,10 +2,9 @@
 
     controller_result        the result of a command
     bootstrap                the first records of a new cluster
-    registration             registration of brokers
+    registration             registration of brokers and controllers
     heartbeats               broker heartbeats and their state transitions
     brokers                  fencing, unfencing, unregistration, failed and cordoned directories
-    controllers              registration of controllers
     topics                   creation and deletion of topics
     partitions               more partitions for a topic
     assignment               manual assignments, directories of new replicas, the record of a new partition
@@ -15,11 +14,14 @@
     assign_replicas_to_dirs  assignment of a broker's replicas to its directories
     reassignments            partition reassignments
     features                 levels of features
-    alter_configs            configs of all resource types; the checks are in topic_configs, group_configs,
-                             client_metrics_configs and, for brokers, `controller.configs.alterations`
+    alter_configs            configs of all resource types, with their checks (topic_configs; for brokers:
+                             `controller.configs.alterations`)
     election_configs         partition changes that follow from config changes
     client_quotas            quotas of users, client ids and addresses
     producer_ids             blocks of producer ids
+
+Whatever changes a partition builds its record with `controller.partition_change`; `controller.leader_and_isr_updates`
+does so for all partitions of a broker.
 
 A command decides on an image and changes nothing; its records take effect once they are committed. Errors of a request
 are in the response, with the topic or resource that they concern; the broker's internal commands raise KafkaError.

@@ -2,8 +2,8 @@
 
 AlterConfigs replaces all configs of a resource: those not in the request are removed. IncrementalAlterConfigs sets,
 removes, appends to or subtracts from single ones. Each resource is changed completely or not at all; one that a request
-names twice is refused each time. The modules `*_configs` check what each resource type can have; `election_configs`
-adds the partition changes that follow. Kafka: `ConfigurationControlManager`.
+names twice is refused each time. `election_configs` adds the partition changes that follow. Kafka:
+`ConfigurationControlManager`, `ControllerConfigurationValidator`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from controller.commands.client_metrics_configs import check_client_metrics_configs
 from controller.commands.controller_result import ControllerResult
 from controller.commands.election_configs import check_min_isr, consequences
-from controller.commands.group_configs import check_group_configs
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.alterations import check_alterations
 from controller.configs.broker import BROKER_CONFIGS
-from controller.configs.definition import ConfigError, ConfigType, split_list
-from controller.configs.effective import StaticSettings
+from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS, MAX_INTERVAL_MS, MIN_INTERVAL_MS, parse_match
+from controller.configs.definition import ConfigError, ConfigType, parse_value, split_list
+from controller.configs.effective import StaticSettings, effective_broker_config
+from controller.configs.group import GROUP_CONFIGS, broker_synonym, check_within_limits
 from controller.configs.topic import TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
@@ -247,3 +247,41 @@ def _check_configs(image: MetadataImage, settings: StaticSettings, resource: _Re
         check_client_metrics_configs(new, name)
     else:
         raise _invalid_request(f"Unknown resource type {resource.type}")
+
+
+def check_group_configs(image: MetadataImage, settings: StaticSettings, configs: Mapping[str, str], group: str) -> None:
+    """Raise KafkaError unless a group can have these configs; it need not exist."""
+    if not group:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    try:
+        values = {}
+        for name, text in configs.items():
+            definition = GROUP_CONFIGS.get(name)
+            if definition is None:
+                raise ConfigError(f"Unknown group config name: {name}")
+            values[name] = parse_value(definition, text)
+        for name in GROUP_CONFIGS.keys() - values.keys():
+            synonym = broker_synonym(name)
+            values[name] = synonym and effective_broker_config(image, settings, synonym)
+        check_within_limits(values.__getitem__, lambda limit: effective_broker_config(image, settings, limit))
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+
+
+def check_client_metrics_configs(configs: Mapping[str, str], subscription: str) -> None:
+    """Raise KafkaError unless a subscription can have these configs; it exists once it has one."""
+    if not subscription:
+        raise _invalid_request("Subscription name can't be empty")
+    unknown = [name for name in configs if name not in CLIENT_METRICS_CONFIGS]
+    if unknown:
+        raise _invalid_request(f"Unknown client metrics configuration: {unknown[0]}")
+    try:
+        values = {name: parse_value(CLIENT_METRICS_CONFIGS[name], text) for name, text in configs.items()}
+        parse_match(values.get("match", ()))
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
+    interval_ms = values.get("interval.ms", MAX_INTERVAL_MS)
+    if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
+        raise _invalid_request(
+            f"Invalid value {interval_ms} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+        )

@@ -1,8 +1,8 @@
 """Changes of a registered broker: fenced, unfenced, unregistered, directories failed or cordoned.
 
 A fenced broker is registered, but leads nothing and is in no ISR. The partition changes come from
-`controller.elections`, with the controller's static `settings` for configs that are not set. `registration.py`
-registers brokers, `heartbeats.py` processes their heartbeats.
+`controller.leader_and_isr_updates`, with the controller's static `settings` for configs that are not set.
+`registration.py` registers brokers, `heartbeats.py` processes their heartbeats.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping
 
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
-from controller.elections import on_broker_unfenced, on_brokers_fenced, on_directory_failure
 from controller.image import BrokerImage, MetadataImage
+from controller.leader_and_isr_updates import on_broker_unfenced, on_brokers_fenced, on_directory_failure
 from controller.partition_change import DEFAULT_SETTINGS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import BrokerRegistrationChangeRecord, UnregisterBrokerRecord

@@ -26,9 +26,9 @@ from controller.commands.brokers import (
 )
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
-from controller.elections import leads_any, on_controlled_shutdown
 from controller.image import BrokerImage, MetadataImage
 from controller.image_builder import apply_records
+from controller.leader_and_isr_updates import leads_any, on_controlled_shutdown
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.records.metadata import BrokerRegistrationChangeRecord
 from protocol.schema import Message

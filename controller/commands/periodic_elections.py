@@ -15,8 +15,8 @@ from itertools import islice
 
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
-from controller.elections import partitions
 from controller.image import NO_LEADER, MetadataImage
+from controller.leader_and_isr_updates import partitions
 from controller.partition_change import DEFAULT_SETTINGS, Election, PartitionChangeBuilder
 from protocol.records.metadata import PartitionChangeRecord
 

@@ -17,8 +17,8 @@ from collections.abc import Collection
 from controller.commands.bootstrap import METADATA_VERSION
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
-from controller.elections import on_brokers_fenced, on_unclean_restart
 from controller.image import BrokerImage, ControllerImage, MetadataImage
+from controller.leader_and_isr_updates import on_brokers_fenced, on_unclean_restart
 from controller.partition_change import DEFAULT_SETTINGS
 from controller.records import broker_record, controller_record, endpoints_of, features_of
 from protocol.api import FEATURES

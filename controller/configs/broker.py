@@ -6,7 +6,6 @@ shown without effect, so that existing properties files and tools work.
 
 from __future__ import annotations
 
-from controller.configs.broker_cleaner import CLEANER_CONFIGS
 from controller.configs.broker_cluster import BROKER_CLUSTER_CONFIGS
 from controller.configs.broker_log import LOG_CONFIGS
 from controller.configs.broker_server import SERVER_CONFIGS
@@ -17,7 +16,6 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
     definition.name: definition
     for definition in (
         *LOG_CONFIGS,
-        *CLEANER_CONFIGS,
         *SERVER_CONFIGS,
         *BROKER_CLUSTER_CONFIGS,
         *RESERVED_CONFIGS,

@@ -1,347 +1,132 @@
-"""Broker configs of stored logs: their directories, and the defaults of topic configs."""
+"""Broker configs of stored logs and their cleaning: directories, flushing, and the defaults of topic configs.
+
+`controller.configs.config_table` explains the columns.
+"""
 
 from __future__ import annotations
 
-from controller.configs.definition import (
-    ConfigDef,
-    ConfigType,
-    UpdateMode,
-    at_least,
-    between,
-    between_or,
-    one_of,
-    some_of,
-    subset_of,
-)
-from controller.configs.topic import CLEANUP_POLICIES, COMPRESSION_TYPES, FSYNC, PREALLOCATION, TIMESTAMP_TYPES
-
-_MAX_LONG = str((1 << 63) - 1)
-_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
-_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
-_DYNAMIC = UpdateMode.CLUSTER_WIDE
+from controller.configs.config_table import table
+from controller.configs.topic import PREALLOCATION
 
 LOG_CONFIGS = (
-    ConfigDef(
-        "auto.create.topics.enable",
-        _BOOLEAN,
-        "true",
-        "Whether a missing topic is created when a client requests its metadata by name.",
+    *table(
+        """
+        auto.create.topics.enable BOOLEAN true read-only
+            Whether a missing topic is created when a client requests its metadata by name.
+        barnabas.fsync STRING flush cluster-wide always|flush
+            The barnabas.fsync of topics that set none; internal topics follow it too.
+        cordoned.log.dirs LIST '' per-broker
+            Directories of log.dirs in which no new partitions are placed; * for all of them.
+        compression.type STRING producer cluster-wide uncompressed|zstd|lz4|snappy|gzip|producer
+            The compression.type of topics that set none.
+        compression.gzip.level INT -1 cluster-wide 1..9|-1
+            The compression.gzip.level of topics that set none.
+        compression.lz4.level INT 9 cluster-wide 1..17
+            The compression.lz4.level of topics that set none.
+        compression.zstd.level INT 3 cluster-wide -131072..22
+            The compression.zstd.level of topics that set none.
+        default.replication.factor INT 1 read-only
+            Replication factor of new topics whose creation request sets none.
+        delete.topic.enable BOOLEAN true read-only
+            Whether topics can be deleted.
+        log.cleaner.backoff.ms LONG 15000 cluster-wide 0..
+            Wait before the cleaner checks the logs again, after it found none to clean.
+        log.cleaner.dedupe.buffer.size LONG 134217728 cluster-wide
+            Memory for the cleaner's offset map, in bytes.
+        log.cleaner.delete.retention.ms LONG 86400000 cluster-wide 0..
+            The delete.retention.ms of topics that set none.
+        log.cleaner.enable BOOLEAN true read-only
+            Whether compacted topics are cleaned.
+        log.cleaner.io.buffer.load.factor DOUBLE 0.9 cluster-wide
+            Maximum load factor of the cleaner's offset map.
+        log.cleaner.io.buffer.size INT 524288 cluster-wide 0..
+            Memory for the cleaner's reads and writes, in bytes.
+        log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308 cluster-wide
+            Maximum rate of the cleaner's reads and writes, in bytes per second.
+        log.cleaner.max.compaction.lag.ms LONG 9223372036854775807 cluster-wide 1..
+            The max.compaction.lag.ms of topics that set none.
+        log.cleaner.min.cleanable.ratio DOUBLE 0.5 cluster-wide 0..1
+            The min.cleanable.dirty.ratio of topics that set none.
+        log.cleaner.min.compaction.lag.ms LONG 0 cluster-wide 0..
+            The min.compaction.lag.ms of topics that set none.
+        log.cleanup.policy LIST delete cluster-wide compact,delete?
+            The cleanup.policy of topics that set none: delete, compact, both, or nothing at all.
+        log.dir LIST /tmp/kafka-logs read-only some
+            The data directory, if log.dirs is not set.
+        log.dirs LIST null read-only some
+            The data directories, separated by commas. Partitions are spread over them.
+        log.flush.interval.messages LONG 9223372036854775807 cluster-wide 1..
+            The flush.messages of topics that set none.
+        log.flush.interval.ms LONG null cluster-wide
+            The flush.ms of topics that set none; log.flush.scheduler.interval.ms if not set.
+        log.flush.offset.checkpoint.interval.ms INT 60000 read-only 0..
+            Interval at which the recovery point of each log, up to which it is flushed, is written to its checkpoint.
+        log.flush.scheduler.interval.ms LONG 9223372036854775807 read-only
+            Interval of the check for logs whose flush.ms has passed; capped at one second.
+        log.flush.start.offset.checkpoint.interval.ms INT 60000 read-only 0..
+            Interval at which the start offset of each log is written to its checkpoint.
+        log.index.interval.bytes INT 4096 cluster-wide 0..
+            The index.interval.bytes of topics that set none.
+        log.index.size.max.bytes INT 10485760 cluster-wide 4..
+            The segment.index.bytes of topics that set none.
+        log.message.timestamp.after.max.ms LONG 3600000 cluster-wide 0..
+            The message.timestamp.after.max.ms of topics that set none.
+        log.message.timestamp.before.max.ms LONG 9223372036854775807 cluster-wide 0..
+            The message.timestamp.before.max.ms of topics that set none.
+        log.message.timestamp.type STRING CreateTime cluster-wide CreateTime|LogAppendTime
+            The message.timestamp.type of topics that set none.
+        log.retention.bytes LONG -1 cluster-wide
+            The retention.bytes of topics that set none.
+        log.retention.check.interval.ms LONG 300000 read-only 1..
+            Interval of the check for segments beyond their retention.
+        log.retention.hours INT 168 read-only
+            The retention of topics that set none, in hours, if neither minutes nor milliseconds are set.
+        log.retention.minutes INT null read-only
+            The retention of topics that set none, in minutes, if milliseconds are not set.
+        log.retention.ms LONG null cluster-wide
+            The retention.ms of topics that set none; -1 sets no limit.
+        log.roll.hours INT 168 read-only 1..
+            The age in hours at which segments roll, if log.roll.ms is not set.
+        log.roll.jitter.hours INT 0 read-only 0..
+            The maximum jitter in hours subtracted from the rolling age, if log.roll.jitter.ms is not set.
+        log.roll.jitter.ms LONG null cluster-wide
+            The segment.jitter.ms of topics that set none.
+        log.roll.ms LONG null cluster-wide
+            The segment.ms of topics that set none.
+        log.segment.bytes INT 1073741824 cluster-wide 1048576..
+            The segment.bytes of topics that set none.
+        log.segment.delete.delay.ms LONG 60000 cluster-wide 0..
+            The file.delete.delay.ms of topics that set none.
+        message.max.bytes INT 1048588 cluster-wide 0..
+            The max.message.bytes of topics that set none.
+        min.insync.replicas INT 1 cluster-wide 1..
+            The min.insync.replicas of topics that set none.
+        num.partitions INT 1 read-only 1..
+            Number of partitions of new topics whose creation request sets none.
+        producer.id.expiration.ms INT 86400000 cluster-wide 1..
+            Time after a producer's last write for which its sequence numbers are kept.
+        replica.high.watermark.checkpoint.interval.ms LONG 5000 read-only
+            Interval at which the high watermark of each replica is written to its checkpoint.
+        unclean.leader.election.enable BOOLEAN false cluster-wide
+            The unclean.leader.election.enable of topics that set none.
+        """
     ),
-    ConfigDef(
-        "barnabas.fsync",
-        _STRING,
-        "flush",
-        "The barnabas.fsync of topics that set none; internal topics follow it too.",
-        one_of(*FSYNC),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "cordoned.log.dirs",
-        _LIST,
-        "",
-        "Directories of log.dirs in which no new partitions are placed; * for all of them.",
-        update_mode=UpdateMode.PER_BROKER,
-    ),
-    ConfigDef(
-        "compression.type",
-        _STRING,
-        "producer",
-        "The compression.type of topics that set none.",
-        one_of(*COMPRESSION_TYPES),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "compression.gzip.level",
-        _INT,
-        "-1",
-        "The compression.gzip.level of topics that set none.",
-        between_or(1, 9, -1),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "compression.lz4.level",
-        _INT,
-        "9",
-        "The compression.lz4.level of topics that set none.",
-        between(1, 17),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "compression.zstd.level",
-        _INT,
-        "3",
-        "The compression.zstd.level of topics that set none.",
-        between(-131072, 22),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "default.replication.factor",
-        _INT,
-        "1",
-        "Replication factor of new topics whose creation request sets none.",
-    ),
-    ConfigDef(
-        "delete.topic.enable",
-        _BOOLEAN,
-        "true",
-        "Whether topics can be deleted.",
-    ),
-    ConfigDef(
-        "log.cleanup.policy",
-        _LIST,
-        "delete",
-        "The cleanup.policy of topics that set none: delete, compact, both, or nothing at all.",
-        subset_of(*CLEANUP_POLICIES),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.dir",
-        _LIST,
-        "/tmp/kafka-logs",  # noqa: S108  Kafka's default; `barnabas serve` always names a directory
-        "The data directory, if log.dirs is not set.",
-        some_of(),
-    ),
-    ConfigDef(
-        "log.dirs",
-        _LIST,
-        None,
-        "The data directories, separated by commas. Partitions are spread over them.",
-        some_of(),
-    ),
-    ConfigDef(
-        "log.flush.interval.messages",
-        _LONG,
-        _MAX_LONG,
-        "The flush.messages of topics that set none.",
-        at_least(1),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.flush.interval.ms",
-        _LONG,
-        None,
-        "The flush.ms of topics that set none; log.flush.scheduler.interval.ms if not set.",
-        None,
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.flush.offset.checkpoint.interval.ms",
-        _INT,
-        "60000",
-        "Interval at which the recovery point of each log, up to which it is flushed, is written to its checkpoint.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "log.flush.scheduler.interval.ms",
-        _LONG,
-        _MAX_LONG,
-        "Interval of the check for logs whose flush.ms has passed; capped at one second.",
-    ),
-    ConfigDef(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        _INT,
-        "60000",
-        "Interval at which the start offset of each log is written to its checkpoint.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "log.index.interval.bytes",
-        _INT,
-        "4096",
-        "The index.interval.bytes of topics that set none.",
-        at_least(0),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.index.size.max.bytes",
-        _INT,
-        "10485760",
-        "The segment.index.bytes of topics that set none.",
-        at_least(4),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.initial.task.delay.ms",
-        _LONG,
-        "30000",
-        "Delay of the first retention and checkpoint runs after the start, unless their interval is shorter.",
-        at_least(0),
-        internal=True,
-    ),
-    ConfigDef(
-        "log.message.timestamp.after.max.ms",
-        _LONG,
-        "3600000",
-        "The message.timestamp.after.max.ms of topics that set none.",
-        at_least(0),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.message.timestamp.before.max.ms",
-        _LONG,
-        _MAX_LONG,
-        "The message.timestamp.before.max.ms of topics that set none.",
-        at_least(0),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.message.timestamp.type",
-        _STRING,
-        "CreateTime",
-        "The message.timestamp.type of topics that set none.",
-        one_of(*TIMESTAMP_TYPES),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.preallocate",
-        _BOOLEAN,
-        "false",
-        "The preallocate of topics that set none.",
-        None,
-        _DYNAMIC,
+    *table(
+        """
+        log.preallocate BOOLEAN false cluster-wide
+            The preallocate of topics that set none.
+        """,
         without_effect=PREALLOCATION,
     ),
-    ConfigDef(
-        "log.retention.bytes",
-        _LONG,
-        "-1",
-        "The retention.bytes of topics that set none.",
-        None,
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.retention.check.interval.ms",
-        _LONG,
-        "300000",
-        "Interval of the check for segments beyond their retention.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "log.retention.hours",
-        _INT,
-        "168",
-        "The retention of topics that set none, in hours, if neither minutes nor milliseconds are set.",
-    ),
-    ConfigDef(
-        "log.retention.minutes",
-        _INT,
-        None,
-        "The retention of topics that set none, in minutes, if milliseconds are not set.",
-    ),
-    ConfigDef(
-        "log.retention.ms",
-        _LONG,
-        None,
-        "The retention.ms of topics that set none; -1 sets no limit.",
-        None,
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.roll.hours",
-        _INT,
-        "168",
-        "The age in hours at which segments roll, if log.roll.ms is not set.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "log.roll.jitter.hours",
-        _INT,
-        "0",
-        "The maximum jitter in hours subtracted from the rolling age, if log.roll.jitter.ms is not set.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "log.roll.jitter.ms",
-        _LONG,
-        None,
-        "The segment.jitter.ms of topics that set none.",
-        None,
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.roll.ms",
-        _LONG,
-        None,
-        "The segment.ms of topics that set none.",
-        None,
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.segment.bytes",
-        _INT,
-        "1073741824",
-        "The segment.bytes of topics that set none.",
-        at_least(1048576),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "log.segment.delete.delay.ms",
-        _LONG,
-        "60000",
-        "The file.delete.delay.ms of topics that set none.",
-        at_least(0),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "message.max.bytes",
-        _INT,
-        "1048588",
-        "The max.message.bytes of topics that set none.",
-        at_least(0),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "min.insync.replicas",
-        _INT,
-        "1",
-        "The min.insync.replicas of topics that set none.",
-        at_least(1),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "num.partitions",
-        _INT,
-        "1",
-        "Number of partitions of new topics whose creation request sets none.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "producer.id.expiration.check.interval.ms",
-        _INT,
-        "600000",
-        "Interval of the check for expired producer ids.",
-        at_least(1),
+    *table(
+        """
+        log.initial.task.delay.ms LONG 30000 read-only 0..
+            Delay of the first retention and checkpoint runs after the start, unless their interval is shorter.
+        producer.id.expiration.check.interval.ms INT 600000 read-only 1..
+            Interval of the check for expired producer ids.
+        replica.alter.log.dirs.io.max.bytes.per.second LONG null cluster-wide 0..
+            Maximum rate of moves between directories, in bytes per second.
+        """,
         internal=True,
-    ),
-    ConfigDef(
-        "producer.id.expiration.ms",
-        _INT,
-        "86400000",
-        "Time after a producer's last write for which its sequence numbers are kept.",
-        at_least(1),
-        _DYNAMIC,
-    ),
-    ConfigDef(
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-        _LONG,
-        None,
-        "Maximum rate of moves between directories, in bytes per second.",
-        at_least(0),
-        _DYNAMIC,
-        internal=True,
-    ),
-    ConfigDef(
-        "replica.high.watermark.checkpoint.interval.ms",
-        _LONG,
-        "5000",
-        "Interval at which the high watermark of each replica is written to its checkpoint.",
-    ),
-    ConfigDef(
-        "unclean.leader.election.enable",
-        _BOOLEAN,
-        "false",
-        "The unclean.leader.election.enable of topics that set none.",
-        None,
-        _DYNAMIC,
     ),
 )

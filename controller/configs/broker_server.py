@@ -1,326 +1,106 @@
-"""Broker configs of identity, listeners, requests, metadata and groups."""
+"""Broker configs of identity, listeners, requests, metadata and groups.
+
+`controller.configs.config_table` explains the columns.
+"""
 
 from __future__ import annotations
 
-from controller.configs.definition import (
-    ConfigDef,
-    ConfigType,
-    UpdateMode,
-    at_least,
-    between,
-    connections_per_host,
-    some_of,
-)
+from controller.configs.config_table import table
 
-_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
-_LONG, _LIST = ConfigType.LONG, ConfigType.LIST
-_MAX_INT = str((1 << 31) - 1)
-
-SERVER_CONFIGS = (
-    ConfigDef(
-        "advertised.listeners",
-        _LIST,
-        None,
-        "The addresses for clients to connect to, as name://host:port; by default the listeners themselves.",
-        some_of(),
-    ),
-    ConfigDef(
-        "barnabas.cluster.id",
-        _STRING,
-        "",
-        "The cluster id of new data directories. By default it is derived from controller.quorum.voters, so that nodes "
-        "with the same voters have the same id; a broker that is its own only voter gets an id of its own.",
-    ),
-    ConfigDef(
-        "barnabas.metrics.listener",
-        _STRING,
-        "",
-        "The address, as host:port, that serves metrics in Prometheus' format, /healthz and /readyz; none if empty.",
-    ),
-    ConfigDef(
-        "barnabas.validate.records",
-        _BOOLEAN,
-        "false",
-        "Whether every record of a produced batch is checked, not only the header of the batch.",
-    ),
-    ConfigDef(
-        "broker.id",
-        _INT,
-        "-1",
-        "The name of node.id before KRaft; used if node.id is not set.",
-    ),
-    ConfigDef(
-        "broker.rack",
-        _STRING,
-        None,
-        "The rack of this broker. Replicas of a partition are spread over racks.",
-    ),
-    ConfigDef(
-        "connections.max.idle.ms",
-        _LONG,
-        "600000",
-        "Idle time after which a connection is closed.",
-    ),
-    ConfigDef(
-        "controller.listener.names",
-        _LIST,
-        "CONTROLLER",
-        "The controller's listeners, which are never advertised to clients.",
-        some_of(),
-    ),
-    ConfigDef(
-        "controller.quorum.voters",
-        _LIST,
-        "",
-        "The voters of a static quorum, as id@host:port. Not needed by a broker that is its own only voter.",
-    ),
-    ConfigDef(
-        "fetch.max.bytes",
-        _INT,
-        "57671680",
-        "Maximum bytes of one Fetch response, whatever the client requests; the first batch is always complete.",
-        at_least(1024),
-    ),
-    ConfigDef(
-        "group.initial.rebalance.delay.ms",
-        _INT,
-        "3000",
-        "Time that an empty group waits for more members before its first rebalance.",
-    ),
-    ConfigDef(
-        "group.max.session.timeout.ms",
-        _INT,
-        "1800000",
-        "Maximum session timeout that a group member can request.",
-    ),
-    ConfigDef(
-        "group.max.size",
-        _INT,
-        _MAX_INT,
-        "Maximum number of members of a group.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "group.min.session.timeout.ms",
-        _INT,
-        "6000",
-        "Minimum session timeout that a group member can request.",
-    ),
-    ConfigDef(
-        "inter.broker.listener.name",
-        _STRING,
-        None,
-        "The listener for connections between brokers; it must be advertised.",
-    ),
-    ConfigDef(
-        "listener.security.protocol.map",
-        _STRING,
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener, as name:protocol.",
-    ),
-    ConfigDef(
-        "listeners",
-        _LIST,
-        "PLAINTEXT://:9092",
-        "The addresses that the broker listens on, as name://host:port. Port 0 takes any free port.",
-        some_of(),
-    ),
-    ConfigDef(
-        "max.connections",
-        _INT,
-        _MAX_INT,
-        "Maximum number of connections of the broker.",
-        at_least(0),
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    ConfigDef(
-        "max.connections.per.ip",
-        _INT,
-        _MAX_INT,
-        "Maximum number of connections from one address.",
-        at_least(0),
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    ConfigDef(
-        "max.connections.per.ip.overrides",
-        _STRING,
-        "",
-        "Overrides of max.connections.per.ip for single addresses or host names, as host:number,...",
-        connections_per_host,
-        UpdateMode.CLUSTER_WIDE,
-    ),
-    ConfigDef(
-        "max.incremental.fetch.session.cache.slots",
-        _INT,
-        "1000",
-        "Maximum number of incremental fetch sessions.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "max.request.partition.size.limit",
-        _INT,
-        "2000",
-        "Maximum number of partitions in one DescribeTopicPartitions response.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "metadata.log.dir",
-        _STRING,
-        None,
-        "The directory of the metadata log; by default the first of log.dirs.",
-    ),
-    ConfigDef(
-        "metadata.log.max.record.bytes.between.snapshots",
-        _LONG,
-        "20971520",
-        "Bytes of new metadata records after which a snapshot is taken.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "metadata.log.max.snapshot.interval.ms",
-        _LONG,
-        "3600000",
-        "Time after which a snapshot is taken if there are new metadata records; 0 sets no limit.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "metadata.log.segment.bytes",
-        _INT,
-        "1073741824",
-        "The size at which a segment of the metadata log rolls.",
-        at_least(8388608),
-    ),
-    ConfigDef(
-        "metadata.log.segment.ms",
-        _LONG,
-        "604800000",
-        "The age at which a segment of the metadata log rolls.",
-    ),
-    ConfigDef(
-        "metadata.max.retention.bytes",
-        _LONG,
-        "104857600",
-        "Size of metadata log and snapshots above which the oldest are deleted; the last snapshot always stays.",
-    ),
-    ConfigDef(
-        "metadata.max.retention.ms",
-        _LONG,
-        "604800000",
-        "Age above which metadata snapshots, and the log before them, are deleted; the last snapshot always stays.",
-    ),
-    ConfigDef(
-        "node.id",
-        _INT,
-        "1",
-        "The id of this node in its cluster.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "offset.metadata.max.bytes",
-        _INT,
-        "4096",
-        "Maximum size of the metadata that a consumer stores with an offset.",
-    ),
-    ConfigDef(
-        "offsets.commit.timeout.ms",
-        _INT,
-        "5000",
-        "Time that an offset commit waits for its replicas.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "offsets.load.buffer.size",
-        _INT,
-        "5242880",
-        "Bytes per read when the offsets of groups are loaded.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "offsets.retention.check.interval.ms",
-        _LONG,
-        "600000",
-        "Interval of the check for expired offsets.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "offsets.retention.minutes",
-        _INT,
-        "10080",
-        "Time for which the offsets of a group without members are kept.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "offsets.topic.compression.codec",
-        _INT,
-        "0",
-        "The codec of batches in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        between(0, 4),
-    ),
-    ConfigDef(
-        "offsets.topic.num.partitions",
-        _INT,
-        "50",
-        "Number of partitions of __consumer_offsets; must not change once the topic exists.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "offsets.topic.replication.factor",
-        ConfigType.SHORT,
-        "3",
-        "Replication factor of __consumer_offsets; 1 for a broker that is its own only voter.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "offsets.topic.segment.bytes",
-        _INT,
-        "104857600",
-        "The segment.bytes of __consumer_offsets.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "process.roles",
-        _LIST,
-        "broker,controller",
-        "The roles of this process: broker, controller, or both.",
-        some_of("broker", "controller"),
-    ),
-    ConfigDef(
-        "queued.max.request.bytes",
-        _LONG,
-        "-1",
-        "Maximum bytes of requests that are incomplete or wait to be handled; no limit if negative.",
-    ),
-    ConfigDef(
-        "socket.listen.backlog.size",
-        _INT,
-        "50",
-        "Maximum number of connections that wait to be accepted; 4096 if not set.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "socket.receive.buffer.bytes",
-        _INT,
-        "102400",
-        "Size of the receive buffer of clients' connections; the system's default if not set or -1.",
-    ),
-    ConfigDef(
-        "socket.request.max.bytes",
-        _INT,
-        "104857600",
-        "Maximum size of a request; a larger one closes its connection.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "socket.send.buffer.bytes",
-        _INT,
-        "102400",
-        "Size of the send buffer of clients' connections; the system's default if not set or -1.",
-    ),
-    ConfigDef(
-        "telemetry.max.bytes",
-        _INT,
-        "1048576",
-        "Maximum size of the metrics in one push of a client, compressed and uncompressed.",
-        at_least(1),
-    ),
+SERVER_CONFIGS = table(
+    """
+    advertised.listeners LIST null read-only some
+        The addresses for clients to connect to, as name://host:port; by default the listeners themselves.
+    barnabas.cluster.id STRING '' read-only
+        The cluster id of new data directories. By default it is derived from controller.quorum.voters, so that nodes
+        with the same voters have the same id; a broker that is its own only voter gets an id of its own.
+    barnabas.metrics.listener STRING '' read-only
+        The address, as host:port, that serves metrics in Prometheus' format, /healthz and /readyz; none if empty.
+    barnabas.validate.records BOOLEAN false read-only
+        Whether every record of a produced batch is checked, not only the header of the batch.
+    broker.id INT -1 read-only
+        The name of node.id before KRaft; used if node.id is not set.
+    broker.rack STRING null read-only
+        The rack of this broker. Replicas of a partition are spread over racks.
+    connections.max.idle.ms LONG 600000 read-only
+        Idle time after which a connection is closed.
+    controller.listener.names LIST CONTROLLER read-only some
+        The controller's listeners, which are never advertised to clients.
+    controller.quorum.voters LIST '' read-only
+        The voters of a static quorum, as id@host:port. Not needed by a broker that is its own only voter.
+    fetch.max.bytes INT 57671680 read-only 1024..
+        Maximum bytes of one Fetch response, whatever the client requests; the first batch is always complete.
+    group.initial.rebalance.delay.ms INT 3000 read-only
+        Time that an empty group waits for more members before its first rebalance.
+    group.max.session.timeout.ms INT 1800000 read-only
+        Maximum session timeout that a group member can request.
+    group.max.size INT 2147483647 read-only 1..
+        Maximum number of members of a group.
+    group.min.session.timeout.ms INT 6000 read-only
+        Minimum session timeout that a group member can request.
+    inter.broker.listener.name STRING null read-only
+        The listener for connections between brokers; it must be advertised.
+    listener.security.protocol.map STRING SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT read-only
+        The security protocol of each listener, as name:protocol.
+    listeners LIST PLAINTEXT://:9092 read-only some
+        The addresses that the broker listens on, as name://host:port. Port 0 takes any free port.
+    max.connections INT 2147483647 cluster-wide 0..
+        Maximum number of connections of the broker.
+    max.connections.per.ip INT 2147483647 cluster-wide 0..
+        Maximum number of connections from one address.
+    max.connections.per.ip.overrides STRING '' cluster-wide hosts
+        Overrides of max.connections.per.ip for single addresses or host names, as host:number,...
+    max.incremental.fetch.session.cache.slots INT 1000 read-only 0..
+        Maximum number of incremental fetch sessions.
+    max.request.partition.size.limit INT 2000 read-only 1..
+        Maximum number of partitions in one DescribeTopicPartitions response.
+    metadata.log.dir STRING null read-only
+        The directory of the metadata log; by default the first of log.dirs.
+    metadata.log.max.record.bytes.between.snapshots LONG 20971520 read-only 1..
+        Bytes of new metadata records after which a snapshot is taken.
+    metadata.log.max.snapshot.interval.ms LONG 3600000 read-only 0..
+        Time after which a snapshot is taken if there are new metadata records; 0 sets no limit.
+    metadata.log.segment.bytes INT 1073741824 read-only 8388608..
+        The size at which a segment of the metadata log rolls.
+    metadata.log.segment.ms LONG 604800000 read-only
+        The age at which a segment of the metadata log rolls.
+    metadata.max.retention.bytes LONG 104857600 read-only
+        Size of metadata log and snapshots above which the oldest are deleted; the last snapshot always stays.
+    metadata.max.retention.ms LONG 604800000 read-only
+        Age above which metadata snapshots, and the log before them, are deleted; the last snapshot always stays.
+    node.id INT 1 read-only 0..
+        The id of this node in its cluster.
+    offset.metadata.max.bytes INT 4096 read-only
+        Maximum size of the metadata that a consumer stores with an offset.
+    offsets.commit.timeout.ms INT 5000 read-only 1..
+        Time that an offset commit waits for its replicas.
+    offsets.load.buffer.size INT 5242880 read-only 1..
+        Bytes per read when the offsets of groups are loaded.
+    offsets.retention.check.interval.ms LONG 600000 read-only 1..
+        Interval of the check for expired offsets.
+    offsets.retention.minutes INT 10080 read-only 1..
+        Time for which the offsets of a group without members are kept.
+    offsets.topic.compression.codec INT 0 read-only 0..4
+        The codec of batches in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.
+    offsets.topic.num.partitions INT 50 read-only 1..
+        Number of partitions of __consumer_offsets; must not change once the topic exists.
+    offsets.topic.replication.factor SHORT 3 read-only 1..
+        Replication factor of __consumer_offsets; 1 for a broker that is its own only voter.
+    offsets.topic.segment.bytes INT 104857600 read-only 1..
+        The segment.bytes of __consumer_offsets.
+    process.roles LIST broker,controller read-only broker,controller
+        The roles of this process: broker, controller, or both.
+    queued.max.request.bytes LONG -1 read-only
+        Maximum bytes of requests that are incomplete or wait to be handled; no limit if negative.
+    socket.listen.backlog.size INT 50 read-only 1..
+        Maximum number of connections that wait to be accepted; 4096 if not set.
+    socket.receive.buffer.bytes INT 102400 read-only
+        Size of the receive buffer of clients' connections; the system's default if not set or -1.
+    socket.request.max.bytes INT 104857600 read-only 1..
+        Maximum size of a request; a larger one closes its connection.
+    socket.send.buffer.bytes INT 102400 read-only
+        Size of the send buffer of clients' connections; the system's default if not set or -1.
+    telemetry.max.bytes INT 1048576 read-only 1..
+        Maximum size of the metrics in one push of a client, compressed and uncompressed.
+    """,  # noqa: E501
 )

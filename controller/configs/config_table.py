@@ -1,12 +1,12 @@
-"""Config definitions written as a table, two lines each.
+"""Config definitions written as a table.
 
     group.max.size INT 2147483647 read-only 1..
         Maximum number of members of a group.
 
 The first line has the name, type, default (`null`: none; `''`: the empty text), update mode and, unless every value of
 the type is valid, the valid ones: `1..` from 1 on, `1..10` up to 10, `a|b` one of these texts, `A|B~` the same in any
-case, `a,b` a list of some of these, `some` any non-empty list, `named` any non-empty text. The second line is the
-documentation.
+case, `a,b` a list of some of these, `a,b?` the same or an empty list, `some` any non-empty list, `1..9|-1` a range or
+one more number, or the name of a validator (`_NAMED`). The indented lines that follow are the documentation.
 """
 
 from __future__ import annotations
@@ -18,44 +18,71 @@ from controller.configs.definition import (
     Validator,
     at_least,
     between,
+    between_or,
+    connections_per_host,
     named,
     one_of,
     one_of_any_case,
     some_of,
+    subset_of,
+    throttled_replicas,
 )
+
+# Lookups in an enum are slow, and every start of a broker makes hundreds.
+_TYPES = dict(ConfigType.__members__)
+_MODES = {mode.value: mode for mode in UpdateMode}
+
+_NAMED: dict[str, Validator] = {
+    "named": named,
+    "some": some_of(),
+    "hosts": connections_per_host,
+    "throttled": throttled_replicas,
+}
 
 
 def table(text: str, *, without_effect: str = "", internal: bool = False) -> tuple[ConfigDef, ...]:
     """Return the definitions in `text`; `without_effect` is the reason why this broker ignores them."""
-    lines = [line.strip() for line in text.strip().splitlines()]
-    return tuple(
-        _definition(row, documentation)._replace(without_effect=without_effect, internal=internal)
-        for row, documentation in zip(lines[::2], lines[1::2], strict=True)
-    )
-
-
-def _definition(row: str, documentation: str) -> ConfigDef:
-    name, type_name, default, mode, *accepted = row.split()
-    return ConfigDef(
-        name,
-        ConfigType[type_name],
-        None if default == "null" else default.strip("'"),
-        documentation,
-        _validator(*accepted) if accepted else None,
-        UpdateMode(mode),
-    )
+    lines = text.strip("\n").rstrip().splitlines()
+    margin = len(lines[0]) - len(lines[0].lstrip())
+    rows: list[list[str]] = []
+    for line in lines:
+        if line[margin].isspace():
+            rows[-1].append(line.strip())
+        else:
+            rows.append([line.strip()])
+    if bare := next((row[0] for row in rows if len(row) == 1), None):
+        raise ValueError(f"no documentation: {bare}")
+    definitions = []
+    for row, *documentation in rows:
+        name, type_name, default, mode, *accepted = row.split()
+        definitions.append(
+            ConfigDef(
+                name,
+                _TYPES[type_name],
+                None if default == "null" else default.strip("'"),
+                " ".join(documentation),
+                _validator(*accepted) if accepted else None,
+                _MODES[mode],
+                internal,
+                without_effect,
+            )
+        )
+    return tuple(definitions)
 
 
 def _validator(accepted: str) -> Validator:
-    if accepted == "named":
-        return named
+    if accepted in _NAMED:
+        return _NAMED[accepted]
     low, dots, high = accepted.partition("..")
     if dots:
+        high, _, extra = high.partition("|")
+        if extra:
+            return between_or(int(low), int(high), int(extra))
         return between(_number(low), _number(high)) if high else at_least(_number(low))
     if accepted.endswith("~"):
         return one_of_any_case(*accepted[:-1].split("|"))
-    if accepted == "some":
-        return some_of()
+    if accepted.endswith("?"):
+        return subset_of(*accepted[:-1].split(","))
     return some_of(*accepted.split(",")) if "," in accepted else one_of(*accepted.split("|"))
 
 

@@ -2,292 +2,124 @@
 
 Names, types and defaults are those of Kafka 4.3. Configs of tiered storage and throttling are listed because tools
 write and read them; `without_effect` is the reason why this broker stores and shows them but ignores them.
+`controller.configs.config_table` explains the columns.
 """
 
 from __future__ import annotations
 
-from controller.configs.definition import (
-    ConfigDef,
-    ConfigType,
-    at_least,
-    between,
-    between_or,
-    one_of,
-    subset_of,
-    throttled_replicas,
-)
+from controller.configs.config_table import table
+from controller.configs.definition import ConfigDef
 
-_MAX_LONG = str((1 << 63) - 1)
-_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
-_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
-
-_THROTTLES = "replication is not throttled yet"
-_TIERED = "tiered storage is not supported yet"
 PREALLOCATION = "files grow as they are written, at no extra cost"
 
-COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-CLEANUP_POLICIES = ("compact", "delete")
-FSYNC = ("always", "flush")
+_EFFECTIVE = table(
+    """
+    barnabas.fsync STRING flush read-only always|flush
+        When records count as written. `always`: once they are synced to disk; a write with acks=all is acknowledged and
+        becomes readable only then, and many writes share one sync. `flush`: at once; syncing is left to flush.messages
+        and flush.ms, as in Apache Kafka.
+    cleanup.policy LIST delete read-only compact,delete?
+        The policy for old segments: `delete` removes those beyond the retention limits, `compact` keeps the last record
+        of each key, and both together do both. An empty list keeps everything.
+    compression.gzip.level INT -1 read-only 1..9|-1
+        The level used if compression.type makes the broker write gzip.
+    compression.lz4.level INT 9 read-only 1..17
+        The level used if compression.type makes the broker write lz4.
+    compression.type STRING producer read-only uncompressed|zstd|lz4|snappy|gzip|producer
+        The codec of stored batches. `producer` stores each batch as it arrived; any other choice converts batches that
+        arrive with a different codec.
+    compression.zstd.level INT 3 read-only -131072..22
+        The level used if compression.type makes the broker write zstd.
+    delete.retention.ms LONG 86400000 read-only 0..
+        Time for which a compacted topic keeps tombstones, so that a reader from the beginning still sees them.
+    file.delete.delay.ms LONG 60000 read-only 0..
+        Time for which the files of a deleted segment or partition stay on disk under their `.deleted` names.
+    flush.messages LONG 9223372036854775807 read-only 1..
+        The number of records after which the log is synced to disk. By default the operating system decides, and
+        replication protects against loss. The broker is blocked during such a sync: to sync each record,
+        `barnabas.fsync=always` lets many share one sync and does not block.
+    flush.ms LONG 9223372036854775807 read-only 0..
+        The time after which appended records are synced to disk.
+    index.interval.bytes INT 4096 read-only 0..
+        Bytes of log between two entries of the offset index. Less makes lookups faster and indexes larger.
+    max.compaction.lag.ms LONG 9223372036854775807 read-only 1..
+        Maximum time that a record of a compacted topic stays uncleaned.
+    max.message.bytes INT 1048588 read-only 0..
+        Maximum size of a record batch in bytes, after compression.
+    message.timestamp.after.max.ms LONG 3600000 read-only 0..
+        Maximum time that a record's timestamp can be ahead of the broker's clock. Ignored with LogAppendTime.
+    message.timestamp.before.max.ms LONG 9223372036854775807 read-only 0..
+        Maximum time that a record's timestamp can be behind the broker's clock. Ignored with LogAppendTime.
+    message.timestamp.type STRING CreateTime read-only CreateTime|LogAppendTime
+        Whether records keep the timestamp of their producer (CreateTime) or get the broker's (LogAppendTime).
+    min.cleanable.dirty.ratio DOUBLE 0.5 read-only 0..1
+        Ratio of dirty to total bytes above which a compacted log is cleaned.
+    min.compaction.lag.ms LONG 0 read-only 0..
+        Minimum time that a record of a compacted topic stays uncleaned.
+    min.insync.replicas INT 1 read-only 1..
+        Minimum size of the ISR, including the leader, for a write with acks=all to be accepted.
+    retention.bytes LONG -1 read-only
+        Size of a partition above which the `delete` policy removes its oldest segments; -1 sets no limit.
+    retention.ms LONG 604800000 read-only -1..
+        Age, by their largest timestamp, above which the `delete` policy removes segments; -1 sets no limit.
+    segment.bytes INT 1073741824 read-only 1048576..
+        The size at which segments roll. Retention and compaction work on whole segments.
+    segment.index.bytes INT 10485760 read-only 4..
+        Maximum size of a segment's index; a full index rolls the segment.
+    segment.jitter.ms LONG 0 read-only 0..
+        Maximum random time subtracted from segment.ms, so that segments do not all roll at once.
+    segment.ms LONG 604800000 read-only 1..
+        The age at which a segment rolls even if it is not full.
+    unclean.leader.election.enable BOOLEAN false read-only
+        Whether a replica outside the ISR can become leader if no other can, at the risk of losing records.
+    """
+)
 
-_DEFINITIONS = (
-    ConfigDef(
-        "barnabas.fsync",
-        _STRING,
-        "flush",
-        "When records count as written. `always`: once they are synced to disk; a write with acks=all is acknowledged"
-        " and becomes readable only then, and many writes share one sync. `flush`: at once; syncing is left to"
-        " flush.messages and flush.ms, as in Apache Kafka.",
-        one_of(*FSYNC),
+_WITHOUT_EFFECT = (
+    *table(
+        """
+        follower.replication.throttled.replicas LIST '' read-only throttled
+            Replicas whose fetching is throttled on the follower's side, as partition:broker pairs, or * for all.
+        leader.replication.throttled.replicas LIST '' read-only throttled
+            Replicas whose fetching is throttled on the leader's side, as partition:broker pairs, or * for all.
+        """,
+        without_effect="replication is not throttled yet",
     ),
-    ConfigDef(
-        "cleanup.policy",
-        _LIST,
-        "delete",
-        "The policy for old segments: `delete` removes those beyond the retention limits, `compact` keeps the last"
-        " record of each key, and both together do both. An empty list keeps everything.",
-        subset_of(*CLEANUP_POLICIES),
+    *table(
+        """
+        local.retention.bytes LONG -2 read-only -2..
+            With tiered storage, the bytes of a partition that stay on local disk; -2 stands for retention.bytes.
+        local.retention.ms LONG -2 read-only -2..
+            With tiered storage, the time that a segment stays on local disk; -2 stands for retention.ms.
+        remote.log.copy.disable BOOLEAN false read-only
+            With tiered storage, whether no more segments of the topic are uploaded.
+        remote.log.delete.on.disable BOOLEAN false read-only
+            Whether turning tiered storage off for the topic deletes what was uploaded.
+        remote.storage.enable BOOLEAN false read-only
+            Whether the topic's closed segments are kept in tiered storage.
+        """,
+        without_effect="tiered storage is not supported yet",
     ),
-    ConfigDef(
-        "compression.gzip.level",
-        _INT,
-        "-1",
-        "The level used if compression.type makes the broker write gzip.",
-        between_or(1, 9, -1),
-    ),
-    ConfigDef(
-        "compression.lz4.level",
-        _INT,
-        "9",
-        "The level used if compression.type makes the broker write lz4.",
-        between(1, 17),
-    ),
-    ConfigDef(
-        "compression.type",
-        _STRING,
-        "producer",
-        "The codec of stored batches. `producer` stores each batch as it arrived; any other choice converts batches"
-        " that arrive with a different codec.",
-        one_of(*COMPRESSION_TYPES),
-    ),
-    ConfigDef(
-        "compression.zstd.level",
-        _INT,
-        "3",
-        "The level used if compression.type makes the broker write zstd.",
-        between(-131072, 22),
-    ),
-    ConfigDef(
-        "delete.retention.ms",
-        _LONG,
-        "86400000",
-        "Time for which a compacted topic keeps tombstones, so that a reader from the beginning still sees them.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "file.delete.delay.ms",
-        _LONG,
-        "60000",
-        "Time for which the files of a deleted segment or partition stay on disk under their `.deleted` names.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "flush.messages",
-        _LONG,
-        _MAX_LONG,
-        "The number of records after which the log is synced to disk. By default the operating system decides, and"
-        " replication protects against loss. The broker is blocked during such a sync: to sync each record,"
-        " `barnabas.fsync=always` lets many share one sync and does not block.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "flush.ms",
-        _LONG,
-        _MAX_LONG,
-        "The time after which appended records are synced to disk.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "follower.replication.throttled.replicas",
-        _LIST,
-        "",
-        "Replicas whose fetching is throttled on the follower's side, as partition:broker pairs, or * for all.",
-        throttled_replicas,
-        without_effect=_THROTTLES,
-    ),
-    ConfigDef(
-        "index.interval.bytes",
-        _INT,
-        "4096",
-        "Bytes of log between two entries of the offset index. Less makes lookups faster and indexes larger.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "leader.replication.throttled.replicas",
-        _LIST,
-        "",
-        "Replicas whose fetching is throttled on the leader's side, as partition:broker pairs, or * for all.",
-        throttled_replicas,
-        without_effect=_THROTTLES,
-    ),
-    ConfigDef(
-        "local.retention.bytes",
-        _LONG,
-        "-2",
-        "With tiered storage, the bytes of a partition that stay on local disk; -2 stands for retention.bytes.",
-        at_least(-2),
-        without_effect=_TIERED,
-    ),
-    ConfigDef(
-        "local.retention.ms",
-        _LONG,
-        "-2",
-        "With tiered storage, the time that a segment stays on local disk; -2 stands for retention.ms.",
-        at_least(-2),
-        without_effect=_TIERED,
-    ),
-    ConfigDef(
-        "max.compaction.lag.ms",
-        _LONG,
-        _MAX_LONG,
-        "Maximum time that a record of a compacted topic stays uncleaned.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "max.message.bytes",
-        _INT,
-        "1048588",
-        "Maximum size of a record batch in bytes, after compression.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "message.timestamp.after.max.ms",
-        _LONG,
-        "3600000",
-        "Maximum time that a record's timestamp can be ahead of the broker's clock. Ignored with LogAppendTime.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "message.timestamp.before.max.ms",
-        _LONG,
-        _MAX_LONG,
-        "Maximum time that a record's timestamp can be behind the broker's clock. Ignored with LogAppendTime.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "message.timestamp.type",
-        _STRING,
-        "CreateTime",
-        "Whether records keep the timestamp of their producer (CreateTime) or get the broker's (LogAppendTime).",
-        one_of(*TIMESTAMP_TYPES),
-    ),
-    ConfigDef(
-        "min.cleanable.dirty.ratio",
-        _DOUBLE,
-        "0.5",
-        "Ratio of dirty to total bytes above which a compacted log is cleaned.",
-        between(0, 1),
-    ),
-    ConfigDef(
-        "min.compaction.lag.ms",
-        _LONG,
-        "0",
-        "Minimum time that a record of a compacted topic stays uncleaned.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "min.insync.replicas",
-        _INT,
-        "1",
-        "Minimum size of the ISR, including the leader, for a write with acks=all to be accepted.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "preallocate",
-        _BOOLEAN,
-        "false",
-        "Whether a new segment's file gets its full size at once.",
+    *table(
+        """
+        preallocate BOOLEAN false read-only
+            Whether a new segment's file gets its full size at once.
+        """,
         without_effect=PREALLOCATION,
-    ),
-    ConfigDef(
-        "remote.log.copy.disable",
-        _BOOLEAN,
-        "false",
-        "With tiered storage, whether no more segments of the topic are uploaded.",
-        without_effect=_TIERED,
-    ),
-    ConfigDef(
-        "remote.log.delete.on.disable",
-        _BOOLEAN,
-        "false",
-        "Whether turning tiered storage off for the topic deletes what was uploaded.",
-        without_effect=_TIERED,
-    ),
-    ConfigDef(
-        "remote.storage.enable",
-        _BOOLEAN,
-        "false",
-        "Whether the topic's closed segments are kept in tiered storage.",
-        without_effect=_TIERED,
-    ),
-    ConfigDef(
-        "retention.bytes",
-        _LONG,
-        "-1",
-        "Size of a partition above which the `delete` policy removes its oldest segments; -1 sets no limit.",
-    ),
-    ConfigDef(
-        "retention.ms",
-        _LONG,
-        "604800000",
-        "Age, by their largest timestamp, above which the `delete` policy removes segments; -1 sets no limit.",
-        at_least(-1),
-    ),
-    ConfigDef(
-        "segment.bytes",
-        _INT,
-        "1073741824",
-        "The size at which segments roll. Retention and compaction work on whole segments.",
-        at_least(1048576),
-    ),
-    ConfigDef(
-        "segment.index.bytes",
-        _INT,
-        "10485760",
-        "Maximum size of a segment's index; a full index rolls the segment.",
-        at_least(4),
-    ),
-    ConfigDef(
-        "segment.jitter.ms",
-        _LONG,
-        "0",
-        "Maximum random time subtracted from segment.ms, so that segments do not all roll at once.",
-        at_least(0),
-    ),
-    ConfigDef(
-        "segment.ms",
-        _LONG,
-        "604800000",
-        "The age at which a segment rolls even if it is not full.",
-        at_least(1),
-    ),
-    ConfigDef(
-        "unclean.leader.election.enable",
-        _BOOLEAN,
-        "false",
-        "Whether a replica outside the ISR can become leader if no other can, at the risk of losing records.",
-    ),
-    ConfigDef(
-        "internal.segment.bytes",
-        _INT,
-        None,
-        "Replaces segment.bytes, without its lower limit, in tests.",
-        at_least(1),
-        internal=True,
     ),
 )
 
-TOPIC_CONFIGS: dict[str, ConfigDef] = {definition.name: definition for definition in _DEFINITIONS}
+_INTERNAL = table(
+    """
+    internal.segment.bytes INT null read-only 1..
+        Replaces segment.bytes, without its lower limit, in tests.
+    """,
+    internal=True,
+)
+
+TOPIC_CONFIGS: dict[str, ConfigDef] = {
+    one.name: one for one in (*sorted(_EFFECTIVE + _WITHOUT_EFFECT, key=lambda one: one.name), *_INTERNAL)
+}
 
 
 # Broker configs that a topic config falls back to; the first that is set anywhere applies.

@@ -14,7 +14,7 @@ from storage.log.producer_snapshot import ENTRY_FORMAT, HEADER_FORMAT
 from storage.log.transaction_index import ENTRY_FORMAT as TXN_ENTRY_FORMAT
 
 
-class Field(NamedTuple):
+class LayoutField(NamedTuple):
     """A field of a format; `offset` and `size` in bytes."""
 
     name: str
@@ -26,14 +26,14 @@ class Layout(NamedTuple):
     """Fields without gaps between them."""
 
     format: str
-    fields: tuple[Field, ...]
+    fields: tuple[LayoutField, ...]
 
     @property
     def size(self) -> int:
         """The size of all fields in bytes."""
         return calcsize(self.format)
 
-    def field(self, name: str) -> Field:
+    def field(self, name: str) -> LayoutField:
         """Return the field of that name."""
         return next(field for field in self.fields if field.name == name)
 
@@ -43,7 +43,7 @@ def layout(form: str, *names: str) -> Layout:
     offset, fields = 0, []
     for character, name in zip(re.findall(r"[a-zA-Z]", form), names, strict=True):
         size = calcsize(f">{character}")
-        fields.append(Field(name, offset, size))
+        fields.append(LayoutField(name, offset, size))
         offset += size
     return Layout(form, tuple(fields))
 

@@ -19,8 +19,13 @@ from hypothesis.stateful import (
 
 from controller.commands.alter_partition import alter_partition
 from controller.commands.periodic_elections import balance_leaders, elect_unclean_leaders
-from controller.elections import on_broker_unfenced, on_brokers_fenced, on_controlled_shutdown, on_unclean_restart
 from controller.image import NO_LEADER, PartitionImage, ResourceType
+from controller.leader_and_isr_updates import (
+    on_broker_unfenced,
+    on_brokers_fenced,
+    on_controlled_shutdown,
+    on_unclean_restart,
+)
 from controller.partition_change import RECOVERED, RECOVERING, UNCLEAN
 from controller.records import broker_record
 from protocol.errors import ErrorCode

@@ -21,14 +21,14 @@ from controller.commands.alter_configs import AlterConfigOp, incremental_alter_c
 from controller.commands.alter_partition import alter_partition
 from controller.commands.elect_leaders import elect_leaders
 from controller.commands.periodic_elections import balance_leaders
-from controller.elections import (
+from controller.image import NO_LEADER, ResourceType
+from controller.leader_and_isr_updates import (
     on_broker_unfenced,
     on_brokers_fenced,
     on_controlled_shutdown,
     on_directory_failure,
     on_unclean_restart,
 )
-from controller.image import NO_LEADER, ResourceType
 from controller.partition_change import MIN_ISR, RECOVERED, RECOVERING, UNCLEAN
 from controller.records import broker_record
 from protocol.errors import ErrorCode

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.listeners import Endpoint
+from broker.network.listeners import ListenerAddress
 from broker.settings import (
     DEFAULT_ORIGIN,
     Option,
@@ -45,7 +45,7 @@ def test_kafkas_own_properties_file_is_accepted() -> None:
     assert found.unknown == {}
     assert found.node_id == 1
     assert found.log_dirs == ("/tmp/kraft-combined-logs",)
-    assert found.listeners == (Endpoint("PLAINTEXT", "", 9092), Endpoint("CONTROLLER", "", 9093))
+    assert found.listeners == (ListenerAddress("PLAINTEXT", "", 9092), ListenerAddress("CONTROLLER", "", 9093))
     assert found.controller_listeners == {"CONTROLLER"}
     assert found["log.retention.hours"] == 168
 
@@ -55,7 +55,7 @@ def test_defaults_are_kafkas() -> None:
     assert found["num.partitions"] == 1
     assert found["socket.request.max.bytes"] == 104857600
     assert found["auto.create.topics.enable"] is True
-    assert found.listeners == (Endpoint("PLAINTEXT", "", 9092),)
+    assert found.listeners == (ListenerAddress("PLAINTEXT", "", 9092),)
 
 
 def test_only_what_was_set_is_explicit() -> None:
@@ -104,7 +104,7 @@ def test_invalid_properties_file_is_named() -> None:
 
 def test_the_advertised_listeners_are_the_clients_listeners_by_default() -> None:
     found = settings(listeners="PLAINTEXT://localhost:0,CONTROLLER://localhost:0")
-    assert found.advertised_listeners == (Endpoint("PLAINTEXT", "localhost", 0),)
+    assert found.advertised_listeners == (ListenerAddress("PLAINTEXT", "localhost", 0),)
 
 
 def test_listeners_may_have_custom_names() -> None:

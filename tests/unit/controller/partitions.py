@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.elections import on_broker_unfenced, on_brokers_fenced
 from controller.image import TopicImage
+from controller.leader_and_isr_updates import on_broker_unfenced, on_brokers_fenced
 from controller.partition_change import ELR_VERSION
 from protocol.records.metadata import BrokerRegistrationChangeRecord, FeatureLevelRecord, PartitionChangeRecord
 from tests.unit.controller.cluster import Cluster

@@ -9,7 +9,7 @@ import pytest
 
 from barnabas.commands._cluster_files import (
     Address,
-    Node,
+    NodeFiles,
     held,
     identity,
     settings_of,
@@ -20,9 +20,11 @@ from barnabas.commands._cluster_files import (
 from barnabas.commands._output import WrongCall
 
 
-def nodes(count: int) -> list[Node]:
+def nodes(count: int) -> list[NodeFiles]:
     return [
-        Node(n, Address("h", n), Address("h", 10 + n) if n <= voter_count(count) else None, f"/d/{n}", f"/d/{n}.p", {})
+        NodeFiles(
+            n, Address("h", n), Address("h", 10 + n) if n <= voter_count(count) else None, f"/d/{n}", f"/d/{n}.p", {}
+        )
         for n in range(1, count + 1)
     ]
 

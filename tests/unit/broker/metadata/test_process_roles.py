@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from broker.metadata.process_roles import QuorumVoter, RoleError, check_role_listeners, check_roles, parse_voters
-from broker.network.listeners import Endpoint
+from broker.network.listeners import ListenerAddress
 
 THREE = parse_voters(["3@c:9093", "1@a:9093", " 2@[::1]:9093"])
 BOTH = frozenset({"broker", "controller"})
-CLIENTS = Endpoint("PLAINTEXT", "", 9092)
-CONTROLLERS = Endpoint("CONTROLLER", "", 9093)
+CLIENTS = ListenerAddress("PLAINTEXT", "", 9092)
+CONTROLLERS = ListenerAddress("CONTROLLER", "", 9093)
 
 
 def roles(names: str, node_id: int = 1, voters: tuple[QuorumVoter, ...] = THREE) -> frozenset[str]:
@@ -80,7 +80,7 @@ def test_listeners_are_those_of_the_role() -> None:
     ],
 )
 def test_listeners_of_another_role_are_refused(
-    having: frozenset[str] | set[str], listeners: list[Endpoint], problem: str
+    having: frozenset[str] | set[str], listeners: list[ListenerAddress], problem: str
 ) -> None:
     with pytest.raises(RoleError, match=problem):
         check_role_listeners(having, THREE, 1, listeners, ["CONTROLLER"])

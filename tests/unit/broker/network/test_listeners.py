@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.network.listeners import (
-    Endpoint,
+    ListenerAddress,
     ListenerError,
     check_advertised,
     check_listeners,
@@ -18,14 +18,14 @@ PLAIN = {"PLAINTEXT": "PLAINTEXT", "INTERNAL": "PLAINTEXT", "SSL": "SSL"}
 @pytest.mark.parametrize(
     ("text", "endpoint"),
     [
-        ("PLAINTEXT://localhost:9092", Endpoint("PLAINTEXT", "localhost", 9092)),
-        ("plaintext://127.0.0.1:0", Endpoint("PLAINTEXT", "127.0.0.1", 0)),
-        ("PLAINTEXT://:9092", Endpoint("PLAINTEXT", "", 9092)),
-        ("PLAINTEXT://[::1]:9092", Endpoint("PLAINTEXT", "::1", 9092)),
-        ("INTERNAL://broker-1.example.org:19092", Endpoint("INTERNAL", "broker-1.example.org", 19092)),
+        ("PLAINTEXT://localhost:9092", ListenerAddress("PLAINTEXT", "localhost", 9092)),
+        ("plaintext://127.0.0.1:0", ListenerAddress("PLAINTEXT", "127.0.0.1", 0)),
+        ("PLAINTEXT://:9092", ListenerAddress("PLAINTEXT", "", 9092)),
+        ("PLAINTEXT://[::1]:9092", ListenerAddress("PLAINTEXT", "::1", 9092)),
+        ("INTERNAL://broker-1.example.org:19092", ListenerAddress("INTERNAL", "broker-1.example.org", 19092)),
     ],
 )
-def test_an_endpoint_is_name_host_and_port(text: str, endpoint: Endpoint) -> None:
+def test_an_endpoint_is_name_host_and_port(text: str, endpoint: ListenerAddress) -> None:
     assert parse_endpoints("listeners", [text], PLAIN) == (endpoint,)
 
 
@@ -65,22 +65,22 @@ def test_invalid_protocol_map_has_an_explanation(item: str) -> None:
 
 
 def test_two_listeners_need_two_ports() -> None:
-    one, other = Endpoint("A", "", 9092), Endpoint("B", "localhost", 9092)
+    one, other = ListenerAddress("A", "", 9092), ListenerAddress("B", "localhost", 9092)
     with pytest.raises(ListenerError, match="A and B have the same port 9092"):
         check_listeners("listeners", [one, other])
     check_listeners("listeners", [one._replace(port=0), other._replace(port=0)])
 
 
 def test_only_listeners_are_advertised() -> None:
-    listeners = [Endpoint("PLAINTEXT", "", 9092)]
-    check_advertised("k", [Endpoint("PLAINTEXT", "example.org", 1234)], listeners)
+    listeners = [ListenerAddress("PLAINTEXT", "", 9092)]
+    check_advertised("k", [ListenerAddress("PLAINTEXT", "example.org", 1234)], listeners)
     with pytest.raises(ListenerError, match="EXTERNAL is not one of the listeners: PLAINTEXT"):
-        check_advertised("k", [Endpoint("EXTERNAL", "example.org", 1234)], listeners)
+        check_advertised("k", [ListenerAddress("EXTERNAL", "example.org", 1234)], listeners)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_wildcard_address_cannot_be_advertised(host: str) -> None:
-    endpoint = Endpoint("PLAINTEXT", host, 9092)
+    endpoint = ListenerAddress("PLAINTEXT", host, 9092)
     with pytest.raises(ListenerError, match=r"--advertise HOST:PORT \(advertised\.listeners\)"):
         check_advertised("k", [endpoint], [endpoint])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.commands.client_metrics_configs import check_client_metrics_configs
+from controller.commands.alter_configs import check_client_metrics_configs
 from protocol.errors import ErrorCode, KafkaError
 
 

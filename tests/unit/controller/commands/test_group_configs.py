@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.commands.group_configs import check_group_configs
+from controller.commands.alter_configs import check_group_configs
 from controller.image import MetadataImage, ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from tests.unit.controller.cluster import Settings

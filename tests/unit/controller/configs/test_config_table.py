@@ -26,7 +26,7 @@ def test_missing_default_differs_from_an_empty_default() -> None:
 
 def test_all_rows_of_a_table_share_its_reason() -> None:
     first, second = table(
-        "a INT 5 read-only\nOne.\nb INT 6 read-only\nTwo.", without_effect="none of it", internal=True
+        "a INT 5 read-only\n  One.\nb INT 6 read-only\n  Two.", without_effect="none of it", internal=True
     )
     assert [first.name, second.name] == ["a", "b"]
     assert first.without_effect == second.without_effect == "none of it"
@@ -34,9 +34,14 @@ def test_all_rows_of_a_table_share_its_reason() -> None:
     assert not first.effective
 
 
+def test_documentation_can_have_several_lines() -> None:
+    [definition] = table("a INT 5 read-only\n  One\n  sentence.")
+    assert definition.documentation == "One sentence."
+
+
 def test_a_row_without_documentation_is_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        table("a INT 5 read-only")
+    with pytest.raises(ValueError, match="no documentation: a INT 5 read-only"):
+        table("a INT 5 read-only\nb INT 6 read-only\n  Two.")
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,9 @@ def test_a_row_without_documentation_is_refused() -> None:
         ("a STRING x read-only x|y", "y", "X"),
         ("a STRING x read-only X|Y~", "y", "z"),
         ("a LIST x read-only x,y", "y,x", "x,z"),
+        ("a LIST x read-only x,y", "y,x", ""),
+        ("a LIST x read-only x,y?", "", "x,z"),
+        ("a INT 5 read-only 1..9|-1", "-1", "0"),
         ("a STRING x read-only named", "anything", ""),
     ],
 )

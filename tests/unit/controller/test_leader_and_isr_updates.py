@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.elections import (
+from controller.image import NO_LEADER, PartitionImage
+from controller.leader_and_isr_updates import (
     leads_any,
     on_broker_unfenced,
     on_brokers_fenced,
@@ -14,7 +15,6 @@ from controller.elections import (
     on_directory_failure,
     on_unclean_restart,
 )
-from controller.image import NO_LEADER, PartitionImage
 from controller.partition_change import RECOVERED, RECOVERING
 from protocol.records.metadata import PartitionChangeRecord
 from protocol.schema import Message

@@ -1,9 +1,10 @@
-"""Partition changes when brokers are fenced, unfenced, shut down or registered, or lose directories.
+"""New leaders and ISRs when brokers are fenced, unfenced, shut down or registered, or lose directories.
 
 The command that changes the broker's registration adds these changes to its own record in Apache Kafka's order: before
 the record that removes a broker, so that a part of them does no harm, and after the one that brings it back. Each
 function takes the image without that record, and the controller's static settings for what topics and dynamic configs
-leave unset. Kafka: `ReplicationControlManager.handleBrokerFenced` and its siblings.
+leave unset. `PartitionChangeBuilder` decides on each partition. Kafka:
+`ReplicationControlManager.generateLeaderAndIsrUpdates`, called by `handleBrokerFenced` and its siblings.
 
     event                                 change
     fenced, unregistered, registered      removed from every ISR; other replicas become leaders
