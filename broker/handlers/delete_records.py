@@ -67,7 +67,7 @@ def handle(
     if not behind:
         return response
     answered: asyncio.Future[DeleteRecordsResponse] = broker.loop.create_future()
-    waiting = _Waiting(broker, response, behind, answered)
+    waiting = DelayedDeleteRecords(broker, response, behind, answered)
     broker.purgatory.expire_at(waiting, broker.loop.time() + request.timeout_ms / 1000)
     return answered
 
@@ -81,7 +81,7 @@ def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsRe
     return response
 
 
-class _Waiting(DelayedOperation):
+class DelayedDeleteRecords(DelayedOperation):
     """A request that waits for followers (Kafka: `DelayedDeleteRecords`)."""
 
     kind: ClassVar[str] = "DeleteRecords"
@@ -107,7 +107,7 @@ class _Waiting(DelayedOperation):
 
     def act(self) -> None:
         """Respond if every follower has caught up or no longer can."""
-        self._behind = [waiting for waiting in self._behind if not self._settled(*waiting)]
+        self._behind = [waiting for waiting in self._behind if not self._complete(*waiting)]
         if not self._behind:
             self.expire()
 
@@ -119,7 +119,7 @@ class _Waiting(DelayedOperation):
         if not self.answered.done():
             self.answered.set_result(self._response)
 
-    def _settled(self, answer: _Deleted, partition: Partition, target: int) -> bool:
+    def _complete(self, answer: _Deleted, partition: Partition, target: int) -> bool:
         code = partition.unavailable or (ErrorCode.NONE if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER)
         low = partition.low_watermark if code is ErrorCode.NONE else NO_OFFSET
         if code is ErrorCode.NONE and low < target:

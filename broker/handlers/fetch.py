@@ -28,14 +28,13 @@ Version notes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from broker.metadata.current_leader import current_leader
 from broker.replication.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.replication.partition import Isolation, Partition, ReadResult
 from broker.replication.replica_state import NO_EPOCH, NO_OFFSET
 from broker.runtime.deferred import Deferred
-from broker.runtime.purgatory import DelayedOperation
 from protocol import fetch_fast_path
 from protocol.errors import ErrorCode, KafkaError
 from protocol.fetch_fast_path import encode_plain_response, encode_topic_name
@@ -71,14 +70,17 @@ def handle(broker: BrokerServer, context: RequestContext, request: FetchRequest)
     except KafkaError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
     fetch = _Fetch(broker, context, request, session, replica_id)
-    response = fetch.attempt(final=request.max_wait_ms <= 0)
-    return response if response is not None else fetch.park(request.max_wait_ms / 1000)
+    outcome = fetch.attempt(request.max_wait_ms <= 0)
+    if not isinstance(outcome, int):
+        return outcome
+    response: Deferred[Answer] = Deferred(broker.loop)
+    session.park(fetch, outcome, response, broker.loop.time() + request.max_wait_ms / 1000)
+    return response
 
 
-class _Fetch(DelayedOperation):
-    """One request in progress (Kafka: `DelayedFetch`)."""
+class _Fetch:
+    """One request in progress."""
 
-    kind: ClassVar[str] = "Fetch"
     __slots__ = (
         "_broker",
         "_context",
@@ -86,15 +88,11 @@ class _Fetch(DelayedOperation):
         "_leader_only",
         "_max_bytes",
         "_min_bytes",
-        "_missing_bytes",
         "_replica_epoch",
         "_replica_id",
-        "_response",
         "_session",
         "_waited",
     )
-
-    _response: Deferred[Answer]
 
     def __init__(
         self,
@@ -115,70 +113,12 @@ class _Fetch(DelayedOperation):
         if replica_id >= 0:
             self._isolation = Isolation.LOG_END
         self._leader_only = replica_id >= 0 or context.api_version < _FOLLOWERS_FROM_VERSION
-        self._max_bytes = min(request.max_bytes, broker.settings["fetch.max.bytes"])
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
-        self._missing_bytes = 0
+        self._max_bytes: int = min(request.max_bytes, broker.settings["fetch.max.bytes"])
+        self._min_bytes: int = min(request.min_bytes, self._max_bytes)
         self._waited = False
 
-    # Waiting.
-
-    def park(self, wait_s: float) -> Deferred[Answer]:
-        """Wait for more records; return a promise of the response."""
-        loop = self._broker.loop
-        self._response = Deferred(loop)
-        self._waited = True
-        self._response.add_done_callback(self._dropped)
-        self._session.park(self)
-        self._broker.purgatory.expire_at(self, loop.time() + wait_s)
-        return self._response
-
-    def more(self, size_bytes: int) -> None:
-        """Count `size_bytes` that became readable."""
-        self._missing_bytes -= size_bytes
-
-    def act(self) -> None:
-        """Respond if enough can be read."""
-        if self._missing_bytes <= 0:
-            self._finish(final=False)
-
-    def expire(self) -> None:
-        """Respond with what can be read now."""
-        self._finish(final=True)
-
-    def supersede(self) -> None:
-        """Respond with INVALID_FETCH_SESSION_EPOCH: a later request of the session has arrived."""
-        self._unpark()
-        code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        answer = FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
-        self._response.answer_soon(answer)
-
-    def _dropped(self, response: Deferred[Answer]) -> None:
-        """Unpark the fetch of a closed connection: it may otherwise wait long, or forever."""
-        if response.cancelled():
-            self._unpark()
-
-    def _unpark(self) -> None:
-        self._session.unpark(self)
-        self.cancel()
-
-    def _finish(self, *, final: bool) -> None:
-        """Respond if there is enough.
-
-        If `final`, respond in a later loop turn: a request that ends the session may be in progress.
-        """
-        outcome: Answer | Exception | None
-        try:
-            outcome = self.attempt(final=final)
-        except Exception as error:
-            outcome = error
-        if outcome is not None:
-            self._unpark()
-            (self._response.answer_soon if final else self._response.answer)(outcome)
-
-    # Reading.
-
-    def attempt(self, *, final: bool) -> Answer | None:
-        """Read, and return the response; None if it is below min_bytes and not `final`."""
+    def attempt(self, final: bool) -> Answer | int:
+        """Read, and return the response; how many bytes are missing if it is below min_bytes and not `final`."""
         session = self._session
         room, found, urgent = self._max_bytes, 0, final or not session.partitions
         said: list[_Said] = []
@@ -202,8 +142,12 @@ class _Fetch(DelayedOperation):
         for wanted, read in () if session.full else said:
             if isinstance(read, ReadResult) and read.caught_up:
                 session.defer(wanted)
-        self._missing_bytes = self._min_bytes - found
-        return None
+        self._waited = True
+        return self._min_bytes - found
+
+    def refused(self, code: ErrorCode) -> FetchResponse:
+        """Return the response with an error of the whole request."""
+        return FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
 
     def _look_at(self, wanted: FetchPartition) -> _Said:
         """Return the offsets of a partition that has no records to read, or its error."""

@@ -29,8 +29,9 @@ session of any age.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.replication.delayed_fetch import DelayedFetch, Fetch
 from broker.replication.replica_state import NO_EPOCH, NO_OFFSET
 from broker.runtime.purgatory import Purgatory
 from protocol.errors import ErrorCode, KafkaError
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from broker.replication.partition import Partition
+    from broker.runtime.deferred import Deferred
     from protocol.messages.fetch import FetchRequest
 
 NO_SESSION = 0
@@ -49,6 +51,8 @@ EVICTABLE_AFTER_MS = 120_000
 
 _LARGEST = 2**31 - 1
 _NEVER_SENT = -1
+
+T = TypeVar("T")
 
 
 class FetchPartition:
@@ -95,22 +99,6 @@ class FetchPartition:
         self.log_start_offset = wanted.log_start_offset
 
 
-class ParkedFetch(Protocol):
-    """The fetch that is parked on a session."""
-
-    def more(self, size_bytes: int) -> None:
-        """Count `size_bytes` more as available."""
-
-    def act(self) -> None:
-        """Respond if enough is available."""
-
-    def expire(self) -> None:
-        """Respond with what is available."""
-
-    def supersede(self) -> None:
-        """Respond with an error: the session has a newer request."""
-
-
 class FetchSession:
     """The partitions of one fetcher (Kafka: `FetchSession`)."""
 
@@ -143,7 +131,7 @@ class FetchSession:
         """Whether the next response names every partition: it is the first one."""
         self.partitions: dict[tuple[str | bytes, int], FetchPartition] = {}
         self.pending: dict[FetchPartition, None] = {}
-        self.waiting: ParkedFetch | None = None
+        self.waiting: DelayedFetch[Any] | None = None
 
     @property
     def to_read(self) -> list[FetchPartition]:
@@ -210,18 +198,18 @@ class FetchSession:
             if self.waiting is not None:
                 self._watch(known)
 
-    def park(self, waiting: ParkedFetch) -> None:
-        """Notify `waiting` of all changes of the partitions, until `unpark`."""
-        self.waiting = waiting
+    def park(self, fetch: Fetch[T], missing_bytes: int, response: Deferred[T], deadline: float) -> None:
+        """Let `fetch` wait for changes of the partitions until `deadline` (loop time), then set `response`."""
+        self.waiting = DelayedFetch(fetch, missing_bytes, response, self._unpark)
         for known in self.pending:
             self._watch(known)
+        self._purgatory.expire_at(self.waiting, deadline)
 
-    def unpark(self, waiting: ParkedFetch) -> None:
-        """Release `waiting`; without a session id, watch nothing any more."""
-        if self.waiting is waiting:
-            self.waiting = None
-            if self.session_id == NO_SESSION:
-                self._forget_watches()
+    def _unpark(self) -> None:
+        """Release the parked fetch; without a session id, watch nothing any more."""
+        self.waiting = None
+        if self.session_id == NO_SESSION:
+            self._forget_watches()
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
         """Handle a change of the partition or log `key`."""
@@ -309,7 +297,7 @@ class FetchSessions:
         if found.uses_topic_ids != by_id:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, "a fetch session has topic ids or names, not both")
         if found.waiting is not None:
-            found.waiting.supersede()
+            found.waiting.refuse(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         found.update(request)
         if not found.partitions:
             self._remove(found.session_id)

@@ -18,6 +18,7 @@ PURE_IN_BROKER = (
     "broker/network/connection.py",
     "broker/network/connection_counts.py",
     "broker/error_responses.py",
+    "broker/replication/delayed_fetch.py",
     "broker/replication/fetch_sessions.py",
     "broker/replication/fetcher_state.py",
     "broker/replication/replica_state.py",

@@ -6,9 +6,9 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.handlers.delete_records import _Waiting
-from broker.handlers.fetch import _Fetch
+from broker.handlers.delete_records import DelayedDeleteRecords
 from broker.monitoring.monitor import TABLES
+from broker.replication.delayed_fetch import DelayedFetch
 from broker.replication.delayed_produce import DelayedProduce
 from broker.runtime.purgatory import DelayedOperation
 from protocol.api import ApiKey
@@ -261,4 +261,4 @@ def test_the_purgatory_is_counted_by_kind_of_operation(kind: str, used: Monitore
 
 
 def test_the_kinds_of_deferred_operations_are_those_that_are_counted() -> None:
-    assert {DelayedProduce.kind, _Fetch.kind, _Waiting.kind} == {"Fetch", "Produce", "DeleteRecords"}
+    assert {DelayedProduce.kind, DelayedFetch.kind, DelayedDeleteRecords.kind} == {"Fetch", "Produce", "DeleteRecords"}
