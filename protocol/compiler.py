@@ -1,8 +1,7 @@
 """Generates functions from a declared class: `__init__`, and a decoder and an encoder for each version.
 
-The functions have no calls for nested structs, which are inlined, and read or write each run of fixed-width fields by
-one call of the struct module. `python -m protocol FetchResponse 18` prints them. `decoder.py` and `encoder.py` generate
-the codecs.
+Nested structs are inlined, and each run of fixed-width fields is read or written by one call of the struct module.
+`python -m protocol FetchResponse 18` prints them. `decoder.py` and `encoder.py` generate the codecs.
 """
 
 from __future__ import annotations

@@ -64,8 +64,8 @@ def _gunzip(data: Buffer, max_bytes: int) -> bytes:
     room, at = max_bytes, 0
     while True:
         unpacker = zlib.decompressobj(wbits=_GZIP_WINDOW_BITS)
-        # In portions of 64 KiB: zlib copies the input after a member's end, which for many small members would copy the
-        # whole rest each time.
+        # In portions of 64 KiB: zlib copies the input left after a member's end, which for many small members would be
+        # the whole rest each time.
         while not unpacker.eof:
             portion = view[at : at + _GZIP_PORTION_BYTES]
             if not portion:

@@ -1,9 +1,9 @@
 """Generates decoders: `decode(buf, at)` returns the message that fills `buf` from `at` to its end.
 
-A position only grows, so most reads need no bounds check: past the end, fixed-width fields raise struct.error and
-single bytes IndexError; a slice is too short, and then the final position is not the buffer's size. Only counts are
+Most reads need no bounds check. The position only grows; past the end, fixed-width fields raise struct.error and single
+bytes IndexError, and after a slice that is too short the final position is not the buffer's size. Only counts are
 checked, before anything is allocated: their elements must fit into the bytes left. All lists of a message together have
-at most `MAX_ELEMENTS`, since each element takes time, however few bytes it has. Records are views of the buffer;
+at most `MAX_ELEMENTS`, which bounds the decoding time of tiny elements. Records are views of the buffer;
 everything else is copied.
 """
 
@@ -189,8 +189,7 @@ class DecoderWriter:
         return 1 if self._flexible else 2 if field.scalar == "String" else 4
 
 
-# The limit of an int16 length. Flexible versions could have more, which other versions could not carry; Kafka refuses
-# it too.
+# The largest int16 length. The varints of flexible versions could be larger; Kafka rejects that too.
 _MAX_STRING_BYTES = 0x7FFF
 
 

@@ -1,7 +1,7 @@
 """Generates encoders: `encode(message, out, cuts)` appends a message to `out`.
 
-Records in files are not read: `cuts` gets (position in `out`, records). If all tagged fields of a struct have their
-defaults, which is the common case, each costs one comparison.
+Records in files are not read: (position in `out`, records) is appended to `cuts`. A tagged field that has its default,
+the common case, costs one comparison.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class EncoderWriter:
         if self._version not in field.nullable:
             self._present(field, value, path)
             return
-        # Both branches include the run so far, so that null or a length is written by the same call.
+        # Both branches write the run so far, together with the null or the length.
         run = self._run.copy()
         with source.block(f"if {value} is None:"):
             self._null(field)

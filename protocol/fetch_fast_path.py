@@ -1,4 +1,4 @@
-"""The most common Fetch response, encoded without message objects.
+"""Encodes the most common Fetch responses without message objects.
 
 It covers versions from 12 on, and partitions without an error, a new leader, a diverging epoch, aborted transactions
 and a preferred replica. `protocol.messages.fetch` has every version and field.

@@ -127,6 +127,12 @@ class Field:
         elif self.required:
             self.default = _IMPLIED_DEFAULTS[self.scalar]
 
+    @property
+    def json_name(self) -> str:
+        """The name in Kafka's JSON definitions: camel case."""
+        first, *rest = self.name.split("_")
+        return first + "".join(word.capitalize() for word in rest)
+
     def is_plain_at(self, version: int) -> bool:
         """Return whether `version` has the field in its place, not as a tagged one."""
         return version in self.versions and version not in self.tagged
@@ -157,7 +163,7 @@ def fields_of(struct: type) -> tuple[Field, ...]:
 def default_struct(struct: type) -> Any:
     """Return the shared struct of defaults for fields of this type that are not set.
 
-    It is immutable, and comparison with it is mostly a comparison of identity.
+    It is immutable; the encoder compares with it by identity first.
     """
     shared: Any = struct.__dict__.get("_default")
     if shared is None:

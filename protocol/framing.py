@@ -4,15 +4,15 @@ All readers of a broker receive into one shared *scratch* buffer, so that an idl
 connection uses the first 64 KiB of it, and the whole buffer (1 MiB) only while its frames are large: one read must not
 bring more small requests than can be handled before other connections get their turn.
 
-A frame that has not arrived whole gets a buffer of its own (`protocol.buffer_pool`). That is never resized, since
-views of it may be alive: it is replaced by larger ones as the bytes arrive, because a size alone is only a claim. Four
-bytes must not make the broker allocate 100 MB, nor thousands of connections 1 MB each. The first buffer has four times
-the bytes that have arrived, but at least `SMALL_READ_BYTES` or the size of the connection's largest frame so far, up to
-`FIRST_ALLOCATION_BYTES`; it is never larger than the frame. This memory is counted in one `RequestMemory`. While that
-is full, a reader allocates only for the bytes that have arrived, and is `starved`.
+A frame that has not arrived completely gets a buffer of its own (`protocol.buffer_pool`). It is never resized, since
+views of it may be alive: it is replaced by larger ones as the bytes arrive. The size that a client sends is not
+trusted: four bytes must not make the broker allocate 100 MB, nor thousands of connections 1 MB each. The first buffer
+has four times the bytes that have arrived, but at least `SMALL_READ_BYTES` or the size of the connection's largest
+frame so far, up to `FIRST_ALLOCATION_BYTES`; it is never larger than the frame. This memory is counted in one
+`RequestMemory`. While that is full, a reader allocates only for the bytes that have arrived, and is `starved`.
 
-Frames that cannot be handled at once stay together in one copy, made by `rest()`: a copy for each of many tiny frames
-would take many times their size.
+Frames that cannot be handled at once are kept in one copy, made by `rest()`: one copy per tiny frame would take many
+times their size.
 
 The calls are those of `asyncio.BufferedProtocol`: `buffer()` directly before each read, `received(n)` directly after
 it. The module does no I/O; `protocol.headers` decodes what the frames contain.
@@ -92,7 +92,7 @@ class FrameReader:
         if self._body is None:
             scratch, end = self._scratch, len(self._head) + count
             if end > _SIZE_BYTES and _SIZE.unpack_from(scratch)[0] == end - _SIZE_BYTES <= self._max_bytes:
-                # The common case: exactly one request, as most clients wait for the response before the next.
+                # The common case is exactly one request: most clients wait for its response before they send the next.
                 self._head = b""
                 self._at = self._end = 0
                 self._room_bytes = SMALL_READ_BYTES if end < LARGE_FRAME_BYTES else SCRATCH_BYTES
@@ -169,7 +169,7 @@ class FrameReader:
         """Allocate a buffer for an incomplete frame, whose first bytes are `start`."""
         self._size, self._filled = size, len(start)
         self.starved = self._memory.full
-        # Larger than `start`, except when starved: the next read must not get an empty buffer.
+        # Larger than `start`, so that the next read has room; a starved reader is not read before `grow`.
         first_bytes = len(start) if self.starved else max(self._first_bytes, _GROWTH * len(start))
         self._body = self._copy_into(min(size, first_bytes), start)
         self._memory.take(len(self._body))

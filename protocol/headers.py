@@ -2,7 +2,7 @@
 
 A request header has api key (int16), api version (int16), correlation id (int32), client id (nullable string with a
 16-bit length in every version), and in flexible versions tagged fields. A response header has the correlation id, and
-in flexible versions tagged fields, except for ApiVersions: its client may not know the version of the response
+in flexible versions tagged fields, except for ApiVersions, whose client may not know the version of the response
 (KIP-511).
 """
 

@@ -15,6 +15,7 @@ from protocol.errors import DecodeError
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 ZERO_UUID = bytes(16)
+VERSION_BYTES = 2
 
 
 class RecordsPart(Protocol):
@@ -82,6 +83,13 @@ def read_uvarint(buf: Buffer, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 28:
             raise DecodeError("an unsigned varint is longer than five bytes")
+
+
+def read_version(buf: Buffer, what: str) -> int:
+    """Return the int16 at the start, a stored record's type or version; DecodeError if `what` is shorter than it."""
+    if len(buf) < VERSION_BYTES:
+        raise DecodeError(f"{what} ends early")
+    return int.from_bytes(buf[:VERSION_BYTES], "big", signed=True)
 
 
 def put_varint(out: bytearray, value: int) -> None:

@@ -1,4 +1,4 @@
-"""The most common form of Produce requests and responses, decoded and encoded without message objects.
+"""Decodes the most common Produce requests, and encodes their responses, without message objects.
 
 It covers versions 9 to 13, without transactional id and tagged fields, with one topic and one batch for each of up to
 126 partitions, and no errors. For any other request `decode_plain_produce` returns None, and the generated decoder of

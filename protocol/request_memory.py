@@ -1,10 +1,9 @@
 """Limits the memory of requests that are incomplete or deferred, over all connections (Kafka: `MemoryPool`, KIP-72).
 
-Only frames with memory of their own count (`protocol.framing`): a frame that arrives whole in one read is handled in
-place. At the limit, `queued.max.request.bytes`, frames that need more memory wait, and reads are small, so that small
-requests are still served. One waiting frame at a time may exceed the limit, however large it is: otherwise frames that
-hold memory and wait for more would wait for each other for ever. The owner of the connections closes those that hold
-memory and do not send.
+Only frames with a buffer of their own count (`protocol.framing`): a frame that arrives in one read is handled in place.
+At the limit, `queued.max.request.bytes`, frames that need more memory wait, and reads are small, so that small requests
+are still served. One waiting frame at a time may exceed the limit, whatever its size: otherwise incomplete frames could
+wait for each other's memory forever. The server closes connections that hold memory and do not send.
 """
 
 from __future__ import annotations

@@ -97,7 +97,8 @@ class Struct:
 class CachedStruct(Struct):
     """A struct that caches its bytes for each version in which it was encoded as an item of a list.
 
-    For parts of many responses, such as the topics of Metadata. Its fields must not change after the first encoding.
+    Use it for structs in many responses, such as the topics of Metadata. Fields must not change after the first
+    encoding.
     """
 
     __slots__ = ("encoded", "error_codes")
@@ -219,7 +220,7 @@ def message(
 
 
 def _declare(cls: type[T], attributes: dict[str, Any]) -> type[T]:
-    # `__slots__` only works when a class is created, so the class is created again.
+    # Create the class again: `__slots__` has no effect on an existing class.
     namespace = {**vars(cls), **attributes}
     namespace.pop("__dict__", None)
     namespace.pop("__weakref__", None)

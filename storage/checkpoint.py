@@ -9,8 +9,8 @@
     meta.properties                       a Java properties file: version=1, cluster.id, node.id, directory.id
     .kafka_cleanshutdown                  {"version":0,"brokerEpoch":N}
 
-Nothing here opens a file: callers read and replace them through `disk.py`. Invalid content raises `CheckpointError`
-with the file and the line: a guessed offset could lose records.
+Callers read and replace the files through `disk.py`. Invalid content raises `CheckpointError` with the file and the
+line: a guessed offset could lose records.
 """
 
 from collections.abc import Iterable, Mapping

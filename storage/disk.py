@@ -3,8 +3,8 @@
 
 The rest of storage uses the protocols `Disk` and `File`; `OsDisk` implements them, and so does a simulation. A `File`
 closes its descriptor when its last reference is dropped, so a segment can be deleted while a slow fetch still sends
-from it. Nothing here retries: after a failed fsync the kernel may have dropped the pages, and only the caller can
-handle that (the data directory goes offline).
+from it. Failed calls are not retried: after a failed fsync the kernel may have dropped the pages, so the caller takes
+the data directory offline.
 """
 
 import errno
@@ -46,14 +46,14 @@ class File(Protocol):
         ...
 
     def pread_nowait(self, size: int, offset: int) -> Buffer | None:
-        """Return what `pread` would; None if that would wait for the device, or might."""
+        """Return what `pread` would; None if that might wait for the device."""
         ...
 
     def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
         """Send up to `size` bytes from `offset` through a socket's descriptor, without copying them.
 
-        Return how many were sent, fewer only if the socket is full or the file ends. Return None if that would wait for
-        the device, or might, or fails: the caller then reads and writes, which raises the error.
+        Return how many were sent, fewer only if the socket is full or the file ends. Return None if that fails, or
+        might wait for the device: the caller then reads and writes the bytes, which raises any error.
         """
         ...
 

@@ -6,18 +6,15 @@ them unread in GroupMetadataValue; `barnabas log dump` decodes them.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TypeVar
 
-from protocol.errors import DecodeError
-from protocol.primitives import Buffer
+from protocol.primitives import VERSION_BYTES, Buffer, read_version
 from protocol.schema import Bytes, Int32, Message, String, message, struct, wire
 
 PROTOCOL_TYPE = "consumer"
 """The protocol type of groups that use this protocol."""
 
 V = TypeVar("V", bound=Message)
-_INT16 = Struct(">h")
 
 
 @message(versions=(0, 3))
@@ -51,7 +48,5 @@ class ConsumerProtocolAssignment(Message):
 
 def decode_versioned(kind: type[V], data: Buffer) -> tuple[int, V]:
     """Return the version and the message; DecodeError if `data` is damaged or of an unknown version."""
-    if len(data) < _INT16.size:
-        raise DecodeError(f"{kind.__name__} ends before its version")
-    version: int = _INT16.unpack_from(data)[0]
-    return version, kind.decode(data, version, _INT16.size)
+    version = read_version(data, kind.__name__)
+    return version, kind.decode(data, version, VERSION_BYTES)

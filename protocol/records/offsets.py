@@ -10,12 +10,12 @@ from __future__ import annotations
 from struct import Struct
 from typing import TypeVar
 
-from protocol.errors import DecodeError
-from protocol.primitives import Buffer
+from protocol.primitives import VERSION_BYTES, Buffer, read_version
 from protocol.schema import ZERO_UUID, Bytes, Int32, Int64, Message, String, Uuid, message, struct, wire
 
 V = TypeVar("V", "OffsetCommitValue", "GroupMetadataValue")
 _INT16 = Struct(">h")
+_RECORD = "a record of __consumer_offsets"
 
 
 @message(key=1, versions=(0, 0))
@@ -83,8 +83,8 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey) -> bytes:
 
 def decode_key(data: Buffer) -> OffsetCommitKey | GroupMetadataKey | None:
     """Return the key, or None for an unknown type; DecodeError if it is damaged."""
-    kind = _KINDS.get(_leading_int16(data))
-    return None if kind is None else kind.decode(data, 0, _INT16.size)
+    kind = _KINDS.get(read_version(data, _RECORD))
+    return None if kind is None else kind.decode(data, 0, VERSION_BYTES)
 
 
 def encode_value(value: OffsetCommitValue | GroupMetadataValue, version: int) -> bytes:
@@ -94,11 +94,4 @@ def encode_value(value: OffsetCommitValue | GroupMetadataValue, version: int) ->
 
 def decode_value(kind: type[V], data: Buffer) -> V:
     """Return a value of the type that its key implies; DecodeError if damaged or of an unknown version."""
-    return kind.decode(data, _leading_int16(data), _INT16.size)
-
-
-def _leading_int16(data: Buffer) -> int:
-    if len(data) < _INT16.size:
-        raise DecodeError("a record of __consumer_offsets ends early")
-    number: int = _INT16.unpack_from(data)[0]
-    return number
+    return kind.decode(data, read_version(data, _RECORD), VERSION_BYTES)

@@ -44,7 +44,7 @@ class QuorumStateData(Message):
 
 def format_quorum_state(state: QuorumStateData, version: int) -> str:
     """Return the content of the file."""
-    return json.dumps({**_to_json(state, version), "data_version": version}, separators=(",", ":"))
+    return json.dumps({**_json_fields(state, version), "data_version": version}, separators=(",", ":"))
 
 
 def parse_quorum_state(text: str) -> QuorumStateData:
@@ -57,54 +57,47 @@ def parse_quorum_state(text: str) -> QuorumStateData:
     first, last = QuorumStateData.VERSIONS
     if type(version) is not int or not first <= version <= last:
         raise QuorumStateError("data_version", f"quorum state of unknown version {version}")
-    return QuorumStateData(
-        **{
-            field.name: _from_json(field, content.get(_json_name(field.name)))
-            for field in fields_of(QuorumStateData)
-            if version in field.versions
-        }
-    )
+    fields = (field for field in fields_of(QuorumStateData) if version in field.versions)
+    values: dict[str, Any] = {field.name: _from_json(field, content.get(field.json_name)) for field in fields}
+    return QuorumStateData(**values)
 
 
-def _from_json(field: Field, value: Any) -> Any:
+def _from_json(field: Field, value: object) -> object:
     """Return a field's value; QuorumStateError if it is not of the field's type."""
-    name = _json_name(field.name)
+    name = field.json_name
     if field.is_list:
         if not isinstance(value, list):
             raise QuorumStateError(name, f"damaged quorum state: {value!r} is not a valid {name}")
         voters = (voter.get("voterId") if isinstance(voter, dict) else None for voter in value)
         return [QuorumStateData.Voter(voter_id=_number(name, voter, _INT32)) for voter in voters]
-    if field.scalar == "String":
+    if field.scalar in ("String", "Uuid"):
         if not isinstance(value, str):
             raise QuorumStateError(name, f"damaged quorum state: {value!r} is not a valid {name}")
-        return value
-    if field.scalar == "Uuid":
         try:
-            return uuid_parse(value)
-        except (ValueError, TypeError, AttributeError) as error:
+            return uuid_parse(value) if field.scalar == "Uuid" else value
+        except ValueError as error:
             raise QuorumStateError(name, f"damaged quorum state: {error}") from error
     return _number(name, value, _INT32 if field.scalar == "Int32" else _INT64)
 
 
-def _number(name: str, value: Any, bound: int) -> int:
+def _number(name: str, value: object, bound: int) -> int:
     """Return a number from -1 (none) to below `bound`; QuorumStateError for anything else."""
     if type(value) is not int or not -1 <= value < bound:
         raise QuorumStateError(name, f"damaged quorum state: {value!r} is not a valid {name}")
     return value
 
 
-def _to_json(value: Any, version: int) -> Any:
+def _json_fields(value: Struct, version: int) -> dict[str, object]:
+    return {
+        field.json_name: _to_json(getattr(value, field.name), version)
+        for field in fields_of(type(value))
+        if version in field.versions
+    }
+
+
+def _to_json(value: object, version: int) -> object:
     if isinstance(value, Struct):
-        return {
-            _json_name(field.name): _to_json(getattr(value, field.name), version)
-            for field in fields_of(type(value))
-            if version in field.versions
-        }
+        return _json_fields(value, version)
     if isinstance(value, list):
         return [_to_json(item, version) for item in value]
     return uuid_text(value) if isinstance(value, bytes) else value
-
-
-def _json_name(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)

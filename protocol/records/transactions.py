@@ -6,13 +6,10 @@ is a tombstone: the id has expired.
 
 from __future__ import annotations
 
-from struct import Struct
-
-from protocol.errors import DecodeError
-from protocol.primitives import Buffer
+from protocol.primitives import VERSION_BYTES, Buffer, read_version
 from protocol.schema import Int8, Int16, Int32, Int64, Message, String, message, struct, wire
 
-_INT16 = Struct(">h")
+_RECORD = "a record of __transaction_state"
 
 
 @message(key=0, versions=(0, 0))
@@ -46,16 +43,11 @@ class TransactionLogValue(Message):
 
 def decode_transaction_key(data: Buffer) -> TransactionLogKey | None:
     """Return the key, or None for an unknown type; DecodeError if it is damaged."""
-    return TransactionLogKey.decode(data, 0, _INT16.size) if _leading_int16(data) == TransactionLogKey.API_KEY else None
+    if read_version(data, _RECORD) != TransactionLogKey.API_KEY:
+        return None
+    return TransactionLogKey.decode(data, 0, VERSION_BYTES)
 
 
 def decode_transaction_value(data: Buffer) -> TransactionLogValue:
     """Return the value; DecodeError if it is damaged or of an unknown version."""
-    return TransactionLogValue.decode(data, _leading_int16(data), _INT16.size)
-
-
-def _leading_int16(data: Buffer) -> int:
-    if len(data) < _INT16.size:
-        raise DecodeError("a record of __transaction_state ends early")
-    number: int = _INT16.unpack_from(data)[0]
-    return number
+    return TransactionLogValue.decode(data, read_version(data, _RECORD), VERSION_BYTES)

@@ -22,7 +22,7 @@ from protocol.compression import Compression
 from protocol.primitives import Buffer
 from protocol.record import decode_record, put_record
 from protocol.record_batch import DELETE_HORIZON_BIT, NO_TIMESTAMP, BatchHeader, end_txn_marker, repack, unpack
-from protocol.record_index import Span, record_spans
+from protocol.record_scan import Span, record_spans
 from storage.cleaner.offset_map import REPLACED, TOMBSTONE, OffsetMap
 from storage.cleaner.transactions import Transactions
 from storage.steps import Steps

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from protocol.errors import KafkaError
 from protocol.record_batch import BatchHeader, read_header
-from protocol.record_index import record_spans
+from protocol.record_scan import record_spans
 from storage.checkpoint import CheckpointError
 from storage.cleaner.batch_cleaner import RECORDS_A_STEP, BatchCleaner, LastBatch, unpacked
 from storage.cleaner.batch_reader import BatchReader

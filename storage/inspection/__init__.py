@@ -13,6 +13,6 @@
     rows            files as rows of a dump
     repair          the changes that make a log valid again: listed first, then made
 
-No running broker uses these modules: it recovers from crashes by `storage/log/recovery.py`. They are for damage that a
-crash does not cause. Only `repair` writes.
+A running broker does not use these modules: `storage/log/recovery.py` recovers from crashes, these find and repair
+damage that a crash does not cause. Only `repair` writes.
 """

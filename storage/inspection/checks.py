@@ -46,13 +46,13 @@ class OffsetCheck:
         if expected is None or base == expected:
             return
         if following is not None and following.base_offset == expected + count:
-            self.next_offset = following.base_offset  # the next batch fits after this one at the expected offset
+            self.next_offset = following.base_offset  # with the expected offset, this batch would end at the next one
             yield self._finding(batch, f"{base} instead of {expected}, the end of the previous batch")
         elif base < expected:
             self.next_offset = max(expected, header.next_offset)
             is_reported, self._beside = self._beside == (batch.path, base), (batch.path, header.next_offset)
             if is_reported:
-                return  # one finding for a segment that exists twice
+                return  # one finding only for a segment that exists twice
             yield self._finding(batch, f"{base} is not above {expected - 1}, the last offset of the previous batch")
         elif not self._compacted:
             yield self._finding(batch, f"{base}, but the previous batch ends with {expected - 1}: records are missing")
@@ -69,7 +69,7 @@ class EpochCheck:
     ) -> None:
         """Set the `entries` of the checkpoint at `path`; None if it cannot be read.
 
-        They may lack the newest epochs unless `complete`: while a broker runs, and after an unclean stop.
+        Unless `complete`, they may lack the newest epochs: a broker runs, or its last stop was unclean.
         """
         self._newest = entries[-1].epoch if entries else -1
         self._is_behind = not complete

@@ -153,7 +153,7 @@ def plain(value: Any, version: int) -> Any:
     """Return a struct as JSON types: the fields of `version`, with names and uuids as Kafka writes them."""
     if isinstance(value, Struct):
         return {
-            _json_name(field.name): _uuid_or_plain(field.scalar, getattr(value, field.name), version)
+            field.json_name: _uuid_or_plain(field.scalar, getattr(value, field.name), version)
             for field in fields_of(type(value))
             if version in field.versions
         }
@@ -172,11 +172,6 @@ def _uuid_or_plain(kind: str | None, value: Any, version: int) -> Any:
     if kind == "Uuid" and value is not None:
         return [uuid_text(one) for one in value] if isinstance(value, list) else uuid_text(value)
     return plain(value, version)
-
-
-def _json_name(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
 
 
 DECODERS: dict[str, Decoder] = {"raw": raw, "offsets": _offsets, "transactions": _transactions, "metadata": _metadata}

@@ -153,7 +153,8 @@ def _of_checkpoint(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) ->
         if end is None:
             if clean:
                 yield Finding(path, line, "topic", f"no log of {topic}-{partition} in this directory")
-        elif offset > end and (clean or name not in (HIGH_WATERMARKS, CONTIGUOUS_FROM)):  # not lowered by a truncation
+        # A truncation does not lower the high watermark checkpoint and `contiguous-from-checkpoint`.
+        elif offset > end and (clean or name not in (HIGH_WATERMARKS, CONTIGUOUS_FROM)):
             yield Finding(path, line, "offset", f"{offset} is above the log end offset of {topic}-{partition}, {end}")
     if clean and name in (RECOVERY_POINTS, HIGH_WATERMARKS):
         for topic, partition in ends.keys() - offsets.keys():

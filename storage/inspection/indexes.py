@@ -10,6 +10,7 @@ from storage.inspection.layouts import OFFSET_ENTRY, TIME_ENTRY, TXN_ENTRY, Layo
 from storage.inspection.layouts import unpack as unpack_fields
 from storage.log.index import OffsetIndex, TimeIndex
 from storage.log.producer_state import CompletedTxn
+from storage.log.record_search import largest_timestamp
 
 
 class Batches:
@@ -30,7 +31,8 @@ class Batches:
         self.positions.append(position)
         self.base_offsets.append(header.base_offset)
         self.last_offsets.append(header.last_offset)
-        self.timestamps.append(max(largest_timestamp(header), self.largest_timestamp))
+        largest = header.max_timestamp or largest_timestamp(header.base_timestamp)
+        self.timestamps.append(max(largest, self.largest_timestamp))
 
     def starting_at(self, position: int) -> int | None:
         """Return the number of the batch that begins at byte `position`, or None."""
@@ -50,14 +52,6 @@ class Batches:
     def largest_timestamp(self) -> int:
         """The segment's largest timestamp in ms; -1 if there is none."""
         return self.timestamps[-1] if self.timestamps else NO_TIMESTAMP
-
-
-def largest_timestamp(header: BatchHeader) -> int:
-    """Return a batch's largest timestamp in ms; -1 if there is none.
-
-    librdkafka writes a largest timestamp of 0 for records without timestamps.
-    """
-    return header.max_timestamp or (NO_TIMESTAMP if header.base_timestamp == NO_TIMESTAMP else 0)
 
 
 def check_offset_index(path: str, base_offset: int, data: bytes, batches: Batches) -> Iterator[Finding]:
@@ -86,7 +80,7 @@ def check_offset_index(path: str, base_offset: int, data: bytes, batches: Batche
 def check_time_index(
     path: str, base_offset: int, data: bytes, batches: Batches, *, complete: bool
 ) -> Iterator[Finding]:
-    """Yield entries that do not name the batch which first had the largest timestamp so far.
+    """Yield entries that do not have the last offset of the first batch with their timestamp, the largest so far.
 
     The index of a `complete` segment must end with the segment's largest timestamp.
     """

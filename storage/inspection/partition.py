@@ -39,7 +39,7 @@ class PartitionCheck:
     def __init__(
         self, disk: Disk, directory: str, *, compacted: bool = False, clean: bool = True, log_start_offset: int = 0
     ) -> None:
-        """Report missing offsets unless `compacted`; outdated and left-over files only after a `clean` stop."""
+        """Report missing offsets unless `compacted`, and outdated and left-over files only after a `clean` stop."""
         self._clean = clean
         self._log_start_offset = log_start_offset
         self._disk = disk
@@ -236,7 +236,7 @@ class PartitionCheck:
     def _missing_files(self) -> Iterator[Finding]:
         """Yield files whose segment is gone, and the absence of `quorum-state` from the metadata log."""
         if not self._clean:
-            return  # the next start deletes the former; a new node has no `quorum-state` yet
+            return  # the next start deletes left-over files; a new node has no `quorum-state` yet
         logs = {f"{base:020}" for base in self._bases}
         indexes = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
         gone = {name[:20] for name in self._names if kinds.kind_of(name) and name[20:] in indexes} - logs

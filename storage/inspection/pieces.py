@@ -1,8 +1,8 @@
 """A `.log` file as a sequence of pieces: valid batches, and byte ranges that are not.
 
-A batch is valid if it is whole and its CRC matches; `checks.py` checks the rest. After invalid bytes the next valid
-batch is searched for, so that damage does not hide what follows it. If the length of a damaged batch leads to a valid
-batch or to the end of the file, the damaged piece is that one batch.
+A batch is valid if it is complete and its CRC matches; `checks.py` checks the rest. An invalid piece ends at the next
+valid batch, so that damage does not hide the batches after it. If the length field of a damaged batch leads to a valid
+batch or to the end of the file, the piece is that one batch.
 """
 
 from collections.abc import Iterator

@@ -1,16 +1,15 @@
 """Repairs a damaged log, in steps that are listed first and executed on request.
 
-- Bytes of a `.log` file that are not a valid batch are moved to a file beside it, `<name>.<position>.damaged`. An empty
-  batch fills the offsets that were in them or are missing, as compaction does too: later batches keep their offsets,
-  and consumers can read on.
-- A length, magic, base offset or leader epoch, which no CRC covers, is set if the batches around it leave only one
-  value.
+- Bytes of a `.log` file that are not a valid batch are moved to the file `<name>.<position>.damaged`. An empty batch,
+  as compaction writes them, takes the place of the lost offsets: later batches keep theirs, and consumers read on.
+- A length, magic, base offset or leader epoch, which the CRC does not cover, is corrected if the neighbouring batches
+  allow only one value.
 - Files derived from the batches are rebuilt: offset, time and transaction indexes, leader epochs.
-- Damaged files without a source to rebuild them from are renamed, and the broker creates them anew: producer snapshots,
-  the topic id, offset checkpoints (including their readable lines).
-- Offsets in a checkpoint that are above the log end offset are set to it, as a broker does when it starts.
-- The metadata log, its snapshots, `quorum-state` and `meta.properties` are left alone: a part of them is worse than
-  none. `left_alone` lists them, and every other finding that no step repairs.
+- Damaged files that cannot be rebuilt are renamed, with their readable lines, and the broker creates new ones: producer
+  snapshots, the topic id, offset checkpoints.
+- Offsets in a checkpoint above the log end offset are lowered to it, as a start does.
+- The metadata log, its snapshots, `quorum-state` and `meta.properties` are not repaired: with a part of them, a node
+  would continue with wrong metadata or votes. `left_alone` lists them, and every other finding that no step repairs.
 
 A valid batch is never removed. If two batches have the same offsets, neither is changed.
 """
@@ -31,7 +30,6 @@ from storage.inspection.kinds import DAMAGED_SUFFIX, Kind
 from storage.inspection.partition import first_producers
 from storage.inspection.pieces import Piece, pieces, read_piece
 from storage.log.config import LogConfig
-from storage.log.files import EPOCHS_FILE
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.names import METADATA_TOPIC, log_name
 from storage.log.producer_state import ProducerStateManager
@@ -82,11 +80,11 @@ def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, com
     }
     for number, base in enumerate(bases):
         path = segment_path(directory, base, LOG_SUFFIX)
-        edits, told = walk.segment(disk, path, bases[number + 1] if number + 1 < len(bases) else None)
+        edits, changes = walk.segment(disk, path, bases[number + 1] if number + 1 < len(bases) else None)
         if walk.overlap:
             yield Step(path, walk.overlap, None)
             return
-        rewritten += [Step(path, what, _nothing) for what in told]
+        rewritten += [Step(path, what, _nothing) for what in changes]
         if edits:
             changed.add(base)
             if base == bases[-1] and changed == {base} and all(edit.keep for edit in edits):
@@ -113,7 +111,7 @@ def repair_log(disk: Disk, directory: str, findings: Collection[Finding], *, com
     for path in sorted(damaged):
         kind = kinds.kind_of(path.rpartition("/")[2])
         if kind is Kind.EPOCHS:
-            yield Step(path, "is rebuilt from the batches", partial(_write_epochs, disk, directory, path, bases))
+            yield Step(path, "is rebuilt from the batches", partial(_write_epochs, disk, path, bases))
         elif kind in (Kind.PRODUCERS, Kind.PARTITION, Kind.MOVES) or (
             kind in _INDEXES and kinds.base_offset(path.rpartition("/")[2]) not in bases
         ):
@@ -151,9 +149,9 @@ def clamp_offsets(disk: Disk, path: str, ends: Mapping[TopicPartition, int]) -> 
 
 def left_alone(findings: Collection[Finding], steps: Collection[Step]) -> Iterator[Step]:
     """Yield a step without action for each finding that no step repairs; record contents are never changed."""
-    told = {path for step in steps for path in (step.path, *step.also)}
+    repaired = {path for step in steps for path in (step.path, *step.also)}
     for finding in findings:
-        if finding.path not in told or (finding.field == "records" and finding.path.endswith(LOG_SUFFIX)):
+        if finding.path not in repaired or (finding.field == "records" and finding.path.endswith(LOG_SUFFIX)):
             yield Step(finding.path, f"{finding.field}: {finding.problem}", None)
 
 
@@ -167,10 +165,10 @@ class _Walk:
         self.overlap = ""
 
     def segment(self, disk: Disk, path: str, following: int | None) -> tuple[list[_Edit], list[str]]:
-        """Return the edits of a segment with their descriptions; `following` is the next segment's base offset."""
+        """Return the edits of a segment, and a description of each; `following` is the next segment's base offset."""
         file, size = disk.open_file(path), disk.file_size(path)
         edits: list[_Edit] = []
-        told: list[str] = []
+        changes: list[str] = []
         found = list(pieces(file, size))
         behind = _next_headers(found)
         damaged = False
@@ -180,12 +178,13 @@ class _Walk:
                 damaged = True
                 edits.append(_Edit(piece.position, piece.size_bytes, b"", keep=True))
                 aside = _damaged_path(disk, path, piece.position).rpartition("/")[2]
-                told.append(
+                changes.append(
                     f"{count_of(piece.size_bytes, 'byte')} at {piece.position} without a batch: moved to {aside}"
                 )
                 continue
             if self._epoch < 0 and after is not None and after_that is not None:
-                # The first batch has none before it: its epoch is only changed if the next two agree on a lower one.
+                # The first batch has no predecessor: its epoch is changed only if the next two batches agree on a lower
+                # one.
                 is_odd = found_header.partition_leader_epoch > after.partition_leader_epoch
                 if is_odd and after.partition_leader_epoch == after_that.partition_leader_epoch:
                     self._epoch = after.partition_leader_epoch
@@ -194,19 +193,19 @@ class _Walk:
                 self.overlap = f"the offsets of the batch at byte {piece.position} overlap others: remove one of them"
                 return [], []
             if damaged or not self._compacted:
-                self._fill_gap(piece.position, header.base_offset, edits, told)
+                self._fill_gap(piece.position, header.base_offset, edits, changes)
             damaged = False
             if header != piece.header:
                 data = bytearray(read_piece(file, piece))
                 before = read_header(data)
                 set_header(data, header)
                 edits.append(_Edit(piece.position, piece.size_bytes, bytes(data), keep=False))
-                changes = [
+                fields = [
                     f"{name} {new} instead of {old}"
                     for name, new, old in zip(header._fields, header, before, strict=True)
                     if new != old
                 ]
-                told.append(f"the batch at {piece.position}: {', '.join(changes)}")
+                changes.append(f"the batch at {piece.position}: {', '.join(fields)}")
             self._next_offset, self._epoch = header.next_offset, header.partition_leader_epoch
         if following is not None:
             if self._next_offset > following:
@@ -215,9 +214,9 @@ class _Walk:
                 )
                 return [], []
             if damaged or not self._compacted:
-                self._fill_gap(size, following, edits, told)
+                self._fill_gap(size, following, edits, changes)
             self._next_offset = following
-        return edits, told
+        return edits, changes
 
     def _corrected(self, header: BatchHeader, after: BatchHeader | None, following: int | None) -> BatchHeader:
         """Return the header that a batch should have, from the batches before and after it."""
@@ -233,12 +232,12 @@ class _Walk:
             header = header._replace(partition_leader_epoch=before)
         return header
 
-    def _fill_gap(self, position: int, until: int, edits: list[_Edit], told: list[str]) -> None:
+    def _fill_gap(self, position: int, until: int, edits: list[_Edit], changes: list[str]) -> None:
         """Insert an empty batch at `position` if offsets below `until` are missing."""
         start = self._next_offset
         if start < until <= start + _MAX_DELTA:
             edits.append(_Edit(position, 0, bytes(empty_batch(start, until - 1, self._epoch)), keep=False))
-            told.append(f"an empty batch fills offsets {start} to {until - 1}, which are missing")
+            changes.append(f"an empty batch fills offsets {start} to {until - 1}, which are missing")
             self._next_offset = until
 
 
@@ -315,15 +314,15 @@ def _index_transactions(
             disk.replace_file(path, encode_entries(aborted))
 
 
-def _write_epochs(disk: Disk, directory: str, path: str, bases: list[int]) -> None:
-    """Rebuild the leader epoch checkpoint from the batches."""
+def _write_epochs(disk: Disk, path: str, bases: list[int]) -> None:
+    """Rebuild the leader epoch checkpoint `path` from the batches in its directory."""
     epochs = LeaderEpochs()
-    for header, _ in _batches(disk, directory, bases):
+    for header, _ in _batches(disk, path.rpartition("/")[0], bases):
         if header.partition_leader_epoch > (-1 if epochs.latest is None else epochs.latest):
             epochs.assign(header.partition_leader_epoch, header.base_offset)
     if disk.exists(path):
         _copy_aside(disk, path)
-    disk.replace_file(f"{directory}/{EPOCHS_FILE}", format_leader_epochs(epochs.entries).encode())
+    disk.replace_file(path, format_leader_epochs(epochs.entries).encode())
 
 
 def _batches(disk: Disk, directory: str, bases: list[int]) -> Iterator[tuple[BatchHeader, bytes]]:
