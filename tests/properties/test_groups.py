@@ -133,7 +133,7 @@ class Cluster:
         self.random = Random(1)
         self.settings = GroupSettings(max_size=5)
         self.timers = Timers()
-        self.shard = GroupCoordinatorShard(0)
+        self.shard = GroupCoordinatorShard()
         self.log: list[Any] = []
         self.held: list[Any] = []
         self.holding = False
@@ -201,7 +201,7 @@ class Cluster:
         self.held = []
         turn = self.turn()
         self.shard.unloaded(turn)
-        self.timers, self.shard = Timers(), GroupCoordinatorShard(0)
+        self.timers, self.shard = Timers(), GroupCoordinatorShard()
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(int(self.now * 1000), offset, key, value)
         self.perform(turn)

@@ -62,10 +62,9 @@ class Offset(NamedTuple):
 class GroupCoordinatorShard:
     """The groups of one partition, while this broker leads it."""
 
-    __slots__ = ("groups", "offsets", "partition")
+    __slots__ = ("groups", "offsets")
 
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
+    def __init__(self) -> None:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = Offsets()
 

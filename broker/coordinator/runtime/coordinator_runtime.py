@@ -46,7 +46,7 @@ class CoordinatorRuntime(Generic[S, C]):
         *,
         loop: asyncio.AbstractEventLoop,
         partition_count: Callable[[], int],
-        new_shard: Callable[[int], S],
+        new_shard: Callable[[], S],
         new_context: Callable[[Timers], C],
         open_journal: Callable[[int], Journal],
     ) -> None:
@@ -140,9 +140,7 @@ class CoordinatorRuntime(Generic[S, C]):
 
     def _host(self, index: int, leader_epoch: int) -> None:
         name, journal = f"{self._topic}-{index}", self._open_journal(index)
-        host = ShardHost(
-            name, self._new_shard(index), journal, leader_epoch, self._loop, self._new_context, self._set_alarm
-        )
+        host = ShardHost(name, self._new_shard(), journal, leader_epoch, self._loop, self._new_context, self._set_alarm)
         self._hosts[index] = host
         if host.is_empty:
             host.serve()

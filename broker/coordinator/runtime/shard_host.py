@@ -27,8 +27,10 @@ from broker.coordinator.runtime.context import (
 )
 from broker.coordinator.runtime.partition_log import Journal, Marker, Stored
 from broker.coordinator.runtime.timers import Timers
+from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.plural import count_of
+from storage.steps import Steps
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -158,30 +160,29 @@ class ShardHost(Generic[S, C]):
 
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
-        now_ms = self._turn().now_ms
+        await run_steps(self._replay_journal(self._turn().now_ms), self._loop, ONE_STEP)
+        if self.is_open:
+            self.serve()
+
+    def _replay_journal(self, now_ms: int) -> Steps[None]:
         reading, answer, count = self.journal.read(), None, 0
         while self.is_open:
             try:
                 stored = reading.send(answer)
             except StopIteration:
-                break
+                return
             answer, count = None, count + 1
             if isinstance(stored, Marker):
                 self.shard.replay_end_transaction_marker(stored.producer, stored.committed)
             elif isinstance(stored, Stored):
-                self._replay(stored, now_ms)
+                try:
+                    self.shard.replay(now_ms, *stored)
+                except DecodeError as error:
+                    _log.error("Skipped record %d of %s: %s", stored.offset, self.name, error)
             else:
-                answer = await self._loop.run_in_executor(None, stored)
+                answer = yield stored
             if count % RECORDS_A_TURN == 0:
-                await asyncio.sleep(0)
-        if self.is_open:
-            self.serve()
-
-    def _replay(self, stored: Stored, now_ms: int) -> None:
-        try:
-            self.shard.replay(now_ms, *stored)
-        except DecodeError as error:
-            _log.error("Skipped record %d of %s: %s", stored.offset, self.name, error)
+                yield None
 
     def serve(self) -> None:
         """Start serving, and the shard's timers."""

@@ -56,7 +56,7 @@ class Machine:
         self.now = 0.0
         self.random = random.Random(1)
         self.timers = Timers()
-        self.shard = GroupCoordinatorShard(0)
+        self.shard = GroupCoordinatorShard()
         self.log: list[Any] = []
         self.holding = False
         self.held: list[Any] = []
@@ -229,7 +229,7 @@ class Machine:
 
     def do_reload(self, step: Step) -> None:
         self.timers = Timers()
-        self.shard = GroupCoordinatorShard(0)
+        self.shard = GroupCoordinatorShard()
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(int(self.now * 1000), offset, key, value)
         turn = self.turn()

@@ -33,8 +33,7 @@ class CounterTimeout(NamedTuple):
 class CounterShard:
     """The counters of one partition (Kafka: `CoordinatorShard`)."""
 
-    def __init__(self, partition: int) -> None:
-        self.partition = partition
+    def __init__(self) -> None:
         self.totals: dict[str, int] = {}
         self._pending: dict[int, dict[str, int]] = {}
         self._timers: dict[str, Timer] = {}

@@ -44,7 +44,7 @@ def turn() -> GroupContext:
 def shard_with(
     state: str, protocol_type: str = "consumer", topics: frozenset[str] | None = None
 ) -> GroupCoordinatorShard:
-    shard = GroupCoordinatorShard(0)
+    shard = GroupCoordinatorShard()
     group = shard.groups["g"] = ClassicGroup("g", 0)
     group.generation = 4
     group.add(
@@ -75,7 +75,7 @@ class TestCommitPermission:
         assert shard_with(EMPTY).commit(turn, who, ONE)[1] == [ErrorCode.NONE]
 
     def test_commit_to_unknown_group_creates_a_simple_group(self, turn: GroupContext) -> None:
-        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(), turn, OUTSIDER)
         assert (shard.groups["g"].state, shard.groups["g"].protocol_type) == (EMPTY, None)
 
     @pytest.mark.parametrize("state", [STABLE, PREPARING])
@@ -104,7 +104,7 @@ class TestCommitPermission:
     )
     def test_member_of_unknown_group_cannot_commit(self, turn: GroupContext, reports: bool, error: ErrorCode) -> None:
         with pytest.raises(KafkaError) as raised:
-            GroupCoordinatorShard(0).commit(turn, MEMBER, ONE, reports_unknown_group=reports)
+            GroupCoordinatorShard().commit(turn, MEMBER, ONE, reports_unknown_group=reports)
         assert raised.value.code == error
 
     def test_a_members_commit_renews_its_session(self, turn: GroupContext) -> None:
@@ -115,28 +115,28 @@ class TestCommitPermission:
 
 class TestCommittedValue:
     def test_commit_record_has_all_request_fields_and_the_commit_time(self, turn: GroupContext) -> None:
-        [(_, value)], *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE)
+        [(_, value)], *_ = GroupCoordinatorShard().commit(turn, OUTSIDER, ONE)
         assert value is not None
         assert read_offset(value, 7) == Committed(5, 3, "note", NOW_MS, -1, TOPIC_ID, 7)
 
     def test_requested_retention_sets_the_expire_timestamp(self, turn: GroupContext) -> None:
-        [(_, value)], *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=60_000)
+        [(_, value)], *_ = GroupCoordinatorShard().commit(turn, OUTSIDER, ONE, retention_ms=60_000)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == NOW_MS + 60_000
 
     def test_overflowing_retention_is_capped_at_the_largest_timestamp(self, turn: GroupContext) -> None:
-        [(_, value)], *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
+        [(_, value)], *_ = GroupCoordinatorShard().commit(turn, OUTSIDER, ONE, retention_ms=2**63 - 1)
         assert value is not None
         assert read_offset(value, 7).expire_timestamp_ms == 2**63 - 1
 
     def test_oversized_metadata_is_refused(self, turn: GroupContext) -> None:
         offsets = [*ONE, ONE[0]._replace(partition=1, metadata="123456789")]
-        records, errors, *_ = GroupCoordinatorShard(0).commit(turn, OUTSIDER, offsets)
+        records, errors, *_ = GroupCoordinatorShard().commit(turn, OUTSIDER, offsets)
         assert errors == [ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE]
         assert len(records) == 1
 
     def test_state_changes_only_when_records_are_replayed(self, turn: GroupContext) -> None:
-        shard = GroupCoordinatorShard(0)
+        shard = GroupCoordinatorShard()
         shard.commit(turn, OUTSIDER, ONE)
         assert shard.groups == {}
         assert shard.offsets.get("g", "t", 0) is None
@@ -148,13 +148,13 @@ class TestFetch:
         self, turn: GroupContext, topic_id: bytes, found: bool
     ) -> None:
         """Rule 24: a recreated topic never gets the offsets of the deleted one."""
-        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(), turn, OUTSIDER)
         assert (shard.fetch("g", "t", topic_id, 0) is not None) is found
 
 
 class TestDeleteOffsets:
     def test_only_existing_offsets_get_a_tombstone(self, turn: GroupContext) -> None:
-        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(), turn, OUTSIDER)
         records, errors, *_ = shard.delete_offsets("g", [("t", 0), ("t", 9)])
         assert records == [offset_tombstone("g", "t", 0)]
         assert errors == [ErrorCode.NONE, ErrorCode.NONE]
@@ -201,7 +201,7 @@ class TestExpiry:
 
 class TestDeletedTopics:
     def test_offsets_of_the_topic_are_deleted_in_every_group(self, turn: GroupContext) -> None:
-        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(), turn, OUTSIDER)
         written(shard, turn, OUTSIDER._replace(group_id="h"))
         assert forgotten(shard, TOPIC_ID) == [
             offset_tombstone("g", "t", 0),
@@ -209,11 +209,11 @@ class TestDeletedTopics:
         ]
 
     def test_pending_transactional_offsets_of_the_topic_are_deleted(self) -> None:
-        shard = GroupCoordinatorShard(0)
+        shard = GroupCoordinatorShard()
         key, value = offset_record("g", "t", 3, Committed(5, -1, "", 0, topic_id=TOPIC_ID))
         shard.replay(0, 0, key, value, ProducerIdAndEpoch(7, 0))
         assert forgotten(shard, TOPIC_ID) == [offset_tombstone("g", "t", 3)]
 
     def test_offsets_of_a_recreated_topic_are_not_deleted(self, turn: GroupContext) -> None:
-        shard = written(GroupCoordinatorShard(0), turn, OUTSIDER)
+        shard = written(GroupCoordinatorShard(), turn, OUTSIDER)
         assert forgotten(shard, b"u" * 16) == []
