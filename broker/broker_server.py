@@ -73,6 +73,7 @@ class BrokerServer(RoleServer):
         self.purgatory = self._purgatory_driver.purgatory
         self.replicas = ReplicaManager(
             self.node_id,
+            metadata=self.raft,
             logs=self.logs,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(

@@ -67,6 +67,15 @@ class Replicating(Protocol):
         """Handle a fetch by `broker`, which is outside the ISR, from a partition led here."""
 
 
+class MetadataCache(Protocol):
+    """The holder of the metadata image, which is set before its publication (Kafka: `MetadataCache`)."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """Return the metadata as it is committed and applied."""
+        ...
+
+
 class ReplicaManager:
     """All replicas of this broker (Kafka: `ReplicaManager`)."""
 
@@ -74,6 +83,7 @@ class ReplicaManager:
         self,
         node_id: int,
         *,
+        metadata: MetadataCache,
         logs: LogManager,
         purgatory: Purgatory,
         fetch_sessions: FetchSessions,
@@ -83,6 +93,7 @@ class ReplicaManager:
     ) -> None:
         """Host nothing until `load`. `topic_config(image, topic)` returns the configuration of a topic's logs."""
         self._node_id = node_id
+        self._metadata = metadata
         self._logs = logs
         self._purgatory = purgatory
         self._loop = loop
@@ -92,7 +103,6 @@ class ReplicaManager:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
-        self._image: MetadataImage | None = None
         self.traffic = TopicStats()
         # Offline replicas, each with the reason.
         self._unserved: dict[tuple[bytes, int], str] = {}
@@ -119,11 +129,11 @@ class ReplicaManager:
     @property
     def brokers(self) -> Mapping[int, BrokerImage]:
         """Return the registered brokers."""
-        return {} if self._image is None else self._image.brokers
+        return self._metadata.image.brokers
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id."""
-        topic = self._image.topic_by_id(topic_id) if self._image is not None else None
+        topic = self._metadata.image.topic_by_id(topic_id)
         return None if topic is None else topic.name
 
     def find(self, topic_id: bytes, index: int) -> Partition | None:
@@ -144,7 +154,7 @@ class ReplicaManager:
         found = self._partitions.get((topic, index))
         if found is not None:
             return found
-        known = self._image.topic(topic) if self._image is not None else None
+        known = self._metadata.image.topic(topic)
         state = known.partitions.get(index) if known is not None else None
         if known is None or state is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic}-{index}")
@@ -291,7 +301,6 @@ class ReplicaManager:
         the topic's id only if no other replica has the partition's records, and only if it was flushed before or is
         empty: Kafka writes the id durably before the first record.
         """
-        self._image = image
         for log in self._logs:
             topic = image.topic(log.topic)
             state = image.partition(log.topic, log.partition)
@@ -316,7 +325,6 @@ class ReplicaManager:
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
         """Apply the changes `records` that led to `new`: one replica, or one topic's configuration, a step."""
-        self._image = new
         touched: dict[tuple[bytes, int], None] = {}
         reconfigured: dict[bytes, None] = {}
         for record in records:
@@ -339,11 +347,11 @@ class ReplicaManager:
 
     def retry(self) -> None:
         """Try again to serve the offline replicas that lacked disk space or file descriptors."""
-        image = self._image
+        image = self._metadata.image
         for topic_id, index in list(self._unserved):
-            topic = image.topic_by_id(topic_id) if image is not None else None
+            topic = image.topic_by_id(topic_id)
             state = topic.partitions.get(index) if topic is not None else None
-            if image is not None and topic is not None and state is not None and self._node_id in state.replicas:
+            if topic is not None and state is not None and self._node_id in state.replicas:
                 self._place(image, topic, state)
             else:
                 del self._unserved[topic_id, index]

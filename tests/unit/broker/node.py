@@ -111,6 +111,7 @@ class Node:
     def _replicas(self, slots: int) -> ReplicaManager:
         return ReplicaManager(
             self.node_id,
+            metadata=self,
             logs=self.logs,
             purgatory=self.purgatory,
             fetch_sessions=FetchSessions(slots, self.purgatory, self.random),
