@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from barnabas import __version__
 from broker.command_line import Options, parse
 from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.log_dirs.ownership import CannotStart
@@ -144,23 +145,11 @@ def _follows_from_failure(error: BaseException, directory: LogDirectory) -> bool
 async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
-    most = raise_limit()
-    disk.open_files.most = segments_within(most)
-    node = Node(
-        settings,
-        disk,
-        loop,
-        clock=time.monotonic,
-        max_descriptors=connections_within(most),
-        start_group=asked.start_group,
-    )
-    node.shared.server.take(asked.sockets)
 
     def end(status: int) -> None:
         if not stop.done():
             stop.set_result(status)
 
-    loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     for number in (signal.SIGTERM, signal.SIGINT, *(() if ignored else (signal.SIGHUP,))):
         loop.add_signal_handler(number, end, 0)
@@ -174,6 +163,19 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
 
         _at_end_of_input(loop, end_with_parent)
     gc.disable()  # start-up allocates much and frees little
+    most = raise_limit()
+    disk.open_files.most = segments_within(most)
+    node = Node(
+        settings,
+        disk,
+        loop,
+        clock=time.monotonic,
+        max_descriptors=connections_within(most),
+        start_group=asked.start_group,
+        version=__version__,
+    )
+    node.shared.server.take(asked.sockets)
+    loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     await node.open()
     joining = loop.create_task(_join(node, asked.topics))
     await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)

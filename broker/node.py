@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from barnabas import __version__
 from broker.background_tasks import BackgroundTasks
 from broker.broker_server import BrokerServer
 from broker.controller_server import ControllerServer
 from broker.log_dirs.ownership import CannotStart, refuse_if_full
 from broker.network.listeners import join_host_port, split_host_port
+from broker.network.network_client import UNKNOWN_VERSION
 from broker.network.server import BindError, why_not_bound
 from broker.shared_server import RoleServer, SharedServer, wall_clock_ms
 from controller.image import Endpoint
@@ -56,16 +56,24 @@ class Node:
         clock: Callable[[], float] | None = None,
         max_descriptors: int = sys.maxsize,
         start_group: StartGroup | None = None,
+        version: str = UNKNOWN_VERSION,
     ) -> None:
         """Create the parts. `CannotStart` if a data directory cannot be used; all are left as they were found then.
 
         Clients get at most `max_descriptors` connections; the other file descriptors are for logs. `clock` is real time
         in seconds for `broker.network.busy_polling`; None where time is virtual. A broker of a `start_group` becomes
-        ready once it knows the other brokers of the group.
+        ready once it knows the other brokers of the group. `version` is the program's, which other nodes get too.
         """
         self.settings = settings
         self.shared = shared = SharedServer(
-            settings, disk, loop, now_ms=now_ms, random=random, clock=clock, max_descriptors=max_descriptors
+            settings,
+            disk,
+            loop,
+            now_ms=now_ms,
+            random=random,
+            clock=clock,
+            max_descriptors=max_descriptors,
+            version=version,
         )
         self.monitor: Monitor | None = None
         if settings["barnabas.metrics.listener"]:
@@ -130,7 +138,7 @@ class Node:
         shared.phase = "serving"
         _log.info(
             "Barnabas %s: node %d of cluster %s listens on %s, data in %s",
-            __version__,
+            shared.version,
             self.settings.node_id,
             shared.cluster_id,
             ", ".join(self._bound),

@@ -71,8 +71,10 @@ class SharedServer:
         random: Random | None = None,
         clock: Callable[[], float] | None = None,
         max_descriptors: int,
+        version: str,
     ) -> None:
         """Build the parts; the parameters are `broker.node.Node`'s. `CannotStart` if a directory cannot be used."""
+        self.version = version
         self.settings = settings
         self.disk = disk
         self.loop = loop
@@ -88,7 +90,7 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.node_clients = NodeClients(settings, loop, self.random)
+        self.node_clients = NodeClients(settings, loop, self.random, version)
         limits = server_limits(settings, self.live, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self.raft = RaftDriver(

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.metadata.suspected_leaders import SuspectedLeaders
-from broker.network.network_client import Address, NetworkClient, NetworkClientLimits
+from broker.network.network_client import UNKNOWN_VERSION, Address, NetworkClient, NetworkClientLimits
 
 if TYPE_CHECKING:
     from random import Random
@@ -35,8 +35,16 @@ _DECIDING_S = 0.2  # for a quorum election and the commit of new leaders
 class NodeClients:
     """Makes connections to other nodes."""
 
-    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, random: Random) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        random: Random,
+        version: str = UNKNOWN_VERSION,
+    ) -> None:
+        """`version` is this program's, sent to the other nodes."""
         self._settings = settings
+        self._version = version
         self._loop = loop
         self._random = random
         self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
@@ -161,4 +169,5 @@ class NodeClients:
             on_lost=on_lost,
             on_refused=on_refused,
             loss_level=loss_level,
+            version=self._version,
         )

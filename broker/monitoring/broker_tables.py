@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from barnabas import __version__
 from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Column, Table, labels
 from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import Times
@@ -53,7 +52,7 @@ def _replicas(node: MonitoredNode) -> Iterator[tuple[str, ReplicaManager]]:
 
 def _info(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     shared = node.shared
-    yield labels(version=__version__, node_id=shared.settings.node_id, cluster_id=shared.cluster_id), 1
+    yield labels(version=shared.version, node_id=shared.settings.node_id, cluster_id=shared.cluster_id), 1
 
 
 def _traffic(node: MonitoredNode) -> Iterator[tuple[str, BrokerTopicMetrics]]:

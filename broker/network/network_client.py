@@ -30,7 +30,6 @@ from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from barnabas import __version__
 from broker.runtime.alarm import Alarm
 from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -53,6 +52,7 @@ _CORRELATION_IDS = 1 << 31
 _JITTER = 0.2
 _PATIENCE_S = 1.0  # no warning before: nodes that start together do not listen at the same moment
 _SOFTWARE = "barnabas"
+UNKNOWN_VERSION = "unknown"  # as in Apache Kafka
 
 _log = logging.getLogger("broker.peer")
 
@@ -108,10 +108,12 @@ class NetworkClient:
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
         loss_level: int = logging.INFO,
+        version: str = UNKNOWN_VERSION,
     ) -> None:
         """`on_lost` is called when a ready connection breaks, unless this side closed it.
 
-        `loss_level` is the level at which that is logged; an invalid or missing response is a warning.
+        `loss_level` is the level at which that is logged; an invalid or missing response is a warning. `version` is
+        this program's, sent to the peer.
         """
         self._loop = loop
         self._address = address
@@ -124,6 +126,7 @@ class NetworkClient:
         self._on_lost = on_lost
         self._on_refused = on_refused
         self._loss_level = loss_level
+        self._version = version
         self._closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -216,7 +219,7 @@ class NetworkClient:
         self._ask_versions(ApiVersionsRequest.VERSIONS[1])
 
     def _ask_versions(self, version: int) -> None:
-        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=__version__)
+        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=self._version)
         self._write(_Call(request, 0, self._loop.create_future()), version, request.encode(version))
 
     def received(self, frame: memoryview) -> None:

@@ -134,7 +134,7 @@ def test_stdin_without_eof_is_refused(place: tuple[str, str, str, str], loop: st
     with serve(*place, "--exit-with-parent", "--loop", loop, stdin=subprocess.DEVNULL) as process:
         _, log = process.communicate(timeout=30)
     assert process.returncode == 2
-    assert "--exit-with-parent: standard input has to be a pipe" in log
+    assert "--exit-with-parent: standard input must be a pipe" in log
 
 
 @LOOPS
