@@ -22,13 +22,13 @@ from controller.commands.registration import register_broker
 from controller.records import endpoints_of
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 if TYPE_CHECKING:
     from broker.controller_server import ControllerServer
     from broker.network.connection import RequestContext
     from controller.commands.controller_result import ControllerResult
     from controller.image import MetadataImage
+    from protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 _log = logging.getLogger("broker.controller")
 
@@ -61,6 +61,8 @@ async def unregister(
     controller: ControllerServer, _context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     """Submit the command; return its response once its records are committed."""
+    from protocol.messages.unregister_broker import UnregisterBrokerResponse  # not needed at the start
+
     await controller.raft.submit(partial(unregister_broker, broker_id=request.broker_id, settings=controller.settings))
     _log.warning("Broker %d unregistered: it leads no partition until it is restarted", request.broker_id)
     return UnregisterBrokerResponse(error_message=None)

@@ -13,6 +13,7 @@ its session may last, as after a stop of the whole cluster; Apache Kafka waits f
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from controller.commands.bootstrap import METADATA_VERSION
 from controller.commands.controller_result import ControllerResult
@@ -24,7 +25,9 @@ from controller.records import broker_record, controller_record, endpoints_of, f
 from protocol.api import FEATURES
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+
+if TYPE_CHECKING:
+    from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 
 SUPPORTED_FEATURES = {name: (feature.min_level, feature.max_level) for name, feature in FEATURES.items()}
 
@@ -89,6 +92,8 @@ def register_controller(
     image: MetadataImage, request: ControllerRegistrationRequest, _settings: StaticSettings = DEFAULT_SETTINGS
 ) -> ControllerResult[ControllerRegistrationResponse]:
     """Store a controller's endpoints and supported features (KIP-919), for tools and for changes of feature levels."""
+    from protocol.messages.controller_registration import ControllerRegistrationResponse  # not needed at the start
+
     controller = ControllerImage(
         request.controller_id, request.incarnation_id, endpoints_of(request.listeners), features_of(request.features)
     )
