@@ -45,6 +45,7 @@ from storage.log_manager import LogManager
 
 if TYPE_CHECKING:
     from broker.dispatch import WithErrors
+    from broker.network.network_client import NetworkClient
     from broker.settings import Settings
     from protocol.schema import Message
     from storage.disk import Disk
@@ -112,7 +113,11 @@ class SharedServer:
 
     def controller_channel(self, answer_here: Callable[[Message], Awaitable[Message]]) -> ControllerChannel:
         """Return a channel to the active controller; `answer_here` handles a request while this node leads."""
-        return ControllerChannel(self.raft, self.node_clients.controller, answer_here, self.loop)
+
+        def connect(node_id: int, on_change: Callable[[], None]) -> NetworkClient:
+            return self.node_clients.controller(self.raft.voters.by_id[node_id], on_change)
+
+        return ControllerChannel(self.raft, connect, answer_here, self.loop)
 
     def apply_connection_limits(self) -> None:
         """Apply the current connection limits to the socket server."""

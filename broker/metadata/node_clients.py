@@ -1,8 +1,9 @@
 """Node clients: connections to the cluster's other nodes, and the check whether a broker's process has ended.
 
-Controllers are at the addresses in `controller.quorum.voters`; brokers at their registered endpoint for the listener
-that `inter.broker.listener.name` or `security.inter.broker.protocol` names, else for the first advertised listener of
-this node. Each user of a connection has its own, so that no request waits behind another user's.
+Controllers are at the addresses in `controller.quorum.voters`, or else in the voter set; brokers at their registered
+endpoint for the listener that `inter.broker.listener.name` or `security.inter.broker.protocol` names, else for the
+first advertised listener of this node. Each user of a connection has its own, so that no request waits behind another
+user's.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from broker.settings import Settings
     from controller.image import BrokerImage, MetadataImage
+    from controller.raft.voters import Voter
     from protocol.schema import Message
 
 _NOWHERE = ("", 0)
@@ -53,27 +55,34 @@ class NodeClients:
         self.suspects = SuspectedLeaders(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
-    def voter(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> NetworkClient:
+    def voter(self, voter: Voter, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> NetworkClient:
         """Return a connection for Raft requests."""
         timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
-        return self._peer(
-            "controller", node_id, self._voters[node_id], timeout_ms, on_lost=on_lost, on_refused=on_refused
-        )
+        address = self._voter_address(voter)
+        return self._peer("controller", voter.voter_id, address, timeout_ms, on_lost=on_lost, on_refused=on_refused)
 
-    def controller(self, node_id: int, on_change: Callable[[], None]) -> NetworkClient:
+    def controller(self, voter: Voter, on_change: Callable[[], None]) -> NetworkClient:
         """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks.
 
         A voter's Raft connection to the same node logs that the node is gone.
         """
         return self._peer(
             "controller",
-            node_id,
-            self._voters[node_id],
+            voter.voter_id,
+            self._voter_address(voter),
             self._settings["controller.socket.timeout.ms"],
             on_ready=on_change,
             on_lost=on_change,
             loss_level=logging.DEBUG if self._settings.is_controller else logging.INFO,
         )
+
+    def _voter_address(self, voter: Voter) -> Address:
+        """Return the configured address, else that of the first controller listener that this node knows."""
+        if voter.voter_id in self._voters:
+            return self._voters[voter.voter_id]
+        names = self._settings.controller_listeners
+        endpoint = next((each for each in voter.endpoints if each.name.upper() in names), voter.endpoints[0])
+        return endpoint.host, endpoint.port
 
     def broker(self, broker_id: int) -> NetworkClient:
         """Return a connection to a broker; its address follows the broker's registration."""

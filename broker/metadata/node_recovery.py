@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, read_stored
-from broker.metadata.quorum_config import metadata_log_config, quorum_timing
+from controller.raft.messages import Timing
 from controller.raft.node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from controller.topic_names import CLUSTER_METADATA
 from protocol.plural import count_of
+from storage.log.config import LogConfig
 
 if TYPE_CHECKING:
     from random import Random
 
     from broker.settings import Settings
+    from controller.configs.effective import StaticSettings
     from controller.image import MetadataImage
     from storage.disk import Disk
     from storage.log_directory import LogDirectory
@@ -87,3 +89,26 @@ def open_stored_node(
         now_ms=now_ms,
     )
     return RecoveredNode(log, stored, node)
+
+
+def metadata_log_config(settings: StaticSettings) -> LogConfig:
+    """Return the metadata log's configuration. It has no retention: snapshots decide what is deleted."""
+    return LogConfig(
+        cleanup_policy=frozenset(),
+        segment_bytes=settings["metadata.log.segment.bytes"],
+        segment_ms=settings["metadata.log.segment.ms"],
+        file_delete_delay_ms=0,
+    )
+
+
+def quorum_timing(settings: StaticSettings) -> Timing:
+    """Return the Raft timeouts and fetch sizes."""
+    return Timing(
+        election_timeout_ms=settings["controller.quorum.election.timeout.ms"],
+        fetch_timeout_ms=settings["controller.quorum.fetch.timeout.ms"],
+        election_backoff_max_ms=settings["controller.quorum.election.backoff.max.ms"],
+        request_timeout_ms=settings["controller.quorum.request.timeout.ms"],
+        retry_backoff_ms=settings["controller.quorum.retry.backoff.ms"],
+        fetch_max_bytes=settings["controller.quorum.fetch.max.bytes"],
+        fetch_snapshot_max_bytes=settings["controller.quorum.fetch.snapshot.max.bytes"],
+    )

@@ -53,12 +53,15 @@ if TYPE_CHECKING:
     from random import Random
 
     from broker.metadata.metadata_log import MetadataLog
-    from broker.metadata.raft_channel import Connect
+    from broker.network.network_client import NetworkClient
     from broker.settings import Settings
     from controller.raft.messages import OutboundRequest, RaftRequest
     from controller.raft.node import RaftNode
+    from controller.raft.voters import Voter, VoterSet
     from storage.disk import Disk
     from storage.log_directory import LogDirectory
+
+    ConnectVoter = Callable[[Voter, Callable[[], None], Callable[[], None]], NetworkClient]
 
 R = TypeVar("R")
 
@@ -81,7 +84,7 @@ class RaftDriver:
         loop: asyncio.AbstractEventLoop,
         now_ms: Callable[[], int],
         random: Random,
-        connect: Connect | None = None,
+        connect: ConnectVoter | None = None,
     ) -> None:
         """Keep the metadata in `directory`, which is open and formatted. `connect` returns a client for a voter."""
         self._disk = disk
@@ -105,7 +108,7 @@ class RaftDriver:
             from broker.metadata.raft_channel import RaftChannel
 
             self._peers = RaftChannel(
-                connect,
+                lambda node_id, lost, refused: connect(self.voters.by_id[node_id], lost, refused),
                 loop,
                 grace_s=settings["barnabas.broker.disconnect.grace.ms"] / 1000,
                 answered=lambda request, response: self._enqueue(ResponseReceived(request, response)),
@@ -217,6 +220,11 @@ class RaftDriver:
     def is_only_voter(self) -> bool:
         """Return whether this node is the only voter of its quorum."""
         return self._node.is_voter and len(self._node.voters.by_id) == 1
+
+    @property
+    def voters(self) -> VoterSet:
+        """Return the voters of the quorum."""
+        return self._node.voters
 
     @property
     def kraft_version(self) -> int:

@@ -12,6 +12,7 @@ import pytest
 from broker.metadata.node_clients import NodeClients
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
+from controller.raft.voters import Voter, VoterEndpoint
 from protocol.records.metadata import RegisterBrokerRecord
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.peer_node import Network, vote
@@ -51,10 +52,18 @@ def registered(
     return apply_records(image, [record], offset=image.offset + 1, epoch=1)
 
 
-def test_controller_addresses_come_from_voters(loop: VirtualLoop) -> None:
+def test_controller_addresses_come_from_configured_voters(loop: VirtualLoop) -> None:
     known = node_clients(loop)
-    assert known.voter(2, ignore, ignore).address == ("b2", 9093)
-    assert known.controller(3, ignore).address == ("b3", 9093)
+    moved = Voter(3, endpoints=(VoterEndpoint("CONTROLLER", "elsewhere", 9),))
+    assert known.voter(Voter(2), ignore, ignore).address == ("b2", 9093)
+    assert known.controller(moved, ignore).address == ("b3", 9093)
+
+
+def test_controller_addresses_come_from_the_voter_set_without_configured_ones(loop: VirtualLoop) -> None:
+    known = node_clients(loop)
+    endpoints = (VoterEndpoint("PLAINTEXT", "other", 9092), VoterEndpoint("controller", "here", 9093))
+    assert known.voter(Voter(7, endpoints=endpoints), ignore, ignore).address == ("here", 9093)
+    assert known.voter(Voter(7, endpoints=endpoints[:1]), ignore, ignore).address == ("other", 9092)
 
 
 def test_broker_addresses_come_from_registration(loop: VirtualLoop) -> None:
@@ -104,8 +113,10 @@ def test_inter_broker_listener_is_configured_or_first(
 
 
 def test_node_sends_its_client_id(loop: VirtualLoop) -> None:
-    assert node_clients(loop).voter(2, ignore, ignore)._client_id == "broker-1"
-    assert node_clients(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(2, ignore, ignore)._client_id == "controller-1"
+    assert node_clients(loop).voter(Voter(2), ignore, ignore)._client_id == "broker-1"
+    assert (
+        node_clients(loop, {1: CONTROLLER, 2: CONTROLLER}).voter(Voter(2), ignore, ignore)._client_id == "controller-1"
+    )
 
 
 @pytest.fixture
@@ -148,7 +159,7 @@ def test_broker_with_lost_connection_is_suspected_until_reached(network: Network
 
 def test_loss_of_voter_or_controller_connection_suspects_no_broker(network: Network) -> None:
     known = node_clients(network)
-    for peer in (known.voter(2, ignore, ignore), known.controller(2, ignore)):
+    for peer in (known.voter(Voter(2), ignore, ignore), known.controller(Voter(2), ignore)):
         network.run_until_complete(peer.call(vote()))
         network.lines[-1].protocol.connection_lost(None)
     assert not known.suspects.ids
@@ -172,7 +183,7 @@ def test_fenced_broker_is_not_suspected(network: Network) -> None:
 def test_broker_responses_may_have_maximum_batch_size(network: Network, of_brokers: bool, taken: bool) -> None:
     known = node_clients(network)
     network.node.reply = lambda *_: [((1 << 31) - 1).to_bytes(4, "big") + bytes(100)]
-    peer = known.broker(2) if of_brokers else known.controller(2, ignore)
+    peer = known.broker(2) if of_brokers else known.controller(Voter(2), ignore)
     peer.call(vote())
     network.run_until_complete(asyncio.sleep(1))
     assert peer.ready is taken

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.node_recovery import RecoveredNode, open_stored_node
+from broker.metadata.node_recovery import RecoveredNode, metadata_log_config, open_stored_node, quorum_timing
 from broker.settings import Settings, check_settings
 from controller.image import MetadataImage
 from controller.raft.log import Entry
-from controller.raft.messages import ElectionState
+from controller.raft.messages import ElectionState, Timing
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import InvariantError
 from protocol.records.control import KRaftVersionRecord
@@ -24,6 +24,7 @@ from storage.disk import OsDisk
 from storage.log_directory import LogDirectory
 from tests.typed import present
 from tests.unit.broker.whole_cluster import CONTROLLER, node_settings
+from tests.unit.controller.cluster import Settings as FakeSettings
 
 OWN = b"d" * 16
 EMPTY = MetadataImage(cluster_id="0123456789abcdefghijkl")
@@ -142,3 +143,29 @@ def test_sole_voter_may_be_configured_or_omitted(start: Any, version: int) -> No
 def test_unknown_feature_level_refuses_start(start: Any) -> None:
     with pytest.raises(InvariantError, match=r"no\.such\.feature=1"):
         start(ALONE, FeatureLevelRecord(name="no.such.feature", feature_level=1))
+
+
+def test_default_settings_equal_default_raft_timing() -> None:
+    assert quorum_timing(FakeSettings()) == Timing()
+
+
+def test_each_timeout_has_its_setting() -> None:
+    settings = FakeSettings(
+        {
+            "controller.quorum.election.timeout.ms": "1",
+            "controller.quorum.fetch.timeout.ms": "2",
+            "controller.quorum.election.backoff.max.ms": "3",
+            "controller.quorum.request.timeout.ms": "4",
+            "controller.quorum.retry.backoff.ms": "5",
+            "controller.quorum.fetch.max.bytes": "6000",
+            "controller.quorum.fetch.snapshot.max.bytes": "7000",
+        }
+    )
+    assert quorum_timing(settings) == Timing(1, 2, 3, 4, 5, fetch_max_bytes=6000, fetch_snapshot_max_bytes=7000)
+
+
+def test_only_snapshots_delete_from_metadata_log() -> None:
+    config = metadata_log_config(
+        FakeSettings({"metadata.log.segment.bytes": str(9 << 20), "metadata.log.segment.ms": "77"})
+    )
+    assert (config.segment_bytes, config.segment_ms, config.cleanup_policy) == (9 << 20, 77, frozenset())
