@@ -174,11 +174,6 @@ class MetadataImage:
         self.memo: dict[Any, Any] = {}
         self.lasting_memo: dict[Any, Any] = {} if lasting_memo is None else lasting_memo
 
-    def is_active(self, broker_id: int) -> bool:
-        """Return whether the broker is registered, and can lead and be in sync."""
-        broker = self.brokers.get(broker_id)
-        return broker is not None and broker.active
-
     def topic(self, name: str) -> TopicImage | None:
         """Return the topic of that name, or None."""
         return self._topics.get(name)

@@ -32,8 +32,8 @@ def on_brokers_fenced(
 ) -> list[Message]:
     """Remove brokers from ISRs and leadership: fenced, unregistered, or registered again after a clean shutdown."""
     gone = frozenset(broker_ids)
-    elector = PartitionChangeBuilder(image, settings, leaving=gone)
-    return _leave(elector, gone, lambda partition: not gone.isdisjoint(partition.isr))
+    builder = PartitionChangeBuilder(image, settings, leaving=gone)
+    return _leave(builder, gone, lambda partition: not gone.isdisjoint(partition.isr))
 
 
 def on_controlled_shutdown(
@@ -50,11 +50,11 @@ def on_unclean_restart(
 
     Without ELR the last replica in sync stays in the ISR even then: no replica has more.
     """
-    elector = PartitionChangeBuilder(image, settings, unclean=(broker_id,))
-    if not elector.tracks_eligible:
+    builder = PartitionChangeBuilder(image, settings, unclean=(broker_id,))
+    if not builder.elr_enabled:
         return on_brokers_fenced(image, (broker_id,), settings)
     return _leave(
-        elector,
+        builder,
         (broker_id,),
         lambda partition: broker_id in partition.isr or broker_id in partition.eligible_leader_replicas,
     )
@@ -99,14 +99,14 @@ def partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImag
 
 
 def _leave(
-    elector: PartitionChangeBuilder, gone: Collection[int], concerned: Callable[[PartitionImage], bool]
+    builder: PartitionChangeBuilder, gone: Collection[int], concerned: Callable[[PartitionImage], bool]
 ) -> list[Message]:
     """Return the changes of the concerned partitions, with the brokers in `gone` removed from their ISRs."""
     changes: list[Message] = []
-    for topic, partition in partitions(elector.image):
+    for topic, partition in partitions(builder.image):
         if concerned(partition):
             isr = [replica for replica in partition.isr if replica not in gone]
-            change = elector.change(topic, partition, isr=isr)
+            change = builder.change(topic, partition, isr=isr)
             if change is not None:
                 changes.append(change)
     return changes

@@ -69,7 +69,7 @@ class DefaultSettings:
 DEFAULT_SETTINGS = DefaultSettings()
 
 
-def tracks_eligible(image: MetadataImage) -> bool:
+def elr_enabled(image: MetadataImage) -> bool:
     """Return whether the ELR is enabled (KIP-966)."""
     return image.features.get(ELR_VERSION, 0) > 0
 
@@ -113,7 +113,7 @@ class PartitionChangeBuilder:
         unclean: Collection[int] = (),
     ) -> None:
         self.image = image
-        self.tracks_eligible = tracks_eligible(image)
+        self.elr_enabled = elr_enabled(image)
         self._settings = settings
         self._unclean = frozenset(unclean)
         gone = self._unclean.union(leaving)
@@ -126,12 +126,12 @@ class PartitionChangeBuilder:
         }
         self._default_rules: _Rules | None = None
 
-    def lives(self, replica: int, directory: bytes) -> bool:
+    def is_live(self, replica: int, directory: bytes) -> bool:
         """Return whether a replica's broker is live and the directory works."""
         broker = self._living.get(replica)
         return broker is not None and has_directory(broker, directory)
 
-    def broker_lives(self, replica: int) -> bool:
+    def is_broker_live(self, replica: int) -> bool:
         """Return whether a replica's broker is live; its directory may have failed."""
         return replica in self._living
 
@@ -164,7 +164,7 @@ class PartitionChangeBuilder:
         if isr is not None:
             target.isr = tuple(isr)
         if directories:
-            target.homes.update(directories)
+            target.directories.update(directories)
         return target.record(topic.topic_id, recovery_state)
 
     def without_unclean(self, replicas: Collection[int]) -> Collection[int]:
@@ -190,53 +190,53 @@ class _Target:
     """The target state of a partition, determined in order: replicas, eligible leaders, leader."""
 
     def __init__(
-        self, elector: PartitionChangeBuilder, partition: PartitionImage, election: Election, min_isr: int
+        self, builder: PartitionChangeBuilder, partition: PartitionImage, election: Election, min_isr: int
     ) -> None:
-        self.elector = elector
+        self.builder = builder
         self.partition = partition
         self.election = election
         self.min_isr = min_isr
         self.replicas = partition.replicas
-        self.homes = dict(zip(partition.replicas, partition.directories, strict=True))
+        self.directories = dict(zip(partition.replicas, partition.directories, strict=True))
         self.isr = partition.isr
-        self.eligible = partition.eligible_leader_replicas
+        self.elr = partition.eligible_leader_replicas
         self.adding = partition.adding_replicas
         self.removing = partition.removing_replicas
 
     def record(self, topic_id: bytes, recovery_state: int | None) -> PartitionChangeRecord | None:
         """Return the difference between the partition and its target; None if there is none."""
-        old, tracks_eligible = self.partition, self.elector.tracks_eligible
+        old, elr_enabled = self.partition, self.builder.elr_enabled
         change = PartitionChangeRecord(partition_id=old.partition, topic_id=topic_id)
         self._complete_reassignment()
         if old.leader == NO_LEADER:
-            self._leave_out_dead()
-        if tracks_eligible:
-            self._keep_eligible()
+            self._remove_dead_from_isr()
+        if elr_enabled:
+            self._update_elr()
         leader, unclean = self._elect()
         if leader != old.leader:
             change.leader = leader
-            if leader in self.eligible:
-                self.isr, self.eligible = (leader,), tuple(one for one in self.eligible if one != leader)
+            if leader in self.elr:
+                self.isr, self.elr = (leader,), tuple(one for one in self.elr if one != leader)
                 # With min.insync.replicas = 1 the new leader alone commits records that the other ELR members lack.
                 if len(self.isr) >= self.min_isr:
-                    self.eligible = ()
+                    self.elr = ()
         elif not set(old.replicas) <= set(self.replicas):
             change.leader = leader
         if unclean:
             self.isr = (leader,)
             if old.leader_recovery_state != RECOVERING:
                 change.leader_recovery_state = RECOVERING
-        if unclean or not tracks_eligible:
-            self.eligible = ()
-        if not (self.isr or tracks_eligible):
+        if unclean or not elr_enabled:
+            self.elr = ()
+        if not (self.isr or elr_enabled):
             # Without ELR the ISR is never empty: the last replicas in sync stay in it; if they are removed, the first.
             self.isr = tuple(replica for replica in old.isr if replica in self.replicas) or self.replicas[:1]
         if self.isr != old.isr:
             change.isr = list(self.isr)
-        if self.eligible != old.eligible_leader_replicas:
-            change.eligible_leader_replicas = list(self.eligible)
-        if tracks_eligible:
-            self._remember_leader(change)
+        if self.elr != old.eligible_leader_replicas:
+            change.eligible_leader_replicas = list(self.elr)
+        if elr_enabled:
+            self._update_last_known_leader(change)
         if recovery_state is not None and recovery_state != old.leader_recovery_state:
             change.leader_recovery_state = recovery_state
         self._assign(change)
@@ -252,17 +252,17 @@ class _Target:
         if isr and replicas and set(needed) <= set(isr):
             self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
-    def _keep_eligible(self) -> None:
+    def _update_elr(self) -> None:
         """Add replicas that leave the ISR to the ELR while the ISR is below min.insync.replicas; else clear it."""
         if len(self.isr) >= self.min_isr:
-            self.eligible = ()
+            self.elr = ()
             return
-        before = {*self.eligible, *self.partition.isr} & set(self.replicas)
-        self.eligible = tuple(sorted(self.elector.without_unclean(before - set(self.isr))))
+        before = {*self.elr, *self.partition.isr} & set(self.replicas)
+        self.elr = tuple(sorted(self.builder.without_unclean(before - set(self.isr))))
 
-    def _leave_out_dead(self) -> None:
+    def _remove_dead_from_isr(self) -> None:
         """Remove dead replicas from the ISR, unless all are: without ELR, replicas that fail together stay in it."""
-        self.isr = tuple(replica for replica in self.isr if self._lives(replica)) or self.isr
+        self.isr = tuple(replica for replica in self.isr if self._is_live(replica)) or self.isr
 
     def _elect(self) -> tuple[int, bool]:
         """Return the leader, or NO_LEADER, and whether it may lack committed records."""
@@ -279,29 +279,29 @@ class _Target:
             return last_known, True
         if self.election in (Election.UNCLEAN, Election.FORCED):
             for replica in self.replicas:
-                if self._lives(replica):
+                if self._is_live(replica):
                     return replica, True
         if self.election is Election.FORCED:
             for replica in self.replicas:
-                if self.elector.broker_lives(replica):
+                if self.builder.is_broker_live(replica):
                     return replica, True
         return NO_LEADER, False
 
     def _may_lead(self, replica: int) -> bool:
         """Return whether a replica has every committed record and is live."""
-        return replica in (self.isr or self.eligible) and self._lives(replica)
+        return replica in (self.isr or self.elr) and self._is_live(replica)
 
-    def _lives(self, replica: int) -> bool:
-        return replica in self.replicas and self.elector.lives(replica, self.homes[replica])
+    def _is_live(self, replica: int) -> bool:
+        return replica in self.replicas and self.builder.is_live(replica, self.directories[replica])
 
     def _last_known_leader(self) -> int:
         """Return the last known leader if it is live and ISR and ELR are empty; else NO_LEADER."""
         known = self.partition.last_known_elr
-        if not self.elector.tracks_eligible or self.isr or self.eligible or len(known) != 1:
+        if not self.builder.elr_enabled or self.isr or self.elr or len(known) != 1:
             return NO_LEADER
-        return known[0] if self._lives(known[0]) else NO_LEADER
+        return known[0] if self._is_live(known[0]) else NO_LEADER
 
-    def _remember_leader(self, change: PartitionChangeRecord) -> None:
+    def _update_last_known_leader(self, change: PartitionChangeRecord) -> None:
         """Store the last leader when the partition loses its leader; clear it once there is a leader."""
         old = self.partition
         if change.leader == NO_LEADER and old.leader != NO_LEADER and not old.last_known_elr:
@@ -318,7 +318,7 @@ class _Target:
             change.adding_replicas = list(self.adding)
         if self.removing != old.removing_replicas:
             change.removing_replicas = list(self.removing)
-        directories = tuple(self.homes[replica] for replica in self.replicas)
+        directories = tuple(self.directories[replica] for replica in self.replicas)
         if directories != old.directories:
             change.directories = list(directories)
 

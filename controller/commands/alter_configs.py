@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from controller.commands.controller_result import ControllerResult
 from controller.commands.election_configs import check_min_isr, consequences
@@ -23,7 +23,7 @@ from controller.configs.definition import ConfigError, ConfigType, parse_value, 
 from controller.configs.effective import StaticSettings, effective_broker_config
 from controller.configs.group import GROUP_CONFIGS, broker_synonym, check_within_limits
 from controller.configs.topic import TOPIC_CONFIGS
-from controller.image import MetadataImage, ResourceType
+from controller.image import NO_CONFIGS, MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from controller.topic_names import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
@@ -33,6 +33,8 @@ from protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from protocol.records.metadata import ConfigRecord
+
+_R = TypeVar("_R", AlterConfigsResponse, IncrementalAlterConfigsResponse)
 
 
 class AlterConfigOp(IntEnum):
@@ -71,55 +73,41 @@ def alter_configs(
     image: MetadataImage, request: AlterConfigsRequest, settings: StaticSettings
 ) -> ControllerResult[AlterConfigsResponse]:
     """Replace the configs of resources by those in the request; no records if it only validates."""
-    records: list[ConfigRecord] = []
-    response = AlterConfigsResponse(responses=[])
-    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
-    for asked in request.resources:
-        resource = _Resource(asked.resource_type, asked.resource_name)
-        answer = AlterConfigsResponse.Resource(
-            error_message=None, resource_type=resource.type, resource_name=resource.name
-        )
-        response.responses.append(answer)
-        changes = [_Change(config.name, AlterConfigOp.SET, config.value) for config in asked.configs]
-        try:
-            _check_times(times[resource])
-            check_changes(asked.configs)
-            records += _alter(image, settings, resource, changes, base={})
-        except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-    return ControllerResult(
-        () if request.validate_only else (*records, *consequences(image, records, settings)), response
-    )
+    return _alter_resources(image, request, settings, AlterConfigsResponse(responses=[]))
 
 
 def incremental_alter_configs(
     image: MetadataImage, request: IncrementalAlterConfigsRequest, settings: StaticSettings
 ) -> ControllerResult[IncrementalAlterConfigsResponse]:
     """Perform the operations in the request; no records if it only validates."""
+    return _alter_resources(image, request, settings, IncrementalAlterConfigsResponse(responses=[]))
+
+
+def _alter_resources(
+    image: MetadataImage, request: Any, settings: StaticSettings, response: _R
+) -> ControllerResult[_R]:
+    """Fill the response of either request: each resource is changed completely or not at all."""
+    answers: Any = response
     records: list[ConfigRecord] = []
-    response = IncrementalAlterConfigsResponse(responses=[])
     times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
     for asked in request.resources:
         resource = _Resource(asked.resource_type, asked.resource_name)
-        answer = IncrementalAlterConfigsResponse.Resource(
-            error_message=None, resource_type=resource.type, resource_name=resource.name
-        )
-        response.responses.append(answer)
-        changes = [_Change(config.name, config.config_operation, config.value) for config in asked.configs]
+        answer = answers.Resource(error_message=None, resource_type=resource.type, resource_name=resource.name)
+        answers.responses.append(answer)
+        changes = [
+            _Change(one.name, getattr(one, "config_operation", AlterConfigOp.SET), one.value) for one in asked.configs
+        ]
+        base = image.configs(*resource) if isinstance(request, IncrementalAlterConfigsRequest) else NO_CONFIGS
         try:
-            _check_times(times[resource])
+            if times[resource] > 1:
+                raise _invalid_request("Each resource must appear at most once.")
             check_changes(asked.configs)
-            records += _alter(image, settings, resource, changes, base=image.configs(*resource))
+            records += _alter(image, settings, resource, changes, base=base)
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     return ControllerResult(
         () if request.validate_only else (*records, *consequences(image, records, settings)), response
     )
-
-
-def _check_times(times: int) -> None:
-    if times > 1:
-        raise _invalid_request("Each resource must appear at most once.")
 
 
 def check_changes(changes: Sequence[Any]) -> None:

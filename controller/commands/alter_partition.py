@@ -38,13 +38,13 @@ def alter_partition(
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return ControllerResult((), AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]))
-    elector = PartitionChangeBuilder(image, settings)
+    builder = PartitionChangeBuilder(image, settings)
     changes: dict[tuple[bytes, int], PartitionChangeRecord] = {}
     outcomes = [
         (
             asked.topic_id,
             [
-                (wanted.partition_index, _alter(elector, request.broker_id, asked.topic_id, wanted, changes))
+                (wanted.partition_index, _alter(builder, request.broker_id, asked.topic_id, wanted, changes))
                 for wanted in asked.partitions
             ],
         )
@@ -62,14 +62,14 @@ def alter_partition(
 
 
 def _alter(
-    elector: PartitionChangeBuilder,
+    builder: PartitionChangeBuilder,
     broker_id: int,
     topic_id: bytes,
     wanted: _Wanted,
     changes: dict[tuple[bytes, int], PartitionChangeRecord],
 ) -> ErrorCode:
     """Add the change of one partition to `changes`, if there is one; return the partition's error code."""
-    topic = elector.image.topic_by_id(topic_id)
+    topic = builder.image.topic_by_id(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     partition = topic.partitions.get(wanted.partition_index)
@@ -78,11 +78,11 @@ def _alter(
     if (topic_id, wanted.partition_index) in changes:
         # Named twice: the first change has bumped the partition epoch.
         return ErrorCode.INVALID_UPDATE_VERSION
-    code = _check(elector.image, broker_id, partition, wanted)
+    code = _check(builder.image, broker_id, partition, wanted)
     if code is not ErrorCode.NONE:
         return code
     isr = [replica for replica, _ in _new_isr(wanted)]
-    change = elector.change(topic, partition, isr=isr, recovery_state=wanted.leader_recovery_state)
+    change = builder.change(topic, partition, isr=isr, recovery_state=wanted.leader_recovery_state)
     if change is not None:
         changes[topic_id, wanted.partition_index] = change
         if change.leader not in (LEADER_UNCHANGED, broker_id):

@@ -30,7 +30,7 @@ def assign_replicas_to_dirs(
         return ControllerResult(
             (), AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[])
         )
-    elector = PartitionChangeBuilder(image, settings)
+    builder = PartitionChangeBuilder(image, settings)
     # Of a replica that is named twice, the last directory counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     answers = []
@@ -40,7 +40,7 @@ def assign_replicas_to_dirs(
             partitions = [
                 _Directory.Topic.Partition(
                     partition_index=asked.partition_index,
-                    error_code=_assign(elector, broker, directory.id, topic.topic_id, asked.partition_index, changes),
+                    error_code=_assign(builder, broker, directory.id, topic.topic_id, asked.partition_index, changes),
                 )
                 for asked in topic.partitions
             ]
@@ -50,7 +50,7 @@ def assign_replicas_to_dirs(
 
 
 def _assign(
-    elector: PartitionChangeBuilder,
+    builder: PartitionChangeBuilder,
     broker: BrokerImage,
     directory: bytes,
     topic_id: bytes,
@@ -58,7 +58,7 @@ def _assign(
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None],
 ) -> ErrorCode:
     """Put the change of one partition into `changes`, None if there is none; return the partition's error code."""
-    topic = elector.image.topic_by_id(topic_id)
+    topic = builder.image.topic_by_id(topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID
     partition = topic.partitions.get(index)
@@ -69,5 +69,5 @@ def _assign(
     isr = partition.isr
     if not has_directory(broker, directory):
         isr = tuple(replica for replica in isr if replica != broker.broker_id)
-    changes[topic_id, index] = elector.change(topic, partition, isr=isr, directories={broker.broker_id: directory})
+    changes[topic_id, index] = builder.change(topic, partition, isr=isr, directories={broker.broker_id: directory})
     return ErrorCode.NONE

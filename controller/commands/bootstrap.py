@@ -12,7 +12,7 @@ from controller.commands.election_configs import agreement_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
-from controller.partition_change import tracks_eligible
+from controller.partition_change import elr_enabled
 from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.records.metadata import BeginTransactionRecord, EndTransactionRecord, FeatureLevelRecord
 from protocol.schema import Message
@@ -32,7 +32,7 @@ def bootstrap(image: MetadataImage, records: tuple[Message, ...], settings: Stat
     if METADATA_VERSION in image.features:
         return ControllerResult((), None)
     begun = apply_records(image, records, offset=image.offset, epoch=image.epoch)
-    agreed = agreement_records(begun, settings) if tracks_eligible(begun) else ()
+    agreed = agreement_records(begun, settings) if elr_enabled(begun) else ()
     return ControllerResult(
         (BeginTransactionRecord(name="Bootstrap records"), *records, *agreed, EndTransactionRecord()), None
     )

@@ -52,11 +52,11 @@ def elect_leaders(
     if request.election_type not in set(ElectionType):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     election = ElectionType(request.election_type)
-    elector = PartitionChangeBuilder(image, settings)
+    builder = PartitionChangeBuilder(image, settings)
     changes: dict[tuple[str, int], PartitionChangeRecord] = {}
     results = []
     for topic, partitions in _asked(image, request):
-        answers = [_elect(elector, topic, index, election, changes) for index in partitions]
+        answers = [_elect(builder, topic, index, election, changes) for index in partitions]
         if request.topic_partitions is None:
             answers = [answer for answer in answers if answer.error_code != ErrorCode.ELECTION_NOT_NEEDED]
         results.append(ElectLeadersResponse.Topic(topic=topic, partition_result=answers))
@@ -75,35 +75,35 @@ def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple
 
 
 def _elect(
-    elector: PartitionChangeBuilder,
+    builder: PartitionChangeBuilder,
     name: str,
     index: int,
     election: ElectionType,
     changes: dict[tuple[str, int], PartitionChangeRecord],
 ) -> _Result:
     try:
-        topic = elector.image.topic(name)
+        topic = builder.image.topic(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
         partition = topic.partitions.get(index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
         # A partition that is named twice gets one election, and the same result twice.
-        changes[name, index] = _change(elector, topic, partition, election)
+        changes[name, index] = _change(builder, topic, partition, election)
     except KafkaError as error:
         return _Result(partition_id=index, error_code=error.code, error_message=error.message)
     return _Result(partition_id=index, error_message=None)
 
 
 def _change(
-    elector: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage, election: ElectionType
+    builder: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage, election: ElectionType
 ) -> PartitionChangeRecord:
     """Return the record of an election; KafkaError if none is needed or no replica can lead."""
     preferred = partition.replicas[0]
     led = partition.leader == preferred if election is ElectionType.PREFERRED else partition.leader != NO_LEADER
     if led:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
-    change = elector.change(topic, partition, election=_ELECTIONS[election])
+    change = builder.change(topic, partition, election=_ELECTIONS[election])
     if change is None:
         raise KafkaError(*_UNAVAILABLE[election])
     return change

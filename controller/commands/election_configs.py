@@ -15,7 +15,7 @@ from controller.commands.periodic_elections import elect_unclean_leaders
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, ResourceType
 from controller.image_builder import apply_records
-from controller.partition_change import MIN_ISR, UNCLEAN, tracks_eligible
+from controller.partition_change import MIN_ISR, UNCLEAN, elr_enabled
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import ClearElrRecord, ConfigRecord
 from protocol.schema import Message
@@ -27,7 +27,7 @@ def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new
     `named` are the configs that a request sets or removes, also those that are not set; `new` is what is set
     afterwards; `broker` is empty for all brokers.
     """
-    if MIN_ISR not in named or not tracks_eligible(image):
+    if MIN_ISR not in named or not elr_enabled(image):
         return
     if broker:
         problem = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
@@ -40,7 +40,7 @@ def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new
 def consequences(image: MetadataImage, records: Sequence[ConfigRecord], settings: StaticSettings) -> list[Message]:
     """Return the records that follow from config changes, to be written after them."""
     follows: list[Message] = []
-    if tracks_eligible(image):
+    if elr_enabled(image):
         follows += (
             # The empty name stands for all topics.
             ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")

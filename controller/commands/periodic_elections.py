@@ -30,10 +30,10 @@ def balance_leaders(
 
     The response is whether more may be due. The caller checks auto.leader.rebalance.enable.
     """
-    elector = PartitionChangeBuilder(image, settings)
+    builder = PartitionChangeBuilder(image, settings)
     return _first(
         (
-            elector.change(topic, partition, election=Election.PREFERRED)
+            builder.change(topic, partition, election=Election.PREFERRED)
             for topic, partition in partitions(image)
             if partition.leader != partition.replicas[0]
         ),
@@ -48,12 +48,12 @@ def elect_unclean_leaders(
 
     The response is whether more may be due.
     """
-    elector = PartitionChangeBuilder(image, settings)
+    builder = PartitionChangeBuilder(image, settings)
     return _first(
         (
-            elector.change(topic, partition, election=Election.UNCLEAN)
+            builder.change(topic, partition, election=Election.UNCLEAN)
             for topic, partition in partitions(image)
-            if partition.leader == NO_LEADER and elector.unclean_enabled(topic)
+            if partition.leader == NO_LEADER and builder.unclean_enabled(topic)
         ),
         limit,
     )

@@ -36,7 +36,7 @@ def alter_partition_reassignments(
     image: MetadataImage, request: AlterPartitionReassignmentsRequest, settings: StaticSettings
 ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """Start, complete or cancel the reassignments of a request, each partition on its own."""
-    elector = PartitionChangeBuilder(image, settings)
+    builder = PartitionChangeBuilder(image, settings)
     # Of a partition that is named twice, the last target counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     response = AlterPartitionReassignmentsResponse(
@@ -49,12 +49,12 @@ def alter_partition_reassignments(
             try:
                 topic, partition = _partition(image, asked.name, wanted.partition_index)
                 if wanted.replicas is None:
-                    change = _cancel(elector, topic, partition)
+                    change = _cancel(builder, topic, partition)
                 else:
                     check_assignment(image, wanted.replicas, len(wanted.replicas))
                     if not request.allow_replication_factor_change:
                         _check_factor(partition, wanted.replicas)
-                    change = _reassign(elector, topic, partition, wanted.replicas)
+                    change = _reassign(builder, topic, partition, wanted.replicas)
                 changes[topic.topic_id, partition.partition] = change
             except KafkaError as error:
                 answer.error_code, answer.error_message = error.code, error.message or None
@@ -110,15 +110,15 @@ def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
 
 
 def _reassign(
-    elector: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage, target: Sequence[int]
+    builder: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage, target: Sequence[int]
 ) -> PartitionChangeRecord | None:
     """Return the change towards `target`; None if there is none."""
-    brokers = elector.image.brokers
+    brokers = builder.image.brokers
     new = set(target) - set(partition.replicas)
     # What an earlier reassignment adds is still being added: cancelling returns to the replicas before both.
     adding = sorted(new.union(partition.adding_replicas).intersection(target))
     removing = sorted(set(partition.replicas) - set(target))
-    return elector.change(
+    return builder.change(
         topic,
         partition,
         election=Election.ONLINE,
@@ -130,19 +130,19 @@ def _reassign(
 
 
 def _cancel(
-    elector: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage
+    builder: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage
 ) -> PartitionChangeRecord | None:
     """Return the change back to the replicas before the reassignment (Kafka: `PartitionReassignmentRevert`)."""
     if not _is_moving(partition):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     added = partition.adding_replicas
     isr = [replica for replica in partition.isr if replica not in added]
-    if not (isr or elector.unclean_enabled(topic)):
+    if not (isr or builder.unclean_enabled(topic)):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {topic.name}:{partition.partition} because it would require an "
             "unclean leader election.",
         )
-    return elector.change(
+    return builder.change(
         topic, partition, replicas=Replicas([one for one in partition.replicas if one not in added]), isr=isr
     )

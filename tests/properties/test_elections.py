@@ -34,7 +34,7 @@ from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
 from tests.examples import examples
 from tests.unit.controller.cluster import Cluster
-from tests.unit.controller.partitions import registration, topic_of, track_eligible
+from tests.unit.controller.partitions import enable_elr, registration, topic_of
 
 REPLICAS = (1, 2, 3)
 BROKERS = st.sampled_from(REPLICAS)
@@ -47,25 +47,25 @@ class Elections(RuleBasedStateMachine):
         super().__init__()
         self.cluster = Cluster(brokers=len(REPLICAS))
         self.cluster.create("t", assignments={0: list(REPLICAS)})
-        self.tracks_eligible = False
+        self.elr_enabled = False
         self.min_isr = 1
         self.held = dict.fromkeys(REPLICAS, 0)
         self.committed = 0
         self.epoch_began = 0
 
-    @initialize(tracks_eligible=st.booleans(), min_isr=st.integers(1, 3))
-    def begin(self, tracks_eligible: bool, min_isr: int) -> None:
-        self.tracks_eligible, self.min_isr = tracks_eligible, min_isr
+    @initialize(elr_enabled=st.booleans(), min_isr=st.integers(1, 3))
+    def begin(self, elr_enabled: bool, min_isr: int) -> None:
+        self.elr_enabled, self.min_isr = elr_enabled, min_isr
         self.cluster.settings.explicit["min.insync.replicas"] = str(min_isr)
-        if tracks_eligible:
-            track_eligible(self.cluster)
+        if elr_enabled:
+            enable_elr(self.cluster)
 
     @property
     def partition(self) -> PartitionImage:
         return self.cluster.partition("t")
 
     def active(self, broker: int) -> bool:
-        return self.cluster.image.is_active(broker)
+        return self.cluster.image.brokers[broker].active
 
     def replay(self, *records: Message) -> None:
         """Apply records; replicas truncate to the log of a new leader."""
@@ -87,7 +87,7 @@ class Elections(RuleBasedStateMachine):
 
     def commit(self) -> None:
         isr = self.partition.isr
-        if len(isr) >= self.min_isr or not self.tracks_eligible:
+        if len(isr) >= self.min_isr or not self.elr_enabled:
             self.committed = max(self.committed, min(self.held[broker] for broker in isr))
 
     @rule(records=st.integers(1, 3))
@@ -134,7 +134,7 @@ class Elections(RuleBasedStateMachine):
             partial(on_brokers_fenced, image, (broker,)) if clean else partial(on_unclean_restart, image, broker)
         )
         # Without eligible leader replicas the last in-sync replica must not lose records: nothing would reveal it.
-        if not clean and (self.tracks_eligible or self.partition.isr != (broker,)):
+        if not clean and (self.elr_enabled or self.partition.isr != (broker,)):
             self.held[broker] = max(0, self.held[broker] - lost)
         anew = image.brokers[broker]._replace(epoch=image.offset + 1, fenced=True, in_controlled_shutdown=False)
         self.replay(broker_record(anew), *on_restart(self.cluster.settings))
@@ -211,21 +211,21 @@ class Elections(RuleBasedStateMachine):
         known = partition.isr + partition.eligible_leader_replicas
         assert len(set(known)) == len(known)
         assert set(known) <= set(partition.replicas)
-        assert partition.isr or self.tracks_eligible
-        if len(partition.isr) >= self.min_isr or not self.tracks_eligible:
+        assert partition.isr or self.elr_enabled
+        if len(partition.isr) >= self.min_isr or not self.elr_enabled:
             assert not partition.eligible_leader_replicas
 
     @invariant()
     def inactive_replica_is_in_sync_only_without_a_leader(self) -> None:
         if not all(self.active(broker) for broker in self.partition.isr):
             assert self.partition.leader == NO_LEADER
-            assert not self.tracks_eligible
+            assert not self.elr_enabled
 
     @invariant()
     def last_known_leader_is_set_while_there_is_no_leader(self) -> None:
         partition = self.partition
         assert len(partition.last_known_elr) <= 1
-        assert bool(partition.last_known_elr) == (partition.leader == NO_LEADER and self.tracks_eligible)
+        assert bool(partition.last_known_elr) == (partition.leader == NO_LEADER and self.elr_enabled)
 
     @invariant()
     def partition_without_leader_has_no_active_candidate(self) -> None:

@@ -89,7 +89,11 @@ def new_leader_lists_offsets_too_early(plant: Planter) -> None:
 
 def joins_isr_with_old_broker_epoch(plant: Planter) -> None:
     """A restarted broker joins the ISR by the fetches of its former incarnation (rule 8)."""
-    plant.setattr(alter_partition, "_is_eligible", lambda image, replica, epoch: image.is_active(replica))
+    plant.setattr(
+        alter_partition,
+        "_is_eligible",
+        lambda image, replica, _: replica in image.brokers and image.brokers[replica].active,
+    )
     plant.setattr(isr, "is_eligible", lambda follower, brokers: follower.log_end_offset >= 0)
 
 
@@ -299,7 +303,7 @@ def elects_preferred_replicas_out_of_sync(plant: Planter) -> None:
 
     def elect_preferred(self: _Target) -> tuple[int, bool]:
         preferred = self.replicas[0]
-        if self.election is Election.PREFERRED and preferred not in self.isr and self._lives(preferred):
+        if self.election is Election.PREFERRED and preferred not in self.isr and self._is_live(preferred):
             self.isr = (preferred, *self.isr)
         return elect(self)
 

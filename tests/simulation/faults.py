@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from controller.partition_change import tracks_eligible
+from controller.partition_change import elr_enabled
 from tests.simulation.cluster import Host, World
 from tests.simulation.violation import Invariant
 
@@ -89,7 +89,7 @@ class Faults:
         image, cluster = self._world.newest, [other for other in host.cluster if other.settings.is_broker]
         if not self._world.clustered or host not in cluster:
             return True
-        if image is None or (lose and not tracks_eligible(image)):
+        if image is None or (lose and not elr_enabled(image)):
             return False  # the last replica that was in sync leads again, whatever it has lost
         epochs = {broker.broker_id: broker.epoch for broker in image.brokers.values()}
         died = {other.node_id for other in cluster if other.died_epoch == epochs.get(other.node_id)}

@@ -36,7 +36,7 @@ from protocol.messages.alter_partition import AlterPartitionRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.unit.controller.cluster import Cluster, directory
-from tests.unit.controller.partitions import registration, topic_of, track_eligible
+from tests.unit.controller.partitions import enable_elr, registration, topic_of
 
 if TYPE_CHECKING:
     from tests.scripts.conftest import Script, Step
@@ -70,7 +70,7 @@ class Machine:
         configs = {MIN_ISR: step.get("min", "1"), UNCLEAN: step.get("unclean", "false")}
         self.topic.create("t", assignments={0: list(range(1, brokers + 1))}, configs=configs)
         if step.flag("elr"):
-            track_eligible(self.topic)
+            enable_elr(self.topic)
 
     def fence(self, step: Step) -> None:
         brokers = [int(broker) for broker in step.list("brokers")]

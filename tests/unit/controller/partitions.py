@@ -41,6 +41,6 @@ def unfence(cluster: Cluster, broker_id: int) -> None:
     cluster.replay([registration(cluster, broker_id, fenced=-1), *records])
 
 
-def track_eligible(cluster: Cluster) -> None:
+def enable_elr(cluster: Cluster) -> None:
     """Finalize eligible.leader.replicas.version at 1."""
     cluster.replay([FeatureLevelRecord(name=ELR_VERSION, feature_level=1)])

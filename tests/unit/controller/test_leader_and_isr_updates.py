@@ -19,7 +19,7 @@ from controller.partition_change import RECOVERED, RECOVERING
 from protocol.records.metadata import PartitionChangeRecord
 from protocol.schema import Message
 from tests.unit.controller.cluster import Cluster, directory
-from tests.unit.controller.partitions import change, fence, registration, track_eligible, unfence
+from tests.unit.controller.partitions import change, enable_elr, fence, registration, unfence
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ class TestEligibleLeaders:
 
     @pytest.fixture(autouse=True)
     def eligible(self, cluster: Cluster) -> None:
-        track_eligible(cluster)
+        enable_elr(cluster)
         cluster.settings.explicit["min.insync.replicas"] = "2"
 
     def fence(self, cluster: Cluster, *brokers: int) -> PartitionImage:

@@ -14,12 +14,12 @@ from controller.partition_change import (
     RECOVERING,
     Election,
     PartitionChangeBuilder,
+    elr_enabled,
     has_directory,
-    tracks_eligible,
 )
 from protocol.records.metadata import PartitionChangeRecord
 from tests.unit.controller.cluster import Cluster, directory
-from tests.unit.controller.partitions import change, registration, topic_of, track_eligible
+from tests.unit.controller.partitions import change, enable_elr, registration, topic_of
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def cluster() -> Cluster:
     return cluster
 
 
-def elector(cluster: Cluster, **brokers: tuple[int, ...]) -> PartitionChangeBuilder:
+def builder(cluster: Cluster, **brokers: tuple[int, ...]) -> PartitionChangeBuilder:
     return PartitionChangeBuilder(cluster.image, cluster.settings, **brokers)
 
 
 def decide(cluster: Cluster, by: PartitionChangeBuilder | None = None, **wanted: Any) -> PartitionChangeRecord | None:
-    return (by or elector(cluster)).change(topic_of(cluster, "t"), cluster.partition("t"), **wanted)
+    return (by or builder(cluster)).change(topic_of(cluster, "t"), cluster.partition("t"), **wanted)
 
 
 def becomes(cluster: Cluster, by: PartitionChangeBuilder | None = None, **wanted: Any) -> PartitionImage:
@@ -59,12 +59,12 @@ def test_a_smaller_isr_raises_the_partition_epoch_alone(cluster: Cluster) -> Non
 
 
 def test_another_leader_raises_both_epochs(cluster: Cluster) -> None:
-    after = becomes(cluster, elector(cluster, leaving=(1,)), isr=[2, 3])
+    after = becomes(cluster, builder(cluster, leaving=(1,)), isr=[2, 3])
     assert (after.leader, epochs(after)) == (2, (1, 1))
 
 
 def test_no_leader_raises_both_epochs_too(cluster: Cluster) -> None:
-    after = becomes(cluster, elector(cluster, leaving=(1, 2, 3)))
+    after = becomes(cluster, builder(cluster, leaving=(1, 2, 3)))
     assert (after.leader, after.isr, epochs(after)) == (NO_LEADER, (1, 2, 3), (1, 1))
 
 
@@ -76,7 +76,7 @@ def test_current_leader_stays_although_another_replica_is_preferred(cluster: Clu
 
 def test_current_leader_stays_if_the_preferred_replica_cannot_lead(cluster: Cluster) -> None:
     change(cluster, leader=3)
-    assert decide(cluster, elector(cluster, leaving=(1,)), election=Election.PREFERRED) is None
+    assert decide(cluster, builder(cluster, leaving=(1,)), election=Election.PREFERRED) is None
 
 
 def test_fenced_or_stopping_broker_does_not_lead_unless_it_is_being_unfenced(cluster: Cluster) -> None:
@@ -84,12 +84,12 @@ def test_fenced_or_stopping_broker_does_not_lead_unless_it_is_being_unfenced(clu
     assert becomes(cluster).leader == 3
     change(cluster, leader=NO_LEADER, isr=[1])
     assert decide(cluster) is None
-    assert becomes(cluster, elector(cluster, joining=(1,))).leader == 1
+    assert becomes(cluster, builder(cluster, joining=(1,))).leader == 1
 
 
 def test_replica_out_of_sync_leads_only_by_unclean_election(cluster: Cluster) -> None:
     change(cluster, leader=NO_LEADER, isr=[1])
-    gone = elector(cluster, leaving=(1,))
+    gone = builder(cluster, leaving=(1,))
     assert decide(cluster, gone) is None
     after = becomes(cluster, gone, election=Election.UNCLEAN)
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), RECOVERING)
@@ -109,11 +109,11 @@ def test_leader_reports_the_end_of_its_recovery(cluster: Cluster) -> None:
 
 def test_topic_config_decides_whether_elections_may_be_unclean(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [1, 2]}, configs={"unclean.leader.election.enable": "true"})
-    by = elector(cluster)
+    by = builder(cluster)
     assert by.unclean_enabled(topic_of(cluster, "u"))
     assert not by.unclean_enabled(topic_of(cluster, "t"))
     change(cluster, "u", isr=[1], leader=NO_LEADER)
-    record = elector(cluster, leaving=(1,)).change(topic_of(cluster, "u"), cluster.partition("u"))
+    record = builder(cluster, leaving=(1,)).change(topic_of(cluster, "u"), cluster.partition("u"))
     assert record is not None
     assert (record.leader, record.isr) == (2, [2])
 
@@ -123,9 +123,9 @@ class TestEligible:
 
     @pytest.fixture(autouse=True)
     def eligible(self, cluster: Cluster) -> None:
-        assert not tracks_eligible(cluster.image)
-        track_eligible(cluster)
-        assert tracks_eligible(cluster.image)
+        assert not elr_enabled(cluster.image)
+        enable_elr(cluster)
+        assert elr_enabled(cluster.image)
 
     def test_replica_that_leaves_an_isr_of_min_isr_does_not_join_the_elr(self, cluster: Cluster) -> None:
         assert becomes(cluster, isr=[1, 2]).eligible_leader_replicas == ()
@@ -142,26 +142,26 @@ class TestEligible:
         cluster.create("u", assignments={0: [1]}, configs={"min.insync.replicas": "5"})
         topic = topic_of(cluster, "u")
         change(cluster, "u", isr=[], leader=NO_LEADER, eligible_leader_replicas=[1])
-        record = elector(cluster).change(topic, cluster.partition("u"), isr=[1])
+        record = builder(cluster).change(topic, cluster.partition("u"), isr=[1])
         assert record is not None
         assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
 
     def test_eligible_replica_leads_once_the_isr_is_empty(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2])
-        after = becomes(cluster, elector(cluster, leaving=(1,)), isr=[])
+        after = becomes(cluster, builder(cluster, leaving=(1,)), isr=[])
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), (1,))
         assert after.leader_recovery_state == RECOVERED
 
     def test_elr_is_cleared_if_the_new_leader_alone_meets_min_isr(self, cluster: Cluster) -> None:
         cluster.create("u", assignments={0: [1, 2, 3]})
         change(cluster, "u", isr=[], leader=NO_LEADER, eligible_leader_replicas=[1, 2, 3], last_known_elr=[1])
-        record = elector(cluster).change(topic_of(cluster, "u"), cluster.partition("u"))
+        record = builder(cluster).change(topic_of(cluster, "u"), cluster.partition("u"))
         assert record is not None
         assert (record.leader, record.isr, record.eligible_leader_replicas) == (1, [1], [])
 
     def test_absent_members_of_an_isr_older_than_the_elr_feature_join_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[1, 2], leader=NO_LEADER)
-        after = becomes(cluster, elector(cluster, leaving=(1,)))
+        after = becomes(cluster, builder(cluster, leaving=(1,)))
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (2, (2,), (1,))
 
     def test_removed_replica_leaves_the_elr(self, cluster: Cluster) -> None:
@@ -171,24 +171,24 @@ class TestEligible:
 
     def test_replica_after_an_unclean_shutdown_leaves_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[1], eligible_leader_replicas=[2])
-        after = becomes(cluster, elector(cluster, unclean=(1, 2)), isr=[])
+        after = becomes(cluster, builder(cluster, unclean=(1, 2)), isr=[])
         assert (after.leader, after.isr, after.eligible_leader_replicas) == (NO_LEADER, (), ())
         assert after.last_known_elr == (1,)
 
     def test_last_known_leader_is_kept_until_a_leader_is_elected(self, cluster: Cluster) -> None:
         change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[2], last_known_elr=[1])
-        assert becomes(cluster, elector(cluster, unclean=(2,), leaving=(1,))).last_known_elr == (1,)
-        after = becomes(cluster, elector(cluster))
+        assert becomes(cluster, builder(cluster, unclean=(2,), leaving=(1,))).last_known_elr == (1,)
+        after = becomes(cluster, builder(cluster))
         assert (after.leader, after.isr, after.leader_recovery_state) == (1, (1,), RECOVERING)
         assert after.last_known_elr == ()
 
     def test_inactive_last_known_leader_is_not_elected(self, cluster: Cluster) -> None:
         change(cluster, isr=[], leader=NO_LEADER, last_known_elr=[1])
-        assert decide(cluster, elector(cluster, leaving=(1,))) is None
+        assert decide(cluster, builder(cluster, leaving=(1,))) is None
 
     def test_unclean_election_clears_the_elr(self, cluster: Cluster) -> None:
         change(cluster, isr=[], leader=NO_LEADER, eligible_leader_replicas=[1, 2], last_known_elr=[1])
-        after = becomes(cluster, elector(cluster, leaving=(1, 2)), election=Election.UNCLEAN)
+        after = becomes(cluster, builder(cluster, leaving=(1, 2)), election=Election.UNCLEAN)
         assert (after.leader, after.isr, after.eligible_leader_replicas, after.last_known_elr) == (3, (3,), (), ())
 
 

@@ -11,7 +11,7 @@ from controller.commands.alter_partition import alter_partition
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tests.unit.controller.cluster import Cluster, directory
-from tests.unit.controller.partitions import change, fence, registration, topic_of, track_eligible
+from tests.unit.controller.partitions import change, enable_elr, fence, registration, topic_of
 
 Partition = AlterPartitionRequest.Topic.Partition
 
@@ -176,7 +176,7 @@ def test_each_partition_is_altered_independently(cluster: Cluster) -> None:
 
 
 def test_replica_that_leaves_an_isr_below_min_isr_stays_in_the_elr_until_min_isr_is_reached(cluster: Cluster) -> None:
-    track_eligible(cluster)
+    enable_elr(cluster)
     cluster.settings.explicit["min.insync.replicas"] = "2"
     assert code(cluster, wanted(cluster, 1)) == ErrorCode.NONE
     assert cluster.partition("t").eligible_leader_replicas == (2, 3)

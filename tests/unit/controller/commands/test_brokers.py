@@ -17,7 +17,7 @@ from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.records.metadata import BrokerRegistrationChangeRecord, PartitionChangeRecord
 from tests.unit.controller.cluster import Cluster, Settings, directory
-from tests.unit.controller.partitions import track_eligible
+from tests.unit.controller.partitions import enable_elr
 
 
 def test_broker_registers_fenced_with_the_fields_of_its_request() -> None:
@@ -216,7 +216,7 @@ def test_unregistered_broker_is_removed_and_its_partitions_get_other_leaders() -
 
 def test_unregistered_broker_stays_in_the_elr_and_leads_nothing() -> None:
     cluster = Cluster(brokers=2)
-    track_eligible(cluster)
+    enable_elr(cluster)
     cluster.create("t", assignments={0: [1, 2]}, configs={"min.insync.replicas": "2"})
     for broker_id in (1, 2):
         cluster.apply(partial(unregister_broker, broker_id=broker_id))

@@ -12,7 +12,7 @@ from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from tests.unit.controller.cluster import Cluster, directory
-from tests.unit.controller.partitions import change, registration, track_eligible
+from tests.unit.controller.partitions import change, enable_elr, registration
 
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
 
@@ -117,7 +117,7 @@ def test_election_without_an_active_replica_fails(cluster: Cluster) -> None:
 
 def test_eligible_leader_replica_is_elected_cleanly_with_an_empty_isr(cluster: Cluster) -> None:
     cluster.settings.explicit["min.insync.replicas"] = "2"
-    track_eligible(cluster)
+    enable_elr(cluster)
     change(cluster, leader=NO_LEADER, isr=[], eligible_leader_replicas=[2, 3], last_known_elr=[1])
     assert elect(cluster, PREFERRED) == ErrorCode.NONE
     after = cluster.partition("t")
@@ -156,7 +156,7 @@ def test_a_replica_in_a_directory_that_has_failed_is_not_elected(cluster: Cluste
 
 
 def test_unclean_election_prefers_the_last_known_leader(cluster: Cluster) -> None:
-    track_eligible(cluster)
+    enable_elr(cluster)
     change(cluster, leader=NO_LEADER, isr=[], last_known_elr=[3])
     assert elect(cluster, UNCLEAN) == ErrorCode.NONE
     after = cluster.partition("t")

@@ -17,7 +17,7 @@ from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsR
 from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.records.metadata import ConfigRecord
 from tests.unit.controller.cluster import Cluster
-from tests.unit.controller.partitions import change, fence, track_eligible
+from tests.unit.controller.partitions import change, enable_elr, fence
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
 MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
@@ -59,7 +59,7 @@ def eligible(partition: PartitionImage) -> tuple[Any, Any]:
 @pytest.fixture
 def tracking(cluster: Cluster) -> Cluster:
     """Both topics have no leader; broker 1 is in their ELR."""
-    track_eligible(cluster)
+    enable_elr(cluster)
     for name in ("t", "u"):
         change(cluster, name, leader=NO_LEADER, isr=[], eligible_leader_replicas=[1], last_known_elr=[2])
     return cluster

@@ -15,7 +15,7 @@ from protocol.messages.alter_partition_reassignments import AlterPartitionReassi
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from protocol.records.metadata import BrokerRegistrationChangeRecord
 from tests.unit.controller.cluster import Cluster, directory
-from tests.unit.controller.partitions import change, fence, track_eligible
+from tests.unit.controller.partitions import change, enable_elr, fence
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ class TestEligible:
 
     @pytest.fixture(autouse=True)
     def eligible(self, cluster: Cluster) -> None:
-        track_eligible(cluster)
+        enable_elr(cluster)
         cluster.create("u", assignments={0: [1, 2, 3]}, configs={"min.insync.replicas": "2"})
 
     def test_running_reassignment_keeps_the_elr(self, cluster: Cluster) -> None:
