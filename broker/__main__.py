@@ -60,7 +60,7 @@ class NewTopic(NamedTuple):
     partitions: int | None
 
 
-class Asked(NamedTuple):
+class ProgramOptions(NamedTuple):
     """The parts of the command line that are not settings."""
 
     topics: list[NewTopic]
@@ -87,14 +87,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             options.data_dir = options.ephemeral_dir or mkdtemp(prefix="barnabas-")
         settings = _settings(options, disk)
-        asked = Asked(
+        program = ProgramOptions(
             [_new_topic(text) for text in options.topic],
             dict(_given_socket(text, settings) for text in options.socket),
             options.exit_with_parent,
             _start_group(options.start_group),
         )
         with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
-            return runner.run(_serve(settings, disk, asked))
+            return runner.run(_serve(settings, disk, program))
     except (SettingsError, CannotStart) as error:
         sys.stderr.write(f"barnabas: {error}\n")
         return _CANNOT_START
@@ -120,8 +120,8 @@ def _exception_handler(
             loop.default_exception_handler(context)
             return
         if directory.failure is not None and not stop.done():
-            said = "Stopping: log directory %s, which has the metadata, failed: %s; %s, then start the broker again"
-            _log.error(said, directory.path, reason(directory.failure), remedy(directory.failure))
+            text = "Stopping: log directory %s, which has the metadata, failed: %s; %s, then start the broker again"
+            _log.error(text, directory.path, reason(directory.failure), remedy(directory.failure))
         if not _follows_from_failure(error, directory):
             loop.default_exception_handler(context)
         if not stop.done():
@@ -142,7 +142,7 @@ def _follows_from_failure(error: BaseException, directory: LogDirectory) -> bool
     return False
 
 
-async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
+async def _serve(settings: Settings, disk: Disk, program: ProgramOptions) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
 
@@ -154,7 +154,7 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, *(() if ignored else (signal.SIGHUP,))):
         loop.add_signal_handler(number, end, 0)
     hand_over = True
-    if asked.exit_with_parent:
+    if program.exit_with_parent:
 
         def end_with_parent() -> None:
             nonlocal hand_over
@@ -171,13 +171,13 @@ async def _serve(settings: Settings, disk: Disk, asked: Asked) -> int:
         loop,
         clock=time.monotonic,
         max_descriptors=connections_within(most),
-        start_group=asked.start_group,
+        start_group=program.start_group,
         version=__version__,
     )
-    node.shared.server.take(asked.sockets)
+    node.shared.server.take(program.sockets)
     loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     await node.open()
-    joining = loop.create_task(_join(node, asked.topics))
+    joining = loop.create_task(_join(node, program.topics))
     await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)
     if joining.done():
         if isinstance(joining.exception(), CannotStart):

@@ -68,7 +68,7 @@ class BackgroundTasks:
         Stop the broker if the metadata directory has failed, wherever that was detected.
         """
         shared, broker = self._shared, self._broker
-        has_space = self._space.look(shared.loop.time())
+        has_space = self._space.check(shared.loop.time())
         if broker is not None and has_space:
             broker.replicas.retry()
         failure = shared.metadata_directory.failure
@@ -88,7 +88,7 @@ class BackgroundTasks:
         node = broker.image.brokers.get(broker.node_id)
         failed = {directory.directory_id for directory in broker.logs.directories if directory.failure is not None}
         if node is not None and failed.intersection(node.directories):
-            await broker.lifecycle.tell()
+            await broker.lifecycle.send_and_wait()
 
     async def _tidy(self, *, only_full: bool = False) -> None:
         shared = self._shared

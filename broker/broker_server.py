@@ -190,7 +190,7 @@ class BrokerServer(RoleServer):
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._group_leadership_changed)
         raft.subscribe(self._eager_heartbeats.apply)
         self.lifecycle.begin()
-        self.assignments.look_at(raft.image, self.replicas.partitions)
+        self.assignments.report_differences(raft.image, self.replicas.partitions)
         raft.subscribe(self.assignments.apply)
         if self.moves is not None:
             self.moves.start(self.replicas)

@@ -53,7 +53,9 @@ async def heartbeat(
         may_stop = tasks.liveness.may_stop(request.broker_id)
         return broker_heartbeat(image, request, controller.settings, may_stop=may_stop)
 
-    tasks.heard_from(request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection)
+    tasks.heartbeat_received(
+        request.broker_id, request.broker_epoch, request.current_metadata_offset, context.connection
+    )
     return await controller.raft.submit(command)
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.authorized_operations import CLUSTER_OPERATIONS
-from broker.metadata.metadata_view import reachable_brokers, told_controller
+from broker.metadata.metadata_view import controller_for_clients, reachable_brokers
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
@@ -50,7 +50,7 @@ def handle(server: RoleServer, context: RequestContext, request: DescribeCluster
         cluster_id=server.cluster_id,
         controller_id=server.raft.leader_id
         if is_controller
-        else told_controller(reachable_brokers(server.image, context.listener), server.random),
+        else controller_for_clients(reachable_brokers(server.image, context.listener), server.random),
         brokers=_controllers(server, context) if is_controller else _brokers(server, context, request),
     )
     if request.include_cluster_authorized_operations:

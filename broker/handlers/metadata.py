@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from broker.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
 from broker.metadata.internal_topics import create_on_demand, is_creatable
-from broker.metadata.metadata_view import PartitionView, reachable_brokers, told_controller, view_partition
+from broker.metadata.metadata_view import PartitionView, controller_for_clients, reachable_brokers, view_partition
 from controller.image import MetadataImage, PartitionImage, TopicImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
@@ -120,7 +120,7 @@ def _answer(
     return MetadataResponse(
         brokers=view.brokers,
         cluster_id=image.cluster_id,
-        controller_id=told_controller(view.reachable, broker.random),
+        controller_id=controller_for_clients(view.reachable, broker.random),
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations

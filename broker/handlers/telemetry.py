@@ -34,7 +34,7 @@ def get_telemetry_subscriptions(
     """Return the subscription of the client instance."""
     telemetry = broker.telemetry
     now_ms = broker.loop.time() * 1000
-    client_instance_id, subscribed = telemetry.ask(broker.image, context, request.client_instance_id, now_ms)
+    client_instance_id, subscribed = telemetry.subscription(broker.image, context, request.client_instance_id, now_ms)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=client_instance_id,
         subscription_id=subscribed.subscription_id,

@@ -96,7 +96,7 @@ class ReplicaAlterLogDirs:
             if move.promoted:
                 _log.info("Moved %s to %s, %s", log, move.target.path, count_of(move.copied_bytes, "byte"))
         if move.promoted:
-            self._assignments.tell({(log.topic_id, log.partition): move.target.directory_id})
+            self._assignments.report({(log.topic_id, log.partition): move.target.directory_id})
 
     async def _run_move(self, move: FutureReplica) -> None:
         """Run one step a turn of the loop, until they are done or the move is cancelled."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Key: TypeAlias = tuple[bytes, int]
 
-_TOLD_AT_ONCE = 1000
+_MAX_PER_REQUEST = 1000
 _TIMEOUT_S = 30.0
 _PAUSE_S = 1.0
 
@@ -55,12 +55,12 @@ class AssignmentsManager:
         self._logs = logs
         self._call = call
         self._loop = loop
-        self._untold: dict[Key, bytes] = {}
-        self._kept_back: dict[Key, bytes] = {}
-        self._telling: asyncio.Task[None] | None = None
+        self._pending: dict[Key, bytes] = {}
+        self._withheld: dict[Key, bytes] = {}
+        self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
-    def look_at(self, image: MetadataImage, replicas: Iterable[Partition]) -> None:
+    def report_differences(self, image: MetadataImage, replicas: Iterable[Partition]) -> None:
         """Report, or withhold, every replica whose directory differs from `image`."""
         here = {directory.directory_id for directory in self._logs.directories}
         elsewhere: dict[Key, bytes] = {}
@@ -70,55 +70,55 @@ class AssignmentsManager:
             if state is None or (known := state.directories[state.replicas.index(self._node_id)]) == home:
                 continue
             begins_anew = known not in here and not partition.log.log_end_offset
-            into = self._kept_back if begins_anew and _may_be_the_last(state) else elsewhere
+            into = self._withheld if begins_anew and _may_be_last_replica(state) else elsewhere
             into[partition.topic_id, partition.index] = home
-        self.tell(elsewhere)
+        self.report(elsewhere)
 
-    def tell(self, assignments: Mapping[Key, bytes]) -> None:
+    def report(self, assignments: Mapping[Key, bytes]) -> None:
         """Queue the directory ids of replicas, by topic id and partition index, for reporting."""
         for key, home in assignments.items():
-            self._untold[key] = home
-            self._kept_back.pop(key, None)
-        if self._untold and self._telling is None and not self._stopped:
-            self._telling = self._loop.create_task(self._tell())
+            self._pending[key] = home
+            self._withheld.pop(key, None)
+        if self._pending and self._task is None and not self._stopped:
+            self._task = self._loop.create_task(self._send_all())
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
         """Report withheld replicas whose partition has a leader now; drop those of deleted topics."""
-        for record in records if self._kept_back else ():
+        for record in records if self._withheld else ():
             if isinstance(record, RemoveTopicRecord):
-                self._kept_back = {key: home for key, home in self._kept_back.items() if key[0] != record.topic_id}
+                self._withheld = {key: home for key, home in self._withheld.items() if key[0] != record.topic_id}
             elif isinstance(record, (PartitionRecord, PartitionChangeRecord)):
                 key = topic_id, index = record.topic_id, record.partition_id
                 topic = new.topic_by_id(topic_id)
-                if topic is not None and key in self._kept_back and not _may_be_the_last(topic.partitions[index]):
-                    self.tell({key: self._kept_back[key]})
+                if topic is not None and key in self._withheld and not _may_be_last_replica(topic.partitions[index]):
+                    self.report({key: self._withheld[key]})
 
     def stop(self) -> None:
         """Send no more reports."""
         self._stopped = True
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
-    async def _tell(self) -> None:
-        trouble = ErrorCode.NONE
+    async def _send_all(self) -> None:
+        last_error = ErrorCode.NONE
         try:
-            while some := dict(islice(self._untold.items(), _TOLD_AT_ONCE)):
-                code = await self._ask(some)
-                if code not in (ErrorCode.NONE, trouble):
+            while some := dict(islice(self._pending.items(), _MAX_PER_REQUEST)):
+                code = await self._send(some)
+                if code not in (ErrorCode.NONE, last_error):
                     _log.warning(
                         "Assigning the directories of %s failed, will be retried: %s",
                         count_of(len(some), "replica"),
                         code.name,
                     )
-                trouble = code
+                last_error = code
                 if code is ErrorCode.NONE:
-                    self._untold = {key: home for key, home in self._untold.items() if some.get(key) != home}
+                    self._pending = {key: home for key, home in self._pending.items() if some.get(key) != home}
                 else:
                     await asyncio.sleep(_PAUSE_S)
         finally:
-            self._telling = None
+            self._task = None
 
-    async def _ask(self, assignments: Mapping[Key, bytes]) -> ErrorCode:
+    async def _send(self, assignments: Mapping[Key, bytes]) -> ErrorCode:
         from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 
         found: dict[bytes, dict[bytes, list[int]]] = {}
@@ -150,5 +150,5 @@ class AssignmentsManager:
             return error.code
 
 
-def _may_be_the_last(state: PartitionImage) -> bool:
+def _may_be_last_replica(state: PartitionImage) -> bool:
     return state.leader == NO_LEADER and len(state.replicas) > 1

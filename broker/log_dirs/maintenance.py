@@ -35,26 +35,26 @@ class LogMaintenance:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._chores: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
-    def every(self, interval_s: float, chore: Callable[[], Awaitable[None]], *, first_s: float | None = None) -> None:
-        """Run `chore` every `interval_s`, the first time after the smaller of `interval_s` and `first_s`."""
+    def every(self, interval_s: float, task: Callable[[], Awaitable[None]], *, first_s: float | None = None) -> None:
+        """Run `task` every `interval_s`, the first time after the smaller of `interval_s` and `first_s`."""
         first_s = interval_s if first_s is None else min(first_s, interval_s)
-        self._chores.append(self._loop.create_task(self._repeat(first_s, interval_s, chore)))
+        self._tasks.append(self._loop.create_task(self._repeat(first_s, interval_s, task)))
 
     async def stop(self) -> None:
         """Cancel all tasks; return once the syncs in flight are done."""
-        for task in self._chores:
-            task.cancel()
-        await asyncio.gather(*self._chores, return_exceptions=True)
+        for running in self._tasks:
+            running.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _repeat(self, first_s: float, interval_s: float, chore: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, first_s: float, interval_s: float, task: Callable[[], Awaitable[None]]) -> None:
         wait_s = first_s
         while True:
             await asyncio.sleep(wait_s)
             wait_s = interval_s
             try:
-                await chore()
+                await task()
             except InvariantError as error:
                 self._loop.call_exception_handler({"message": "maintenance broke an invariant", "exception": error})
             except Exception:
@@ -131,7 +131,7 @@ class DiskSpaceMonitor:
         self._full: dict[LogDirectory, tuple[int, float]] = {}
         self._failed: set[LogDirectory] = set()
 
-    def look(self, now: float) -> bool:
+    def check(self, now: float) -> bool:
         """Check every directory at loop time `now`; return whether none is full."""
         for directory in self._logs.directories:
             if directory.failure is None and not directory.full and _has_room(directory):
@@ -147,11 +147,11 @@ class DiskSpaceMonitor:
                 continue
             known = self._full.get(directory)
             if known is None:
-                said = (
+                text = (
                     "Disk nearly full: %s free in %s. New topics are refused, as are records and settings that do not "
                     "fit. Delete or trim topics, or lower retention.ms"
                 )
-                _log.warning(said, _size(directory.free_bytes()), directory.path)
+                _log.warning(text, _size(directory.free_bytes()), directory.path)
             if known is None or known[0] != directory.refused_writes:
                 self._full[directory] = (directory.refused_writes, now)
             elif now - known[1] >= _ROOM_FOR_S and _has_room(directory):

@@ -32,8 +32,8 @@ Call: TypeAlias = Callable[[Message, float], Awaitable[Any]]
 _FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION, ErrorCode.UNSUPPORTED_VERSION})
 _RETRY_S = 0.1
 _GIVE_UP_S = 1.5
-_PATIENCE_S = 5.0
-_REMINDER_S = 10.0
+_WARN_AFTER_S = 5.0
+_WARN_INTERVAL_S = 10.0
 _SHUTTING_DOWN_S = 0.05
 
 _log = logging.getLogger("broker.lifecycle")
@@ -76,12 +76,12 @@ class BrokerLifecycleManager:
         self._interval_s = heartbeat_interval_s
         self._timeout_s = session_timeout_s / 2
         self._shutting_down = False
-        self._hurried: asyncio.Future[None] = loop.create_future()
+        self._send_requested: asyncio.Future[None] = loop.create_future()
         self._waiting: list[asyncio.Future[None]] = []
         self._heartbeats: asyncio.Task[None] | None = None
         self._active: asyncio.Future[None] = loop.create_future()
-        self._may_go: asyncio.Future[bool] = loop.create_future()
-        self._trouble = ErrorCode.NONE
+        self._shut_down_allowed: asyncio.Future[bool] = loop.create_future()
+        self._last_error = ErrorCode.NONE
 
     async def register(self, request: BrokerRegistrationRequest, timeout_s: float) -> int:
         """Register with the active controller; return the broker epoch.
@@ -90,9 +90,9 @@ class BrokerLifecycleManager:
         after `timeout_s`. A failing registration is logged after 5 s and then every 10 s.
         """
         ends = self._loop.time() + timeout_s
-        complains = self._loop.time() + _PATIENCE_S
+        warn_at_s = self._loop.time() + _WARN_AFTER_S
         while True:
-            code = await self._try_to_register(request, min(ends - self._loop.time(), _PATIENCE_S))
+            code = await self._try_to_register(request, min(ends - self._loop.time(), _WARN_AFTER_S))
             if code is ErrorCode.NONE:
                 return self.broker_epoch
             now = self._loop.time()
@@ -103,8 +103,8 @@ class BrokerLifecycleManager:
                     f"not registered with the controllers within {timeout_s:g} s "
                     f"(initial.broker.registration.timeout.ms): {_why(code, request)}"
                 )
-            if now >= complains:
-                complains = now + _REMINDER_S
+            if now >= warn_at_s:
+                warn_at_s = now + _WARN_INTERVAL_S
                 _log.warning(
                     "Not registered with the controllers yet; giving up in %.0f s "
                     "(initial.broker.registration.timeout.ms): %s",
@@ -129,15 +129,15 @@ class BrokerLifecycleManager:
 
     def send_now(self) -> None:
         """Send the next heartbeat now, or right after the one in flight."""
-        if not self._hurried.done():
-            self._hurried.set_result(None)
+        if not self._send_requested.done():
+            self._send_requested.set_result(None)
 
-    async def tell(self) -> None:
+    async def send_and_wait(self) -> None:
         """Send a heartbeat, and wait until it is answered or fails."""
-        told: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(told)
+        answered: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(answered)
         self.send_now()
-        await told
+        await answered
 
     async def until_active(self) -> None:
         """Wait until the controller has unfenced this broker."""
@@ -152,8 +152,8 @@ class BrokerLifecycleManager:
         self._shutting_down = True
         self._timeout_s = min(self._timeout_s, _GIVE_UP_S)
         self.send_now()
-        await asyncio.wait([self._may_go], timeout=timeout_s)
-        return self._may_go.done() and self._may_go.result()
+        await asyncio.wait([self._shut_down_allowed], timeout=timeout_s)
+        return self._shut_down_allowed.done() and self._shut_down_allowed.result()
 
     async def stop(self) -> None:
         """Stop sending heartbeats."""
@@ -163,15 +163,15 @@ class BrokerLifecycleManager:
 
     async def _beat(self) -> None:
         while True:
-            self._hurried = self._loop.create_future()
+            self._send_requested = self._loop.create_future()
             changed = self._controller_change()
             waiting, self._waiting = self._waiting, []
             await self._send()
-            for told in waiting:
-                if not told.done():
-                    told.set_result(None)
+            for answered in waiting:
+                if not answered.done():
+                    answered.set_result(None)
             interval_s = _SHUTTING_DOWN_S if self._shutting_down else self._interval_s
-            await asyncio.wait([self._hurried, changed], timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([self._send_requested, changed], timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _send(self) -> None:
         try:
@@ -182,14 +182,14 @@ class BrokerLifecycleManager:
         except Exception:
             _log.exception("A heartbeat failed")
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-        if code is not self._trouble:
-            self._trouble = code
+        if code is not self._last_error:
+            self._last_error = code
             if code is not ErrorCode.NONE:
                 _log.warning("Heartbeat to the controller failed: %s", code.name)
         if code is ErrorCode.NONE:
-            self._heard(answer)
-        elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._may_go.done():
-            self._may_go.set_result(False)
+            self._response_received(answer)
+        elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._shut_down_allowed.done():
+            self._shut_down_allowed.set_result(False)
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
@@ -202,14 +202,14 @@ class BrokerLifecycleManager:
             cordoned_log_dirs=list(self._cordoned_directories()),
         )
 
-    def _heard(self, answer: BrokerHeartbeatResponse) -> None:
+    def _response_received(self, answer: BrokerHeartbeatResponse) -> None:
         if answer.is_fenced != self.fenced and self._active.done() and not self._shutting_down:
             _log.warning("The controller has %s this broker", "fenced" if answer.is_fenced else "unfenced")
         self.fenced = answer.is_fenced
         if not self.fenced and not self._active.done():
             self._active.set_result(None)
-        if answer.should_shut_down and not self._may_go.done():
-            self._may_go.set_result(True)
+        if answer.should_shut_down and not self._shut_down_allowed.done():
+            self._shut_down_allowed.set_result(True)
 
 
 def _why(code: ErrorCode, request: BrokerRegistrationRequest) -> str:

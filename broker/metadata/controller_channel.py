@@ -44,7 +44,7 @@ MOST_FORWARDED = 16
 _log = logging.getLogger("broker.controller")
 
 _RETRY_S = 0.05
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 class ControllerLeadership(Protocol):
@@ -140,7 +140,7 @@ class ControllerChannel:
 
     async def _call_or_none(self, request: Message) -> Message | None:
         try:
-            found: Message = await self.call(request, _PATIENCE_S)
+            found: Message = await self.call(request, _TIMEOUT_S)
         except KafkaError as error:
             if error.code is not ErrorCode.REQUEST_TIMED_OUT:
                 _log.warning("Request to the controller failed: %s", error)

@@ -60,7 +60,7 @@ class ControllerRegistrationManager:
             await asyncio.wait([self._task])
 
     async def _register(self, request: ControllerRegistrationRequest) -> None:
-        trouble = ErrorCode.NONE
+        last_error = ErrorCode.NONE
         while not self._is_known(request):
             changed = self._quorum.leader_change()
             try:
@@ -68,8 +68,8 @@ class ControllerRegistrationManager:
                 code = ErrorCode(answer.error_code)
             except KafkaError as error:
                 code = error.code
-            if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, trouble):
-                trouble = code
+            if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, last_error):
+                last_error = code
                 _log.warning("Registration of this controller failed: %s", code.name)
             if not self._is_known(request):
                 await asyncio.wait([changed], timeout=_RETRY_S)

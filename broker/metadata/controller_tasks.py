@@ -63,7 +63,7 @@ class ControllerTasks:
         self._settings = settings
         self._loop = loop
         self._leads = False
-        self._heard: asyncio.Future[None] = loop.create_future()
+        self._heartbeat_received: asyncio.Future[None] = loop.create_future()
         self._session_alarm = Alarm(loop, self._fence_expired)
         self._periodic = [self._every(settings["unclean.leader.election.interval.ms"] / 1000, elect_unclean_leaders)]
         if settings["auto.leader.rebalance.enable"]:
@@ -75,18 +75,18 @@ class ControllerTasks:
     def begin(self) -> None:
         """Run the tasks from now on, whenever this node leads."""
         self._quorum.subscribe(self._apply)
-        self._follow()
+        self._leader_changed()
 
     async def stop(self) -> None:
         """Stop the tasks for good."""
-        self._change.remove_done_callback(self._follow)
+        self._change.remove_done_callback(self._leader_changed)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        self._lay_down()
+        self._end_leading()
 
-    def heard_from(
+    def heartbeat_received(
         self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Connection | None
     ) -> None:
         """Record a heartbeat, and the connection that it came through; None if there is none that can break."""
@@ -107,11 +107,11 @@ class ControllerTasks:
             left_s = ends_s - self._loop.time()
             if left_s <= 0:
                 return
-            await asyncio.wait([self._heard], timeout=left_s)  # shared: wait() does not cancel it
+            await asyncio.wait([self._heartbeat_received], timeout=left_s)  # shared: wait() does not cancel it
 
     def _wake_waiters(self) -> None:
-        heard, self._heard = self._heard, self._loop.create_future()
-        heard.set_result(None)
+        received, self._heartbeat_received = self._heartbeat_received, self._loop.create_future()
+        received.set_result(None)
 
     def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
         """Record that a process which listens at `endpoints` tries to register as this broker."""
@@ -123,16 +123,16 @@ class ControllerTasks:
         """Return the ids of the brokers whose session has not expired."""
         return self.liveness.alive(self._now_ms())
 
-    def _follow(self, _changed: asyncio.Future[None] | None = None) -> None:
+    def _leader_changed(self, _changed: asyncio.Future[None] | None = None) -> None:
         """Start or stop the tasks when this node gains or loses leadership; called on every change of the leader."""
         self._change = self._quorum.leader_change()
-        self._change.add_done_callback(self._follow)
+        self._change.add_done_callback(self._leader_changed)
         if self._quorum.leads and not self._leads:
-            self._take_up()
+            self._begin_leading()
         elif self._leads and not self._quorum.leads:
-            self._lay_down()
+            self._end_leading()
 
-    def _take_up(self) -> None:
+    def _begin_leading(self) -> None:
         if not self._quorum.is_only_voter:
             _log.info("This node is the active controller, in epoch %d", self._quorum.epoch)
         self._leads = True
@@ -148,7 +148,7 @@ class ControllerTasks:
         for alarm, interval_s in self._periodic:
             alarm.schedule_at(self._loop.time() + interval_s)
 
-    def _lay_down(self) -> None:
+    def _end_leading(self) -> None:
         self._leads = False
         self._wake_waiters()
         self._session_alarm.cancel()

@@ -33,34 +33,34 @@ class EagerHeartbeats:
         self._broker_id = broker_id
         self._loop = loop
         self._until_applied = until_applied
-        self._hurry = send_now
+        self._send_now = send_now
         self._offset = -1
-        self._telling: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
 
     def apply(self, _before: MetadataImage, image: MetadataImage, records: Iterable[object]) -> None:
         """Trigger a heartbeat if `records` are awaited, once all subscribers have applied them."""
         if any(map(self._is_awaited, records)):
             self._offset = image.offset
-            if self._telling is None:
-                self._telling = self._loop.create_task(self._tell())
+            if self._task is None:
+                self._task = self._loop.create_task(self._send_when_applied())
 
     def stop(self) -> None:
         """Stop triggering heartbeats."""
-        if self._telling is not None:
-            self._telling.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     def _is_awaited(self, record: object) -> bool:
         if isinstance(record, BrokerRegistrationChangeRecord):
             return record.in_controlled_shutdown == _SHUTTING_DOWN and record.broker_id != self._broker_id
         return isinstance(record, PartitionRecord)
 
-    async def _tell(self) -> None:
-        told = -1
-        while told < self._offset:
-            told = self._offset
+    async def _send_when_applied(self) -> None:
+        sent_offset = -1
+        while sent_offset < self._offset:
+            sent_offset = self._offset
             try:
-                await self._until_applied(told)
+                await self._until_applied(sent_offset)
             except InvariantError:
                 return  # already passed to the loop's exception handler
-            self._hurry()
-        self._telling = None
+            self._send_now()
+        self._task = None

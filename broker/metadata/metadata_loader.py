@@ -90,7 +90,7 @@ class MetadataLoader:
         # A new list: `_take` may be iterating over the old one.
         self._subscribers = [one for one in self._subscribers if one is not subscriber]
 
-    def note(self, entries: Sequence[Entry]) -> None:
+    def appended(self, entries: Sequence[Entry]) -> None:
         """Keep entries that were appended to the log, until they are applied."""
         self._recent.extend(entries)
 

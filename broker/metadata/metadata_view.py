@@ -32,7 +32,7 @@ def reachable_brokers(image: MetadataImage, listener: str) -> frozenset[int]:
     )
 
 
-def told_controller(reachable: Collection[int], random: Random) -> int:
+def controller_for_clients(reachable: Collection[int], random: Random) -> int:
     """Return the controller id for clients: a random reachable broker, -1 if there is none.
 
     Brokers forward to the active controller, since clients cannot connect to controllers (KIP-590).

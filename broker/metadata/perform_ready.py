@@ -106,7 +106,7 @@ class ReadyPerformer:
             elif ready.received is not None:
                 self.appended_ms = self._now_ms()
                 flush = log.receive(ready.received, self.appended_ms)
-                self._metadata.note(ready.received.entries)
+                self._metadata.appended(ready.received.entries)
         except _NoSpaceError as error:
             self._commands.refuse(error, ready.entries[0].base_offset)
             ready = ready._replace(entries=())
@@ -135,7 +135,7 @@ class ReadyPerformer:
             if full and self._log.end_offset == end_offset and self._node.withdraw(entries):
                 raise _NoSpaceError(error.code, error.message) from error
             raise
-        self._metadata.note(entries)
+        self._metadata.appended(entries)
         return flush
 
     def _respond(self, responses: Iterable[Response]) -> None:

@@ -1,4 +1,4 @@
-"""Recently fenced leaders: they stay in Metadata's broker list for `TOLD_FOR_S` after they are fenced.
+"""Recently fenced leaders: they stay in Metadata's broker list for `RECENTLY_FENCED_S` after they are fenced.
 
 A crashed broker is fenced within `barnabas.broker.disconnect.grace.ms`, and others lead its partitions at once. With
 Apache Kafka, a crashed broker stays listed until its session ends, 9 s by default. librdkafka depends on that: it moves
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # librdkafka requests the leaders of lost partitions at once, and then every second.
-TOLD_FOR_S = 3.0
+RECENTLY_FENCED_S = 3.0
 
 
 class RecentlyFenced:
@@ -40,10 +40,10 @@ class RecentlyFenced:
         for broker_id, broker in before.brokers.items():
             now = image.brokers.get(broker_id)
             if now is not None and now.fenced and not broker.fenced and leads_any(before, broker_id):
-                self._until_s[broker_id] = self._now_s() + TOLD_FOR_S
+                self._until_s[broker_id] = self._now_s() + RECENTLY_FENCED_S
 
     def ids(self, image: MetadataImage) -> frozenset[int]:
-        """Return the brokers of `image` that were fenced as leaders less than `TOLD_FOR_S` ago, and still are."""
+        """Return the brokers of `image` that were fenced as leaders less than `RECENTLY_FENCED_S` ago and still are."""
         if not self._until_s:
             return frozenset()
         now_s = self._now_s()

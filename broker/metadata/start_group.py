@@ -57,16 +57,16 @@ async def until_known(group: StartGroup, controller: RaftDriver, loop: asyncio.A
     """Wait until all brokers of `group` are unfenced in the metadata applied here, for at most `WAIT_S`."""
     known = loop.create_future()
 
-    def look(_before: MetadataImage, image: MetadataImage, _records: object) -> None:
+    def check(_before: MetadataImage, image: MetadataImage, _records: object) -> None:
         if not known.done() and group.is_known_to(image):
             known.set_result(None)
 
-    controller.subscribe(look)
+    controller.subscribe(check)
     try:
-        look(controller.image, controller.image, ())
+        check(controller.image, controller.image, ())
         await asyncio.wait([known], timeout=WAIT_S)
     finally:
-        controller.unsubscribe(look)
+        controller.unsubscribe(check)
     if not known.done():
         active = group.known_in(controller.image)
         registered = sorted(controller.image.brokers.keys() - set(active))

@@ -34,7 +34,7 @@ class SuspectedLeaders:
     def reached(self, node_id: int) -> None:
         """Drop a suspect: it is connected again."""
         if self._until_s.pop(node_id, None) is not None:
-            self._tell()
+            self._wake_waiting()
 
     def follow(self, image: MetadataImage) -> None:
         """Drop the suspects that are not active in `image`: fenced, in controlled shutdown, or unregistered."""
@@ -60,6 +60,6 @@ class SuspectedLeaders:
                 while self.ids & node_ids:
                     await asyncio.shield(self._changed)  # shared with other waiters
 
-    def _tell(self) -> None:
+    def _wake_waiting(self) -> None:
         changed, self._changed = self._changed, self._loop.create_future()
         changed.set_result(None)

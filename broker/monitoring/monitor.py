@@ -51,7 +51,7 @@ class Monitor:
         self._node = node
         pages = {"/metrics": self._metrics, "/healthz": self._health, "/readyz": self._readiness}
         self._http = HttpServer(pages, clock)
-        self._looked_at, self._worked_s = clock(), _processor_s()
+        self._sampled_at, self._used_s = clock(), _processor_s()
         self._idle = 1.0
 
     async def start(self, host: str, port: int) -> int:
@@ -69,11 +69,11 @@ class Monitor:
     def idle_ratio(self) -> float:
         """Return the idle part of the process's time, 0 to 1, measured at most once per second."""
         now = self.clock()
-        if now - self._looked_at >= _SHORTEST_S:
-            worked_s = _processor_s()
-            busy = (worked_s - self._worked_s) / (now - self._looked_at)
+        if now - self._sampled_at >= _SHORTEST_S:
+            used_s = _processor_s()
+            busy = (used_s - self._used_s) / (now - self._sampled_at)
             self._idle = round(min(1.0, max(0.0, 1.0 - busy)), 4)
-            self._looked_at, self._worked_s = now, worked_s
+            self._sampled_at, self._used_s = now, used_s
         return self._idle
 
     def _metrics(self) -> Page:

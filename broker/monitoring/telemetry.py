@@ -98,7 +98,7 @@ class Telemetry:
         self._configured: dict[str, Mapping[str, str]] = {}
         self._subscriptions: list[Subscription] = []
 
-    def ask(
+    def subscription(
         self, image: MetadataImage, context: RequestContext, client_instance_id: bytes, now_ms: float
     ) -> tuple[bytes, Subscribed]:
         """Return the instance id, a new one if it is zero, and its subscription; KafkaError if throttled."""

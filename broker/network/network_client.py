@@ -50,7 +50,7 @@ Address: TypeAlias = tuple[str, int]
 _SIZE = Struct(">i")
 _CORRELATION_IDS = 1 << 31
 _JITTER = 0.2
-_PATIENCE_S = 1.0  # no warning before: nodes that start together do not listen at the same moment
+_WARN_AFTER_S = 1.0  # no warning before: nodes that start together do not listen at the same moment
 _SOFTWARE = "barnabas"
 UNKNOWN_VERSION = "unknown"  # as in Apache Kafka
 
@@ -210,7 +210,7 @@ class NetworkClient:
         except Exception as error:  # includes an invalid host name
             if wire is self._wire:
                 self._connecting = None
-                self._failed(reason(error), _PATIENCE_S)
+                self._failed(reason(error), _WARN_AFTER_S)
                 if isinstance(error, ConnectionRefusedError) and self._on_refused is not None:
                     self._on_refused()
 

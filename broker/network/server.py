@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from broker.monitoring.counters import Metrics
     from broker.network.connection_protocol import Dispatch
 
-_SAID_INTERVAL_S = 10.0
+_LOG_INTERVAL_S = 10.0
 _SLOW_BYTES = 16 * 1024
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - an empty host means all interfaces
 
@@ -71,8 +71,8 @@ class Server:
         self.resuming = 0
         """The number of connections whose backlog continues in the next turn of the loop."""
         self.counts = ConnectionCounts()
-        self._refused = RateLimitedLog(_SAID_INTERVAL_S)
-        self.closings = RateLimitedLog(_SAID_INTERVAL_S)
+        self._refused = RateLimitedLog(_LOG_INTERVAL_S)
+        self.closings = RateLimitedLog(_LOG_INTERVAL_S)
         """Rate limit of warnings about closed connections, by address, listener and reason."""
         self._progress: dict[ConnectionProtocol, tuple[int, int]] = {}
         self._looking_up: asyncio.Task[None] | None = None

@@ -33,7 +33,7 @@ class SocketOptions(NamedTuple):
 
 def socket_options(settings: StaticSettings) -> SocketOptions:
     """Return the options that the settings set explicitly."""
-    asked = SocketOptions(
+    explicit = SocketOptions(
         options=tuple(
             (option, settings[name])
             for name, option in _BUFFERS
@@ -41,4 +41,4 @@ def socket_options(settings: StaticSettings) -> SocketOptions:
         )
     )
     backlog = "socket.listen.backlog.size"
-    return asked._replace(backlog=settings[backlog]) if backlog in settings.explicit else asked
+    return explicit._replace(backlog=settings[backlog]) if backlog in settings.explicit else explicit

@@ -87,7 +87,7 @@ class Told:
 
     def look(self) -> list[list[int]]:
         """Check the assignments and let time pass; return the partitions that each request named."""
-        self.assignments.look_at(self.image, self.replicas)
+        self.assignments.report_differences(self.image, self.replicas)
         return self.told()
 
     def told(self) -> list[list[int]]:
@@ -124,7 +124,7 @@ def test_only_replicas_in_other_dirs_than_assigned_are_reported(broker: Told) ->
 
 def test_many_assignments_are_sent_in_several_requests(broker: Told) -> None:
     assignments = {(TOPIC_ID, index): broker.here for index in range(1001)}
-    broker.assignments.tell(assignments)
+    broker.assignments.report(assignments)
     assert [len(named) for named in broker.told()] == [1000, 1]
 
 
@@ -143,7 +143,7 @@ def test_assignment_error_is_logged_once_until_it_changes(broker: Told, caplog: 
     broker.look()
     broker.let_pass(10)
     broker.answers = [ErrorCode.NOT_CONTROLLER]
-    broker.assignments.tell({(TOPIC_ID, 0): broker.here})
+    broker.assignments.report({(TOPIC_ID, 0): broker.here})
     broker.let_pass(10)
     assert [record.getMessage().split(": ")[1] for record in caplog.records] == [
         "STALE_BROKER_EPOCH",
@@ -191,6 +191,6 @@ def test_stopped_assignments_manager_sends_nothing(broker: Told) -> None:
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.look()
     broker.assignments.stop()
-    broker.assignments.tell({(TOPIC_ID, 0): broker.here})
+    broker.assignments.report({(TOPIC_ID, 0): broker.here})
     broker.let_pass(3)
     assert broker.told() == []

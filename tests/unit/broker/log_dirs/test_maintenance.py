@@ -204,16 +204,16 @@ def test_full_directory_is_logged_once_and_again_when_it_has_space(
     logs.open()
     log = logs.create("topic", TOPIC_ID, 0, LogConfig())
     watch = DiskSpaceMonitor(logs)
-    assert watch.look(0.0)
+    assert watch.check(0.0)
     disk.full = True
-    assert not watch.look(0.0)  # Before any write fails.
+    assert not watch.check(0.0)  # Before any write fails.
     for second in range(20):
         with suppress(KafkaError):
             fill(log, 1)
-        assert not watch.look(float(second))
+        assert not watch.check(float(second))
     disk.full = False
-    assert not watch.look(19.5)
-    assert watch.look(60.0)
+    assert not watch.check(19.5)
+    assert watch.check(60.0)
     assert [record.getMessage() for record in caplog.records] == [
         f"Disk nearly full: 0 B free in {tmp_path}. New topics are refused, as are records and settings that do not "
         "fit. Delete or trim topics, or lower retention.ms",
@@ -231,15 +231,15 @@ def test_a_directory_whose_space_cannot_be_read_is_logged_as_failed_not_as_full(
     logs.open()
     watch = DiskSpaceMonitor(logs)
     disk.full = full
-    watch.look(0.0)
+    watch.check(0.0)
     caplog.clear()
 
     def fail(path: str) -> Never:
         raise OSError(EIO, "Input/output error", path)
 
     monkeypatch.setattr(disk, "free_bytes", fail)
-    watch.look(60.0)
-    watch.look(61.0)
+    watch.check(60.0)
+    watch.check(61.0)
     [record] = caplog.records
     assert record.getMessage().startswith(f"log directory {tmp_path} failed: {tmp_path}: Input/output error; ")
     logs.close()

@@ -200,7 +200,7 @@ def test_offline_dir_report_returns_after_acknowledged_heartbeat(controller: Con
     controller.lifecycle.begin()
     controller.let_pass(0.5)
     controller.offline = [b"o" * 16]
-    controller.run(controller.lifecycle.tell())
+    controller.run(controller.lifecycle.send_and_wait())
     assert controller.asked[-1][1].offline_log_dirs == [b"o" * 16]
 
 

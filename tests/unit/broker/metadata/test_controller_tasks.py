@@ -246,12 +246,12 @@ def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
     fencing_2, fencing_3 = (f"{FENCING}{n}: no heartbeat within broker.session.timeout.ms" for n in (2, 3))
     assert logged_within(SESSION_S + 2) == [fencing_2, fencing_3]
     assert quorum.submitted > 2
-    controller_tasks.heard_from(3, 3, 0, None)
+    controller_tasks.heartbeat_received(3, 3, 0, None)
     assert logged_within(SESSION_S + 2) == [fencing_3], "its next session has expired"
     quorum.commit(fenced=True)
     assert logged_within(SESSION_S) == []
     for broker_id in (2, 3):
-        controller_tasks.heard_from(broker_id, broker_id, 0, None)
+        controller_tasks.heartbeat_received(broker_id, broker_id, 0, None)
     quorum.commit(fenced=False)
     assert logged_within(SESSION_S + 2) == [fencing_2, fencing_3]
     quorum.commit(epoch=9)

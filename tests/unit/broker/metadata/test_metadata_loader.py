@@ -85,7 +85,7 @@ class Applied:
         if flush is not None:
             flush.sync()
             flush.finish()
-        self.applier.note(entries)
+        self.applier.appended(entries)
 
     def commit(self, high_watermark: int) -> None:
         if self.log.committed(high_watermark):
@@ -213,7 +213,7 @@ def test_leader_snapshot_is_published_as_one_delta(applied: Applied) -> None:
     flush = present(applied.log.receive(sent, 1000))
     flush.sync()
     flush.finish()
-    applied.applier.note(sent.entries)
+    applied.applier.appended(sent.entries)
     applied.commit(10)
     assert applied.value == "8"
 

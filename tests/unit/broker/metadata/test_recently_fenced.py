@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.recently_fenced import TOLD_FOR_S, RecentlyFenced
+from broker.metadata.recently_fenced import RECENTLY_FENCED_S, RecentlyFenced
 from controller.image import BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage
 
 
@@ -60,7 +60,7 @@ def test_no_broker_is_recently_fenced_at_start(told: Told) -> None:
 def test_fenced_leader_is_listed_for_limited_time(told: Told) -> None:
     told.become(b1="active", b2="fenced")
     assert told.ids == {2}
-    told.now_s += TOLD_FOR_S - 0.1
+    told.now_s += RECENTLY_FENCED_S - 0.1
     assert told.ids == {2}
     told.now_s += 0.1
     assert told.ids == set()

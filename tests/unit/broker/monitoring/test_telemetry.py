@@ -49,7 +49,7 @@ class Client:
         )
 
     def ask(self, instance: bytes = bytes(16)) -> tuple[bytes, Subscribed]:
-        return self.telemetry.ask(self.image, self.context, instance, self.now_ms)
+        return self.telemetry.subscription(self.image, self.context, instance, self.now_ms)
 
     def push(self, instance: bytes, subscription: int, *, terminating: bool = False, **fields: Any) -> ErrorCode:
         given: dict[str, Any] = {"compression_type": 0, "metrics": b"metrics"} | fields

@@ -11,7 +11,7 @@ from tests.unit.broker.monitoring.conftest import Monitored
 def test_pushes_are_counted_with_their_bytes(monitored: Monitored) -> None:
     broker = monitored.broker
     context = RequestContext(ApiKey.PUSH_TELEMETRY, 0, 1, "shop", 1, "PLAINTEXT", "127.0.0.1")
-    instance, subscribed = broker.telemetry.ask(broker.image, context, bytes(16), 0)
+    instance, subscribed = broker.telemetry.subscription(broker.image, context, bytes(16), 0)
     request = PushTelemetryRequest(
         client_instance_id=instance,
         subscription_id=subscribed.subscription_id,
