@@ -94,7 +94,7 @@ class BackgroundTasks:
         shared = self._shared
         await maintenance.tidy(shared.logs, shared.now_ms(), only_full=only_full)
         if self._broker is not None:
-            self._broker.replicas.note_retention()
+            self._broker.replicas.check_log_starts()
 
     async def _sync(self) -> None:
         shared = self._shared

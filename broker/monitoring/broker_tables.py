@@ -259,7 +259,7 @@ TABLES = (
             _gauge(
                 "kafka_server_replicamanager_offlinereplicacount",
                 "Replicas assigned here that are offline: their directory failed, or their log cannot be opened.",
-                lambda it: it.unserved_count,
+                lambda it: it.offline_count,
             ),
             _gauge(
                 "kafka_server_fetchsessioncache_numincrementalfetchsessions",

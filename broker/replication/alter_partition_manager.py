@@ -13,7 +13,7 @@ proposals go in one AlterPartition request; one request is in flight at a time.
 
 A proposal is stale once the metadata changes the partition epoch or the leader (`Partition.lead`): the partition no
 longer counts it, and its response is applied only if it is newer than the metadata. The backoff doubles from
-`FIRST_PAUSE_MS` to `LONGEST_PAUSE_MS`.
+`FIRST_BACKOFF_MS` to `MAX_BACKOFF_MS`.
 
 Pure: `isr_manager` sends; `isr` has the rules for joining and leaving.
 """
@@ -30,10 +30,10 @@ from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartit
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
 
-FIRST_PAUSE_MS = 50
-LONGEST_PAUSE_MS = 1000
+FIRST_BACKOFF_MS = 50
+MAX_BACKOFF_MS = 1000
 
-_MOVED_ON = frozenset(
+_STALE = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.INVALID_REQUEST,
@@ -90,7 +90,7 @@ class AlterPartitionManager:
         self._queued: dict[tuple[bytes, int], PendingIsrChange] = {}
         self._sent: dict[tuple[bytes, int], PendingIsrChange] = {}
         self._refused: dict[Partition, int] = {}  # until when (ms) no larger ISR is proposed
-        self._pause_ms = FIRST_PAUSE_MS
+        self._backoff_ms = FIRST_BACKOFF_MS
         self._not_before_ms = 0
         self.shrinks = 0
         """Committed ISR shrinks that this leader proposed (Kafka: IsrShrinksPerSec)."""
@@ -111,12 +111,12 @@ class AlterPartitionManager:
         proposal = PendingIsrChange(partition, isr, partition.leader_epoch, partition.partition_epoch, epochs, growth)
         self._queued[partition.topic_id, partition.index] = proposal
 
-    def may_grow_from_ms(self, partition: Partition) -> int:
-        """Return when a larger ISR may be proposed: after a refusal only after `LONGEST_PAUSE_MS`."""
+    def may_expand_from_ms(self, partition: Partition) -> int:
+        """Return when a larger ISR may be proposed: after a refusal only after `MAX_BACKOFF_MS`."""
         return self._refused.get(partition, NEVER_MS)
 
     def request(self, broker_epoch: int, now_ms: int) -> AlterPartitionRequest | None:
-        """Return the request to send now, or None; `answered` follows each one."""
+        """Return the request to send now, or None; `handle_response` follows each one."""
         if self._sent or now_ms < self._not_before_ms:
             return None
         self._sent = {key: proposal for key, proposal in self._queued.items() if proposal.counts}
@@ -129,7 +129,7 @@ class AlterPartitionManager:
             topic.partitions.append(proposal.wanted(broker_epoch))
         return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=broker_epoch, topics=list(topics.values()))
 
-    def answered(self, response: AlterPartitionResponse | None, now_ms: int) -> list[Partition]:
+    def handle_response(self, response: AlterPartitionResponse | None, now_ms: int) -> list[Partition]:
         """Handle the response to the last request (None: lost); return the partitions whose proposal is decided."""
         sent, self._sent = self._sent, {}
         self._refused = {partition: until_ms for partition, until_ms in self._refused.items() if until_ms > now_ms}
@@ -138,19 +138,19 @@ class AlterPartitionManager:
             for topic in response.topics:
                 for answer in topic.partitions:
                     proposal = sent.get((topic.topic_id, answer.partition_index))
-                    if proposal is not None and self._settle(proposal, answer, now_ms):
+                    if proposal is not None and self._apply_result(proposal, answer, now_ms):
                         del sent[topic.topic_id, answer.partition_index]
                         changed.append(proposal.partition)
         again = {key: proposal for key, proposal in sent.items() if proposal.counts and key not in self._queued}
         self._queued = again | self._queued
         if again:
-            self._not_before_ms = now_ms + self._pause_ms
-            self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
+            self._not_before_ms = now_ms + self._backoff_ms
+            self._backoff_ms = min(2 * self._backoff_ms, MAX_BACKOFF_MS)
         else:
-            self._not_before_ms, self._pause_ms = now_ms, FIRST_PAUSE_MS
+            self._not_before_ms, self._backoff_ms = now_ms, FIRST_BACKOFF_MS
         return changed
 
-    def _settle(self, proposal: PendingIsrChange, answer: _Answer, now_ms: int) -> bool:
+    def _apply_result(self, proposal: PendingIsrChange, answer: _Answer, now_ms: int) -> bool:
         """Apply the result of a proposal; return False if it is to be sent again."""
         partition, code = proposal.partition, answer.error_code
         if code == ErrorCode.NONE:
@@ -165,6 +165,6 @@ class AlterPartitionManager:
         if code == ErrorCode.INELIGIBLE_REPLICA:
             if proposal.counts:
                 partition.propose(None)
-                self._refused[partition] = now_ms + LONGEST_PAUSE_MS
+                self._refused[partition] = now_ms + MAX_BACKOFF_MS
             return True
-        return code in _MOVED_ON
+        return code in _STALE

@@ -5,7 +5,7 @@ request names only the partitions whose fetch state changed, a response only tho
 costs nothing. One request is in flight at a time, or two: while one waits at the leader for records, a second one that
 names partitions ends its wait (`broker.replication.fetch_sessions`). Each partition is in one of these states:
 
-    to name     new, or its log's end or start moved: the next fetch carries its fetch offset
+    to request  new, or its log's end or start moved: the next fetch carries its fetch offset
     requested   the leader has its fetch offset, leader epoch and last fetched epoch
     delayed     it failed: out of the session until its backoff ends
     lost        OFFSET_OUT_OF_RANGE: ListOffsets requests the ends of the leader's log
@@ -14,20 +14,20 @@ names partitions ends its wait (`broker.replication.fetch_sessions`). Each parti
 Results for a requested partition. One from an earlier leader epoch is dropped. One for an earlier request of this epoch
 is used for the high watermark alone:
 
-    records              appended, unless an earlier response already brought them               -> to name
+    records              appended, unless an earlier response already brought them               -> to request
     a diverging epoch    truncated to where the log diverges from the leader's (KIP-595), or
                          reset to the leader's log start if it diverges below that; unless
-                         `CUTS_AN_ANSWER` of this response already were                          -> to name
+                         `TRUNCATIONS_A_RESPONSE` of this response already were                  -> to request
                          nothing is left to truncate                                             -> delayed
     OFFSET_OUT_OF_RANGE                                                                          -> lost
     FENCED_LEADER_EPOCH  the metadata of a newer epoch will follow                               -> stopped
     any other error      the leader may lack the newest metadata, or fail                        -> delayed
     a later log start    saved before it is sent to the leader; if the disk is full              -> delayed
 
-    lost                 the leader's log ends below: truncated to there (unclean election)      -> to name
-                         the leader's log starts above: reset to the leader's log start          -> to name
+    lost                 the leader's log ends below: truncated to there (unclean election)      -> to request
+                         the leader's log starts above: reset to the leader's log start          -> to request
 
-The backoff doubles from `FIRST_PAUSE_MS` to `replica.fetch.backoff.ms`: after an election the new leader usually has
+The backoff doubles from `FIRST_BACKOFF_MS` to `replica.fetch.backoff.ms`: after an election the new leader usually has
 the metadata within milliseconds.
 
 A leader responds before `max_wait_ms` only with new data. If a bug makes it respond early without, the two brokers must
@@ -56,11 +56,11 @@ if TYPE_CHECKING:
     from protocol.primitives import Buffer
     from protocol.schema import Message
 
-FIRST_PAUSE_MS = 20
+FIRST_BACKOFF_MS = 20
 FRUITLESS_FETCHES = 3
 """Number of consecutive early responses without new data after which the fetcher backs off; races cause a few."""
 NO_PROGRESS = "fetch responses come early without new data; backing off"
-CUTS_AN_ANSWER = 16
+TRUNCATIONS_A_RESPONSE = 16
 """How many logs are truncated, and synced, for one response, within one turn of the loop."""
 FETCH_FROM_VERSION = 17
 
@@ -76,7 +76,7 @@ _SESSION_ERRORS = frozenset(
 )
 
 Key = tuple[bytes, int]
-_Asked = FetchRequest.Topic
+_RequestedTopic = FetchRequest.Topic
 _Fetched = FetchResponse.Topic.Partition
 
 
@@ -93,23 +93,32 @@ class FetchLimits(NamedTuple):
 class _FollowedPartition(Timer):
     """Fetch state of one partition (Kafka: `PartitionFetchState`); its deadline is the end of its backoff, in ms."""
 
-    __slots__ = ("asked", "asked_in", "complaint", "copy", "failures", "first_asked_in", "lag", "lost")
+    __slots__ = (
+        "failures",
+        "first_request",
+        "lag",
+        "last_error",
+        "replica",
+        "request",
+        "requested_offset",
+        "wanted_end",
+    )
 
-    def __init__(self, copy: FollowerReplica) -> None:
+    def __init__(self, replica: FollowerReplica) -> None:
         super().__init__()
-        self.copy = copy
-        self.asked = NO_OFFSET
+        self.replica = replica
+        self.requested_offset = NO_OFFSET
         """The fetch offset that the leader has in this session."""
-        self.asked_in = 0
+        self.request = 0
         """The number of the request with that offset; responses to earlier requests do not apply to it."""
-        self.first_asked_in = 0
+        self.first_request = 0
         """The number of the first request in this leader epoch that named the partition."""
         self.failures = 0
         self.lag = 0
         """Records between the end of this log and the high watermark in the leader's latest response."""
-        self.complaint = ""
+        self.last_error = ""
         """The last error logged for this partition; a repetition is not logged."""
-        self.lost = _LATEST
+        self.wanted_end = _LATEST
         """Which end of the leader's log to request next, as a timestamp of ListOffsets."""
 
 
@@ -122,25 +131,25 @@ class FetcherState:
         cluster_id: str,
         limits: FetchLimits,
         save_log_starts: Callable[[], None],
-        remark: Callable[[str], None],
+        log_warning: Callable[[str], None],
     ) -> None:
-        """`save_log_starts` is called when log starts have moved; `remark` logs a message for the operator."""
+        """`save_log_starts` is called when log starts have moved; `log_warning` logs a message for the operator."""
         self._node_id = node_id
         self._cluster_id = cluster_id
         self._limits = limits
         self._save_log_starts = save_log_starts
-        self._remark = remark
+        self._log_warning = log_warning
         self._followed: dict[Key, _FollowedPartition] = {}
-        self._to_name: dict[Key, _FollowedPartition] = {}
+        self._to_request: dict[Key, _FollowedPartition] = {}
         self._to_forget: dict[Key, None] = {}
         self._lost: dict[Key, _FollowedPartition] = {}
         self._delayed: DeadlineQueue[_FollowedPartition] = DeadlineQueue()
         self._session_id = _NO_SESSION
         self._session_epoch = _NEW_SESSION
-        self._under_way: deque[tuple[FetchRequest | ListOffsetsRequest, int]] = deque()
+        self._in_flight: deque[tuple[FetchRequest | ListOffsetsRequest, int]] = deque()
         """Requests in flight, each with its send time in ms."""
-        self._answers = 0
-        self._cuts_left = 0
+        self._responses = 0
+        self._truncations_left = 0
         self._failures = 0
         self._not_before_ms = 0
         self._progressed = False
@@ -153,114 +162,118 @@ class FetcherState:
 
     def lags(self) -> Iterator[tuple[Partition, int]]:
         """Yield each followed partition with its lag in records."""
-        return ((followed.copy.partition, followed.lag) for followed in self._followed.values())
+        return ((followed.replica.partition, followed.lag) for followed in self._followed.values())
 
     # Followed partitions.
 
-    def follow(self, copy: FollowerReplica) -> None:
-        """Fetch a partition in the leader epoch of `copy`, instead of any older epoch."""
-        key = (copy.partition.topic_id, copy.partition.index)
+    def follow(self, replica: FollowerReplica) -> None:
+        """Fetch a partition in the leader epoch of `replica`, instead of any older epoch."""
+        key = (replica.partition.topic_id, replica.partition.index)
         known = self._followed.get(key)
-        if known is not None and known.copy.leader_epoch == copy.leader_epoch:
+        if known is not None and known.replica.leader_epoch == replica.leader_epoch:
             return
         self._drop(key)
-        self._followed[key] = followed = _FollowedPartition(copy)
-        self._name(key, followed)
+        self._followed[key] = followed = _FollowedPartition(replica)
+        self._request(key, followed)
 
     def unfollow(self, topic_id: bytes, index: int) -> None:
         """Stop fetching a partition; results in flight for it are dropped."""
         self._drop((topic_id, index))
 
-    def tell(self, topic_id: bytes, index: int) -> None:
+    def log_start_moved(self, topic_id: bytes, index: int) -> None:
         """Send the leader this replica's new log start, which moved locally."""
         followed = self._followed.get((topic_id, index))
-        if followed is not None and followed.asked != NO_OFFSET:
-            self._name((topic_id, index), followed)
+        if followed is not None and followed.requested_offset != NO_OFFSET:
+            self._request((topic_id, index), followed)
 
     def _drop(self, key: Key) -> None:
         followed = self._followed.pop(key, None)
         if followed is not None:
             followed.cancel()
-            self._to_name.pop(key, None)
+            self._to_request.pop(key, None)
             self._lost.pop(key, None)
             self._to_forget[key] = None
 
-    def _name(self, key: Key, followed: _FollowedPartition) -> None:
-        self._to_name[key] = followed
+    def _request(self, key: Key, followed: _FollowedPartition) -> None:
+        self._to_request[key] = followed
         self._to_forget.pop(key, None)
 
-    def _set_aside(self, key: Key, followed: _FollowedPartition) -> None:
+    def _drop_from_session(self, key: Key, followed: _FollowedPartition) -> None:
         """Take a partition out of the session."""
         self._progressed = True
-        followed.asked = NO_OFFSET
-        self._to_name.pop(key, None)
+        followed.requested_offset = NO_OFFSET
+        self._to_request.pop(key, None)
         self._to_forget[key] = None
 
-    def _pause(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
-        self._set_aside(key, followed)
-        self._delayed.schedule(followed, now_ms + self._pause_ms(followed.failures))
+    def _delay(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
+        self._drop_from_session(key, followed)
+        self._delayed.schedule(followed, now_ms + self._backoff_ms(followed.failures))
         followed.failures += 1
 
     def _resume(self, now_ms: int) -> None:
         """Name the partitions whose backoff has ended."""
         unsaved: list[tuple[Key, _FollowedPartition]] = []
         while (followed := self._delayed.pop_due(now_ms)) is not None:
-            key = (followed.copy.partition.topic_id, followed.copy.partition.index)
-            self._name(key, followed)
-            if not followed.copy.start_is_saved:
+            key = (followed.replica.partition.topic_id, followed.replica.partition.index)
+            self._request(key, followed)
+            if not followed.replica.start_is_saved:
                 unsaved.append((key, followed))
         if unsaved:
             self._save_starts(unsaved, now_ms)
 
-    def _pause_ms(self, failures: int) -> int:
-        return min(FIRST_PAUSE_MS << min(failures, 16), self._limits.backoff_ms)
+    def _backoff_ms(self, failures: int) -> int:
+        return min(FIRST_BACKOFF_MS << min(failures, 16), self._limits.backoff_ms)
 
     # Requests.
 
     @property
     def due_ms(self) -> int | None:
         """Return when `next_request` may have a request; None while it waits for a response, or has nothing to do."""
-        if self._to_name or (not self._under_way and (self._lost or self._asks_for_any)):
+        if self._to_request or (not self._in_flight and (self._lost or self._has_requested)):
             due_ms = self._not_before_ms
         elif (resumes_ms := self._delayed.next_at) is not None:
             due_ms = max(self._not_before_ms, int(resumes_ms))
         else:
             return None
-        return due_ms if self._may_ask else None
+        return due_ms if self._may_send else None
 
     @property
-    def _may_ask(self) -> bool:
-        if len(self._under_way) == 1 and not self._lost and self._session_epoch != _NEW_SESSION:
-            return isinstance(self._under_way[0][0], FetchRequest)
-        return not self._under_way
+    def _may_send(self) -> bool:
+        if len(self._in_flight) == 1 and not self._lost and self._session_epoch != _NEW_SESSION:
+            return isinstance(self._in_flight[0][0], FetchRequest)
+        return not self._in_flight
 
     @property
-    def _asks_for_any(self) -> bool:
-        return any(followed.asked != NO_OFFSET for followed in self._followed.values())
+    def _has_requested(self) -> bool:
+        return any(followed.requested_offset != NO_OFFSET for followed in self._followed.values())
 
     def next_request(self, broker_epoch: int, now_ms: int) -> FetchRequest | ListOffsetsRequest | None:
-        """Return the request to send now, or None; `answered` follows each one. `broker_epoch` is this broker's."""
-        if not self._may_ask or now_ms < self._not_before_ms:
+        """Return the request to send now, or None; `handle_response` follows each one."""
+        if not self._may_send or now_ms < self._not_before_ms:
             return None
         self._resume(now_ms)
         request: FetchRequest | ListOffsetsRequest | None = None
         if self._lost:
-            request = self._ask_for_ends()
-        elif self._to_name or (not self._under_way and self._asks_for_any):
+            request = self._list_offsets()
+        elif self._to_request or (not self._in_flight and self._has_requested):
             request = self._fetch(broker_epoch)
         if request is not None:
-            self._under_way.append((request, now_ms))
+            self._in_flight.append((request, now_ms))
         return request
 
     def _fetch(self, broker_epoch: int) -> FetchRequest:
-        limits, named, epoch = self._limits, self._to_name, self._session_epoch
+        limits, named, epoch = self._limits, self._to_request, self._session_epoch
         forgotten: list[FetchRequest.ForgottenTopic] = []
         if epoch == _NEW_SESSION:
-            named = {key: one for key, one in self._followed.items() if one.asked != NO_OFFSET or key in self._to_name}
+            named = {
+                key: one
+                for key, one in self._followed.items()
+                if one.requested_offset != NO_OFFSET or key in self._to_request
+            }
         else:
             forgotten = self._forgotten()
             self._session_epoch = 1 if epoch == _LARGEST else epoch + 1
-        self._to_name, self._to_forget = {}, {}
+        self._to_request, self._to_forget = {}, {}
         return FetchRequest(
             cluster_id=self._cluster_id,
             replica_state=FetchRequest.ReplicaState(replica_id=self._node_id, replica_epoch=broker_epoch),
@@ -273,23 +286,23 @@ class FetcherState:
             forgotten_topics_data=forgotten,
         )
 
-    def _topics(self, named: dict[Key, _FollowedPartition]) -> list[_Asked]:
-        topics: dict[bytes, _Asked] = {}
+    def _topics(self, named: dict[Key, _FollowedPartition]) -> list[_RequestedTopic]:
+        topics: dict[bytes, _RequestedTopic] = {}
         for (topic_id, index), followed in named.items():
-            copy = followed.copy
-            followed.asked = copy.end_offset
-            followed.asked_in = self._answers + len(self._under_way) + 1
-            followed.first_asked_in = followed.first_asked_in or followed.asked_in
+            replica = followed.replica
+            followed.requested_offset = replica.end_offset
+            followed.request = self._responses + len(self._in_flight) + 1
+            followed.first_request = followed.first_request or followed.request
             topic = topics.get(topic_id)
             if topic is None:
-                topic = topics[topic_id] = _Asked(topic_id=topic_id, partitions=[])
+                topic = topics[topic_id] = _RequestedTopic(topic_id=topic_id, partitions=[])
             topic.partitions.append(
-                _Asked.Partition(
+                _RequestedTopic.Partition(
                     partition=index,
-                    current_leader_epoch=copy.leader_epoch,
-                    fetch_offset=followed.asked,
-                    last_fetched_epoch=copy.last_epoch,
-                    log_start_offset=copy.start_offset,
+                    current_leader_epoch=replica.leader_epoch,
+                    fetch_offset=followed.requested_offset,
+                    last_fetched_epoch=replica.last_epoch,
+                    log_start_offset=replica.start_offset,
                     partition_max_bytes=self._limits.max_bytes,
                 )
             )
@@ -304,41 +317,43 @@ class FetcherState:
             topic.partitions.append(index)
         return list(topics.values())
 
-    def _ask_for_ends(self) -> ListOffsetsRequest:
+    def _list_offsets(self) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsRequest.Topic] = {}
         for (_, index), followed in self._lost.items():
-            name = followed.copy.partition.topic
+            name = followed.replica.partition.topic
             topic = topics.setdefault(name, ListOffsetsRequest.Topic(name=name, partitions=[]))
             topic.partitions.append(
                 ListOffsetsRequest.Topic.Partition(
-                    partition_index=index, current_leader_epoch=followed.copy.leader_epoch, timestamp=followed.lost
+                    partition_index=index,
+                    current_leader_epoch=followed.replica.leader_epoch,
+                    timestamp=followed.wanted_end,
                 )
             )
         return ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values()))
 
     # Responses.
 
-    def answered(self, response: Message | None, now_ms: int) -> None:
+    def handle_response(self, response: Message | None, now_ms: int) -> None:
         """Handle the response to the oldest request in flight; None if there is none, as after a lost connection."""
-        _, sent_ms = self._under_way.popleft()
-        self._answers += 1
+        _, sent_ms = self._in_flight.popleft()
+        self._responses += 1
         self._progressed = now_ms - sent_ms >= self._limits.max_wait_ms // 2
         if isinstance(response, ListOffsetsResponse):
             self._failures = 0
-            self._take_ends(response, now_ms)
+            self._apply_ends(response, now_ms)
         elif isinstance(response, FetchResponse) and response.error_code == ErrorCode.NONE:
             self._failures = 0
-            self._go_on(response.session_id)
-            self._take(response, now_ms)
-            self._pace(now_ms)
-        elif not self._under_way:  # else the request behind it starts a new session, or fails likewise
-            self._begin_anew(response, now_ms)
+            self._continue_session(response.session_id)
+            self._apply_response(response, now_ms)
+            self._back_off_if_fruitless(now_ms)
+        elif not self._in_flight:  # else the request behind it starts a new session, or fails likewise
+            self._restart_session(response, now_ms)
         elif isinstance(response, FetchResponse) and response.error_code not in _SESSION_ERRORS:
             for key, followed in self._followed.items():  # the leader may count its data as delivered
-                if followed.asked != NO_OFFSET:
-                    self._name(key, followed)
+                if followed.requested_offset != NO_OFFSET:
+                    self._request(key, followed)
 
-    def _go_on(self, session_id: int) -> None:
+    def _continue_session(self, session_id: int) -> None:
         """Continue the session that the leader returned, if any."""
         if session_id == _NO_SESSION:
             self._session_epoch = _NEW_SESSION
@@ -346,50 +361,50 @@ class FetcherState:
             self._session_epoch = 1
         self._session_id = session_id
 
-    def _pace(self, now_ms: int) -> None:
+    def _back_off_if_fruitless(self, now_ms: int) -> None:
         """Back off if the leader keeps responding early without new data."""
         if self._progressed:
             self._fruitless = 0
             return
         self._fruitless += 1
         if self._fruitless == FRUITLESS_FETCHES:
-            self._remark(NO_PROGRESS)
+            self._log_warning(NO_PROGRESS)
         if self._fruitless >= FRUITLESS_FETCHES:
-            self._not_before_ms = now_ms + self._pause_ms(self._fruitless - FRUITLESS_FETCHES)
+            self._not_before_ms = now_ms + self._backoff_ms(self._fruitless - FRUITLESS_FETCHES)
 
-    def _begin_anew(self, response: Message | None, now_ms: int) -> None:
+    def _restart_session(self, response: Message | None, now_ms: int) -> None:
         """Start a new session: at once after a session error, else after a backoff."""
         code = response.error_code if isinstance(response, FetchResponse) else ErrorCode.NONE
         self._session_epoch = _NEW_SESSION
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = _NO_SESSION
         if code in _SESSION_ERRORS:
-            self._pace(now_ms)
+            self._back_off_if_fruitless(now_ms)
         else:
             if code != ErrorCode.NONE:
-                self._remark(f"fetch failed: {ErrorCode(code).name}")
-            self._not_before_ms = now_ms + self._pause_ms(self._failures)
+                self._log_warning(f"fetch failed: {ErrorCode(code).name}")
+            self._not_before_ms = now_ms + self._backoff_ms(self._failures)
             self._failures += 1
 
-    def _take(self, response: FetchResponse, now_ms: int) -> None:
+    def _apply_response(self, response: FetchResponse, now_ms: int) -> None:
         moved: list[tuple[Key, _FollowedPartition]] = []
-        self._cuts_left = CUTS_AN_ANSWER
+        self._truncations_left = TRUNCATIONS_A_RESPONSE
         for topic in response.responses:
             for fetched in topic.partitions:
                 key = (topic.topic_id, fetched.partition_index)
                 followed = self._followed.get(key)
-                if followed is None or followed.asked == NO_OFFSET or followed.asked_in > self._answers:
+                if followed is None or followed.requested_offset == NO_OFFSET or followed.request > self._responses:
                     # No longer followed, or requested again since. If the next request removes it from the session, an
                     # early response about it does not indicate a busy loop.
                     self._progressed |= key in self._to_forget
-                    if followed is not None and 0 < followed.first_asked_in <= self._answers:
-                        followed.copy.learn_high_watermark(fetched)
+                    if followed is not None and 0 < followed.first_request <= self._responses:
+                        followed.replica.update_high_watermark(fetched)
                     continue
                 try:
-                    if self._take_one(key, followed, fetched, now_ms):
+                    if self._apply_result(key, followed, fetched, now_ms):
                         moved.append((key, followed))
                 except (KafkaError, DecodeError) as error:
-                    self._failed_here(key, followed, error, now_ms)
+                    self._failed_locally(key, followed, error, now_ms)
         if moved:
             self._save_starts(moved, now_ms)
 
@@ -398,103 +413,107 @@ class FetcherState:
         try:
             self._save_log_starts()
         except KafkaError as error:
-            self._complain(moved[0][1], str(error))
+            self._log_error(moved[0][1], str(error))
             for key, followed in moved:
-                if not followed.copy.start_is_saved:
-                    self._stop_or_pause(key, followed, now_ms)
+                if not followed.replica.start_is_saved:
+                    self._stop_or_delay(key, followed, now_ms)
 
-    def _take_one(self, key: Key, followed: _FollowedPartition, fetched: _Fetched, now_ms: int) -> bool:
+    def _apply_result(self, key: Key, followed: _FollowedPartition, fetched: _Fetched, now_ms: int) -> bool:
         """Handle the leader's result for one partition; return whether its log start moved."""
-        code, copy, diverging = fetched.error_code, followed.copy, fetched.diverging_epoch
+        code, replica, diverging = fetched.error_code, followed.replica, fetched.diverging_epoch
         if code != ErrorCode.NONE:
-            self._refused(key, followed, code, now_ms)
+            self._apply_error(key, followed, code, now_ms)
             return False
         if diverging.end_offset != NO_OFFSET:
-            before, start, last_epoch = copy.end_offset, copy.start_offset, copy.last_epoch
-            if followed.asked != before:
+            before, start, last_epoch = replica.end_offset, replica.start_offset, replica.last_epoch
+            if followed.requested_offset != before:
                 return False
-            if not self._cuts_left:  # naming it again brings the same result
-                self._name(key, followed)
+            if not self._truncations_left:  # requesting it again brings the same result
+                self._request(key, followed)
                 return False
-            self._cuts_left -= 1
-            end_offset = copy.part(diverging.epoch, diverging.end_offset, fetched.log_start_offset)
-            if copy.start_offset > start:
-                self._remark(f"{copy} diverges below the leader's log start: reset to {end_offset}, that start")
+            self._truncations_left -= 1
+            end_offset = replica.truncate_diverged(diverging.epoch, diverging.end_offset, fetched.log_start_offset)
+            if replica.start_offset > start:
+                self._log_warning(f"{replica} diverges below the leader's log start: reset to {end_offset}, that start")
             elif end_offset < before:
-                self._remark(f"{copy} truncated from {before} to {end_offset}, where it diverges from the leader's log")
-            if end_offset == before and copy.last_epoch == last_epoch:
-                self._pause(key, followed, now_ms)  # the leader would return the same again
+                self._log_warning(
+                    f"{replica} truncated from {before} to {end_offset}, where it diverges from the leader's log"
+                )
+            if end_offset == before and replica.last_epoch == last_epoch:
+                self._delay(key, followed, now_ms)  # the leader would return the same again
             else:
                 self._progressed = True
-                self._name(key, followed)
+                self._request(key, followed)
             return False
-        start = copy.start_offset
-        if followed.asked != copy.end_offset:  # the log already has these records
-            return copy.learn(fetched.high_watermark, fetched.log_start_offset)
-        whole = copy.append(cast("Buffer", fetched.records or b""), fetched.log_start_offset)
-        moved = copy.learn(fetched.high_watermark, fetched.log_start_offset)
-        followed.lag = max(fetched.high_watermark - copy.end_offset, 0)
-        if whole or copy.start_offset != start:
-            followed.failures, followed.complaint = 0, ""
+        start = replica.start_offset
+        if followed.requested_offset != replica.end_offset:  # the log already has these records
+            return replica.update_offsets(fetched.high_watermark, fetched.log_start_offset)
+        whole = replica.append(cast("Buffer", fetched.records or b""), fetched.log_start_offset)
+        moved = replica.update_offsets(fetched.high_watermark, fetched.log_start_offset)
+        followed.lag = max(fetched.high_watermark - replica.end_offset, 0)
+        if whole or replica.start_offset != start:
+            followed.failures, followed.last_error = 0, ""
             self._progressed = True
-            self._name(key, followed)
+            self._request(key, followed)
         elif fetched.records:
-            self._pause(key, followed, now_ms)  # records of an epoch above `leader_epoch`, or a partial batch
+            self._delay(key, followed, now_ms)  # records of an epoch above `leader_epoch`, or a partial batch
         return moved
 
-    def _refused(self, key: Key, followed: _FollowedPartition, code: int, now_ms: int) -> None:
+    def _apply_error(self, key: Key, followed: _FollowedPartition, code: int, now_ms: int) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._set_aside(key, followed)
-            followed.lost = _LATEST
+            self._drop_from_session(key, followed)
+            followed.wanted_end = _LATEST
             self._lost[key] = followed
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
-            self._set_aside(key, followed)
+            self._drop_from_session(key, followed)
         else:
-            self._pause(key, followed, now_ms)
+            self._delay(key, followed, now_ms)
 
-    def _failed_here(
+    def _failed_locally(
         self, key: Key, followed: _FollowedPartition, error: KafkaError | DecodeError, now_ms: int
     ) -> None:
         """Stop if the local disk failed; retry if the leader's bytes were invalid."""
-        self._complain(followed, f"{followed.copy}: {error}")
-        self._stop_or_pause(key, followed, now_ms)
+        self._log_error(followed, f"{followed.replica}: {error}")
+        self._stop_or_delay(key, followed, now_ms)
 
-    def _complain(self, followed: _FollowedPartition, complaint: str) -> None:
-        if complaint != followed.complaint:
-            followed.complaint = complaint
-            self._remark(complaint)
+    def _log_error(self, followed: _FollowedPartition, error: str) -> None:
+        if error != followed.last_error:
+            followed.last_error = error
+            self._log_warning(error)
 
-    def _stop_or_pause(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
-        if followed.copy.partition.log.offline:
-            self._set_aside(key, followed)
+    def _stop_or_delay(self, key: Key, followed: _FollowedPartition, now_ms: int) -> None:
+        if followed.replica.partition.log.offline:
+            self._drop_from_session(key, followed)
         else:
-            self._pause(key, followed, now_ms)
+            self._delay(key, followed, now_ms)
 
-    def _take_ends(self, response: ListOffsetsResponse, now_ms: int) -> None:
+    def _apply_ends(self, response: ListOffsetsResponse, now_ms: int) -> None:
         asked, self._lost = self._lost, {}
         found = {(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
         for key, followed in asked.items():
-            end = found.get((followed.copy.partition.topic, key[1]))
+            end = found.get((followed.replica.partition.topic, key[1]))
             if end is None or end.error_code != ErrorCode.NONE:
-                self._pause(key, followed, now_ms)
+                self._delay(key, followed, now_ms)
             else:
                 try:
-                    self._take_end(key, followed, end.offset, now_ms)
+                    self._apply_end(key, followed, end.offset, now_ms)
                 except KafkaError as error:
-                    self._failed_here(key, followed, error, now_ms)
+                    self._failed_locally(key, followed, error, now_ms)
 
-    def _take_end(self, key: Key, followed: _FollowedPartition, offset: int, now_ms: int) -> None:
-        copy, which = followed.copy, followed.lost
-        if which == _LATEST and offset >= copy.end_offset:
-            followed.lost = _EARLIEST
+    def _apply_end(self, key: Key, followed: _FollowedPartition, offset: int, now_ms: int) -> None:
+        replica, which = followed.replica, followed.wanted_end
+        if which == _LATEST and offset >= replica.end_offset:
+            followed.wanted_end = _EARLIEST
             self._lost[key] = followed
         elif which == _LATEST:
-            self._remark(f"{copy} truncated from {copy.end_offset} to {offset}, the end of the leader's log")
-            copy.cut(offset)
-            self._name(key, followed)
-        elif offset > copy.end_offset:
-            self._remark(f"{copy} ends at {copy.end_offset}, below the leader's log: reset to {offset}, its start")
-            copy.restart(offset)
-            self._name(key, followed)
+            self._log_warning(f"{replica} truncated from {replica.end_offset} to {offset}, the end of the leader's log")
+            replica.truncate_to(offset)
+            self._request(key, followed)
+        elif offset > replica.end_offset:
+            self._log_warning(
+                f"{replica} ends at {replica.end_offset}, below the leader's log: reset to {offset}, its start"
+            )
+            replica.truncate_fully_and_start_at(offset)
+            self._request(key, followed)
         else:
-            self._pause(key, followed, now_ms)  # the fetch offset is in range again
+            self._delay(key, followed, now_ms)  # the fetch offset is in range again

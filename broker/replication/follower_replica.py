@@ -81,17 +81,17 @@ class FollowerReplica:
         """
         before = self.end_offset
         if before == self.start_offset or before == leader_start:
-            self._begin_within(records)
+            self._reset_to_first_batch(records)
         if len(records):
             self.partition.log.append_as_follower(records, self.leader_epoch, self._now_ms())
             self.partition.traffic.replication_bytes_in += len(records)
         return self.end_offset > before
 
-    def _begin_within(self, records: Buffer) -> None:
+    def _reset_to_first_batch(self, records: Buffer) -> None:
         """If the leader's log starts inside its first batch, reset this log to that batch's base offset.
 
         Any records in this log are below the leader's start. A log with the leader's records would not end inside a
-        batch, so they are dropped. `learn` removes the part of the batch below the leader's start.
+        batch, so they are dropped. `update_offsets` removes the part of the batch below the leader's start.
         """
         end = self.end_offset
         for _, header in iter_batches(records):
@@ -99,7 +99,7 @@ class FollowerReplica:
                 self._logs.truncate_fully_and_start_at(self.partition.log, header.base_offset)
             break
 
-    def learn(self, high_watermark: int, log_start_offset: int) -> bool:
+    def update_offsets(self, high_watermark: int, log_start_offset: int) -> bool:
         """Apply the leader's high watermark and log start; return whether the log start moved and has to be saved."""
         log = self.partition.log
         before = log.high_watermark, log.log_start_offset
@@ -112,12 +112,12 @@ class FollowerReplica:
             self._changed(self.partition)
         return log.log_start_offset > before[1]
 
-    def learn_high_watermark(self, fetched: _Fetched) -> None:
+    def update_high_watermark(self, fetched: _Fetched) -> None:
         """Apply only the high watermark of a late result in this leader epoch: the leader does not repeat it."""
         if fetched.error_code == ErrorCode.NONE and fetched.diverging_epoch.end_offset == NO_OFFSET:
-            self.learn(fetched.high_watermark, self.start_offset)
+            self.update_offsets(fetched.high_watermark, self.start_offset)
 
-    def part(self, epoch: int, end_offset: int, leader_start: int = NO_OFFSET) -> int:
+    def truncate_diverged(self, epoch: int, end_offset: int, leader_start: int = NO_OFFSET) -> int:
         """Truncate what the leader does not have, whose log has `epoch` up to `end_offset`; return the new end offset.
 
         `epoch` is the leader's largest epoch not above this log's last one. If this log lacks it, the log is truncated
@@ -134,12 +134,12 @@ class FollowerReplica:
         elif known == epoch:
             end = min(end, end_offset)
         if log.log_start_offset < leader_start and (end < leader_start or (end == leader_start and not in_sync)):
-            self.restart(leader_start)
+            self.truncate_fully_and_start_at(leader_start)
         else:
-            self.cut(min(end, log.log_end_offset))
+            self.truncate_to(min(end, log.log_end_offset))
         return log.log_end_offset
 
-    def cut(self, end_offset: int) -> None:
+    def truncate_to(self, end_offset: int) -> None:
         """Truncate the log to `end_offset`, and drop the leader epochs that start there, even those without records."""
         log = self.partition.log
         if end_offset < log.log_end_offset:
@@ -148,7 +148,7 @@ class FollowerReplica:
             log.truncate_to(end_offset)  # only epochs: the checkpoint files do not change
         self._changed(self.partition)
 
-    def restart(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records, and continue at `offset`, the leader's log start."""
         self._logs.truncate_fully_and_start_at(self.partition.log, offset)
         self.partition.log_start_seen = offset

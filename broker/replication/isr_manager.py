@@ -71,22 +71,22 @@ class IsrManager:
 
     def follower_fetched(self, partition: Partition, broker: int) -> None:
         """Check whether `broker`, which is outside the ISR and has just fetched, may join."""
-        self._await(partition, broker)
-        self._grow(partition)
+        self._update_awaited(partition, broker)
+        self._maybe_expand(partition)
 
     def check(self, partition: Partition) -> None:
         """Check which members leave, which replicas may join, and which bound the high watermark."""
         if not partition.is_leader or not partition.followers or partition.unavailable:
             return
-        self._note_fenced(partition)
+        self._update_fenced(partition)
         if len(partition.at_end) == len(partition.followers) == len(partition.isr) - 1:
             return
         isr = without_laggards(partition, self._elapsed_ms(), self._lag_max_ms)
         if isr is not None:
             self._propose(partition, isr)
         for broker in partition.followers:
-            self._await(partition, broker)
-        self._grow(partition)
+            self._update_awaited(partition, broker)
+        self._maybe_expand(partition)
 
     def check_all(self) -> Iterator[None]:
         """Check every partition, `_PARTITIONS_A_STEP` a step; an exception for one does not stop the others."""
@@ -109,7 +109,7 @@ class IsrManager:
     def _elapsed_ms(self) -> int:
         return int(self._loop.time() * 1000)
 
-    def _await(self, partition: Partition, broker: int) -> None:
+    def _update_awaited(self, partition: Partition, broker: int) -> None:
         """Let the high watermark wait for a replica about to join, as long as it is."""
         follower = partition.followers[broker]
         awaited = is_awaited(partition, follower, self._replicas.brokers, self._elapsed_ms(), self._lag_max_ms)
@@ -119,7 +119,7 @@ class IsrManager:
             if not awaited:
                 self._replicas.isr_changed(partition)
 
-    def _note_fenced(self, partition: Partition) -> None:
+    def _update_fenced(self, partition: Partition) -> None:
         for follower in partition.followers.values():
             known = self._replicas.brokers.get(follower.broker)
             fenced = known is not None and known.fenced
@@ -127,10 +127,10 @@ class IsrManager:
                 follower.fenced = fenced
                 self._replicas.isr_changed(partition)
 
-    def _grow(self, partition: Partition) -> None:
+    def _maybe_expand(self, partition: Partition) -> None:
         now_ms = self._elapsed_ms()
         isr = with_joiners(partition, self._replicas.brokers, now_ms, self._lag_max_ms)
-        if isr is not None and self.proposals.may_grow_from_ms(partition) <= now_ms:
+        if isr is not None and self.proposals.may_expand_from_ms(partition) <= now_ms:
             self._propose(partition, isr)
 
     def _propose(self, partition: Partition, isr: frozenset[int]) -> None:
@@ -156,10 +156,10 @@ class IsrManager:
         if not isinstance(response, AlterPartitionResponse):
             response = None
         now_ms = self._elapsed_ms()
-        for partition in self.proposals.answered(response, now_ms):
+        for partition in self.proposals.handle_response(response, now_ms):
             self._replicas.isr_changed(partition)
             self.check(partition)
-            again_ms = self.proposals.may_grow_from_ms(partition)
+            again_ms = self.proposals.may_expand_from_ms(partition)
             if again_ms > now_ms:
                 self._loop.call_at((again_ms + 1) / 1000, self.check, partition)
         self._request_alarm.run_now()

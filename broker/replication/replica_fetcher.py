@@ -37,17 +37,17 @@ class ReplicaFetcher:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        machine: FetcherState,
+        state: FetcherState,
         connection: LeaderConnection,
         broker_epoch: Callable[[], int],
-        remark: Callable[[str], None],
+        log_warning: Callable[[str], None],
     ) -> None:
         """Send nothing before `send_now`; `broker_epoch` returns this broker's epoch."""
         self._loop = loop
-        self.machine = machine
+        self.state = state
         self._connection = connection
         self._broker_epoch = broker_epoch
-        self._remark = remark
+        self._log_warning = log_warning
         self._alarm = Alarm(loop, self._send)
         self._closed = False
 
@@ -66,11 +66,11 @@ class ReplicaFetcher:
         return int(self._loop.time() * 1000)
 
     def _send(self) -> None:
-        request = self.machine.next_request(self._broker_epoch(), self._elapsed_ms())
+        request = self.state.next_request(self._broker_epoch(), self._elapsed_ms())
         if request is not None:
             min_version = FETCH_FROM_VERSION if request.API_KEY == ApiKey.FETCH else 0
             self._connection.call(request, min_version=min_version).add_done_callback(self._answered)
-        self._alarm.schedule_at_ms(self.machine.due_ms)
+        self._alarm.schedule_at_ms(self.state.due_ms)
 
     def _answered(self, answer: Answer) -> None:
         if self._closed:
@@ -81,6 +81,6 @@ class ReplicaFetcher:
             if error is None:
                 response = answer.result()
             else:
-                self._remark(str(error))
-        self.machine.answered(response, self._elapsed_ms())
+                self._log_warning(str(error))
+        self.state.handle_response(response, self._elapsed_ms())
         self._alarm.run_now()

@@ -97,12 +97,12 @@ class ReplicaFetcherManager:
     @property
     def leaders(self) -> dict[int, int]:
         """Return the number of partitions followed from each leader."""
-        return {broker: len(fetcher.machine) for broker, fetcher in self._fetchers.items()}
+        return {broker: len(fetcher.state) for broker, fetcher in self._fetchers.items()}
 
     def lags(self) -> Iterator[tuple[int, Partition, int]]:
         """Yield each followed partition with its leader and its lag in records (Kafka: FetcherLagMetrics)."""
         for leader, fetcher in self._fetchers.items():
-            for partition, lag in fetcher.machine.lags():
+            for partition, lag in fetcher.state.lags():
                 yield leader, partition, lag
 
     def start(self) -> None:
@@ -136,7 +136,7 @@ class ReplicaFetcherManager:
         if leader >= 0:
             self._leaders[partition] = leader
             fetcher = self._fetcher(leader)
-            fetcher.machine.follow(self._replicas.copy_of(partition))
+            fetcher.state.follow(self._replicas.follower_replica(partition))
             fetcher.send_now()
         elif partition.is_leader:
             self.isr.check(partition)
@@ -147,17 +147,17 @@ class ReplicaFetcherManager:
         if leader is None:
             return
         fetcher = self._fetchers[leader]
-        fetcher.machine.unfollow(partition.topic_id, partition.index)
-        if not len(fetcher.machine):
+        fetcher.state.unfollow(partition.topic_id, partition.index)
+        if not len(fetcher.state):
             fetcher.close()
             del self._fetchers[leader]
 
-    def trimmed(self, partition: Partition) -> None:
+    def log_start_moved(self, partition: Partition) -> None:
         """Send the leader a follower's log start that moved locally."""
         leader = self._leaders.get(partition)
         if leader is not None:
             fetcher = self._fetchers[leader]
-            fetcher.machine.tell(partition.topic_id, partition.index)
+            fetcher.state.log_start_moved(partition.topic_id, partition.index)
             fetcher.send_now()
 
     def follower_fetched(self, partition: Partition, broker: int) -> None:
@@ -168,10 +168,10 @@ class ReplicaFetcherManager:
     def _fetcher(self, leader: int) -> ReplicaFetcher:
         found = self._fetchers.get(leader)
         if found is None:
-            remark = partial(_log.warning, "Fetcher of leader %d: %s", leader)
-            machine = FetcherState(
-                self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, remark
+            log_warning = partial(_log.warning, "Fetcher of leader %d: %s", leader)
+            state = FetcherState(
+                self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, log_warning
             )
-            found = ReplicaFetcher(self._loop, machine, self._open_peer(leader), self._broker_epoch, remark)
+            found = ReplicaFetcher(self._loop, state, self._open_peer(leader), self._broker_epoch, log_warning)
             self._fetchers[leader] = found
         return found

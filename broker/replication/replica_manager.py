@@ -60,7 +60,7 @@ class Replicating(Protocol):
     def removed(self, partition: Partition) -> None:
         """Stop following `partition`: it is no longer hosted here."""
 
-    def trimmed(self, partition: Partition) -> None:
+    def log_start_moved(self, partition: Partition) -> None:
         """Handle a log start that moved forward."""
 
     def follower_fetched(self, partition: Partition, broker: int) -> None:
@@ -105,7 +105,7 @@ class ReplicaManager:
         self._leadership: dict[str, OnLeadership] = {}
         self.traffic = TopicStats()
         # Offline replicas, each with the reason.
-        self._unserved: dict[tuple[bytes, int], str] = {}
+        self._offline: dict[tuple[bytes, int], str] = {}
         # Offline replicas not logged yet, by reason.
         self._unreported: dict[str, list[str]] = {}
         self.fetch_sessions = fetch_sessions
@@ -121,10 +121,10 @@ class ReplicaManager:
         return self._partitions.values()
 
     @property
-    def unserved_count(self) -> int:
+    def offline_count(self) -> int:
         """Return the number of offline replicas: those not served, and those whose directory failed later."""
         failed = sum(self._logs.directory_of(one.log).failure is not None for one in self._partitions.values())
-        return len(self._unserved) + failed
+        return len(self._offline) + failed
 
     @property
     def brokers(self) -> Mapping[int, BrokerImage]:
@@ -158,7 +158,7 @@ class ReplicaManager:
         state = known.partitions.get(index) if known is not None else None
         if known is None or state is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no partition {topic}-{index}")
-        if (known.topic_id, index) in self._unserved:
+        if (known.topic_id, index) in self._offline:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{topic}-{index} is offline")
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"broker {state.leader} leads {topic}-{index}")
 
@@ -251,7 +251,7 @@ class ReplicaManager:
             partition.advance_high_watermark()
         self._wake_readers(partition)
 
-    def copy_of(self, partition: Partition) -> FollowerReplica:
+    def follower_replica(self, partition: Partition) -> FollowerReplica:
         """Return `partition` as a follower replica, to append its leader's records to."""
         return FollowerReplica(partition, self._logs, self._now_ms, self._purgatory.wake)
 
@@ -270,7 +270,7 @@ class ReplicaManager:
         """Write the log start offsets to disk, so that deletions survive a crash; KafkaError if that fails."""
         self._logs.save_log_starts()
 
-    def note_retention(self) -> None:
+    def check_log_starts(self) -> None:
         """Wake the operations that wait for logs whose start retention has moved; called after each retention pass."""
         for partition in self._partitions.values():
             if partition.log.log_start_offset != partition.log_start_seen:
@@ -280,7 +280,7 @@ class ReplicaManager:
         partition.log_start_seen = partition.log.log_start_offset
         self._wake_all(partition)
         if self.replication is not None:
-            self.replication.trimmed(partition)
+            self.replication.log_start_moved(partition)
 
     # Metadata changes.
 
@@ -321,7 +321,7 @@ class ReplicaManager:
         for topic in image.topics():
             for state in topic.partitions.values():
                 self._place(image, topic, state)
-        self._report_unserved()
+        self._log_offline()
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
         """Apply the changes `records` that led to `new`: one replica, or one topic's configuration, a step."""
@@ -333,7 +333,7 @@ class ReplicaManager:
             elif isinstance(record, RemoveTopicRecord):
                 yield from self._remove_topic(record.topic_id)
             elif isinstance(record, ConfigRecord):
-                reconfigured.update(dict.fromkeys(self._concerned(new, record)))
+                reconfigured.update(dict.fromkeys(self._affected_topics(new, record)))
         for topic_id in reconfigured:
             self._reconfigure(new, topic_id)
             yield
@@ -343,21 +343,21 @@ class ReplicaManager:
             if topic is not None and state is not None:
                 self._place(new, topic, state)
                 yield
-        self._report_unserved()
+        self._log_offline()
 
     def retry(self) -> None:
         """Try again to serve the offline replicas that lacked disk space or file descriptors."""
         image = self._metadata.image
-        for topic_id, index in list(self._unserved):
+        for topic_id, index in list(self._offline):
             topic = image.topic_by_id(topic_id)
             state = topic.partitions.get(index) if topic is not None else None
             if topic is not None and state is not None and self._node_id in state.replicas:
                 self._place(image, topic, state)
             else:
-                del self._unserved[topic_id, index]
-        self._report_unserved()
+                del self._offline[topic_id, index]
+        self._log_offline()
 
-    def _report_unserved(self) -> None:
+    def _log_offline(self) -> None:
         """Log the newly offline replicas, one line a reason: a directory may hold thousands."""
         found, self._unreported = self._unreported, {}
         for reason, partitions in found.items():
@@ -373,28 +373,28 @@ class ReplicaManager:
             return
         try:
             if partition is None:
-                partition = self._host(image, topic, state)
+                partition = self._create_partition(image, topic, state)
             led, epoch = partition.is_leader, partition.leader_epoch
             if state.leader == self._node_id:
                 partition.lead(state, self._elapsed_ms())
             else:
                 partition.follow(state)
         except KafkaError as error:
-            if self._unserved.get(key) != str(error):
-                self._unserved[key] = str(error)
+            if self._offline.get(key) != str(error):
+                self._offline[key] = str(error)
                 self._unreported.setdefault(str(error), []).append(f"{topic.name}-{state.partition}")
             return
-        self._unserved.pop(key, None)
+        self._offline.pop(key, None)
         self._wake_all(partition)
         if self.replication is not None:
             self.replication.placed(partition)
         self._sync_if_wanted(partition)
         if partition.is_leader and (not led or epoch != partition.leader_epoch):
-            self._announce(partition, partition.leader_epoch)
+            self._notify_leadership(partition, partition.leader_epoch)
         elif led and not partition.is_leader:
-            self._announce(partition, None)
+            self._notify_leadership(partition, None)
 
-    def _host(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> Partition:
+    def _create_partition(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> Partition:
         """Return a new replica over its existing log, or over a new log in its assigned directory."""
         index = state.partition
         siblings = self._by_topic.get(topic.topic_id, {})
@@ -431,7 +431,7 @@ class ReplicaManager:
         if self.replication is not None:
             self.replication.removed(partition)
         if partition.is_leader:
-            self._announce(partition, None)
+            self._notify_leadership(partition, None)
         try:
             self._logs.delete(partition.topic, partition.index)
         except KafkaError as error:
@@ -441,12 +441,12 @@ class ReplicaManager:
         if partition.is_leader and partition.needs_sync:
             self.group_commit.schedule(partition)
 
-    def _announce(self, partition: Partition, leader_epoch: int | None) -> None:
+    def _notify_leadership(self, partition: Partition, leader_epoch: int | None) -> None:
         callback = self._leadership.get(partition.topic)
         if callback is not None:
             callback(partition.index, leader_epoch)
 
-    def _concerned(self, image: MetadataImage, record: ConfigRecord) -> Iterable[bytes]:
+    def _affected_topics(self, image: MetadataImage, record: ConfigRecord) -> Iterable[bytes]:
         """Return the ids of the topics whose log configuration `record` may change."""
         if record.resource_type == ResourceType.TOPIC:
             topic = image.topic(record.resource_name)

@@ -139,15 +139,15 @@ def reuses_log_of_deleted_topic(plant: Planter) -> None:
 
     plant.setattr(LogManager, "delete", stays)
     plant.setattr(LogManager, "create", create)
-    host = ReplicaManager._host
+    create_partition = ReplicaManager._create_partition
 
     def hosted(self: ReplicaManager, image: Any, topic: Any, state: Any) -> Partition:
         log = self._logs.get(topic.name, state.partition)
         if log is not None:
             log.topic_id = topic.topic_id
-        return host(self, image, topic, state)
+        return create_partition(self, image, topic, state)
 
-    plant.setattr(ReplicaManager, "_host", hosted)
+    plant.setattr(ReplicaManager, "_create_partition", hosted)
 
 
 def answers_duplicates_with_log_end(plant: Planter) -> None:

@@ -32,14 +32,14 @@ from tests.simulation.violation import Invariant
 
 def follower_truncates_to_its_high_watermark(plant: Planter) -> None:
     """A follower truncates to its high watermark, not by leader epoch (rule 1)."""
-    copy_of = ReplicaManager.copy_of
+    follower_replica = ReplicaManager.follower_replica
 
     def cut(self: ReplicaManager, partition: Partition) -> FollowerReplica:
-        copy = copy_of(self, partition)
-        copy.cut(partition.high_watermark)
-        return copy
+        replica = follower_replica(self, partition)
+        replica.truncate_to(partition.high_watermark)
+        return replica
 
-    plant.setattr(ReplicaManager, "copy_of", cut)
+    plant.setattr(ReplicaManager, "follower_replica", cut)
 
 
 def high_watermark_ignores_pending_isr(plant: Planter) -> None:
@@ -149,13 +149,13 @@ def new_leader_assumes_isr_has_its_log_end(plant: Planter) -> None:
 
 def truncation_keeps_empty_leader_epochs(plant: Planter) -> None:
     """A truncation that drops no record keeps the leader epochs (rule 2)."""
-    cut = FollowerReplica.cut
+    truncate_to = FollowerReplica.truncate_to
 
     def cut_records(self: FollowerReplica, end_offset: int) -> None:
         if end_offset < self.end_offset:
-            cut(self, end_offset)
+            truncate_to(self, end_offset)
 
-    plant.setattr(FollowerReplica, "cut", cut_records)
+    plant.setattr(FollowerReplica, "truncate_to", cut_records)
 
 
 def acks_all_does_not_wait_for_followers(plant: Planter) -> None:

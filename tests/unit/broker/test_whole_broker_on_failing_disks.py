@@ -122,7 +122,7 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(
     failures = [record.getMessage() for record in caplog.records if "second failed" in record.getMessage()]
     assert len(failures) == 1
     in_second = sum(whole.broker.logs.directory_of(log).path.endswith("second") for log in whole.broker.logs)
-    assert whole.broker.replicas.unserved_count == in_second
+    assert whole.broker.replicas.offline_count == in_second
     whole.wait(whole.node.create_topic("new", 4))
     new = [whole.broker.replicas.partition("new", index).log for index in range(4)]
     assert all(whole.broker.logs.directory_of(log).path.endswith("first") for log in new)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replication.alter_partition_manager import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, AlterPartitionManager
+from broker.replication.alter_partition_manager import FIRST_BACKOFF_MS, MAX_BACKOFF_MS, AlterPartitionManager
 from broker.replication.partition import Partition
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -77,7 +77,7 @@ def test_one_alter_partition_request_is_in_flight_at_a_time(
     sent(proposals)
     proposals.propose(second, SMALLER)
     assert (proposals.request(9, 0), proposals.due_ms) == (None, None)
-    proposals.answered(answer(first, [1, 2]), 0)
+    proposals.handle_response(answer(first, [1, 2]), 0)
     assert proposals.due_ms == 0
     assert [topic.topic_id for topic in sent(proposals).topics] == [second.topic_id]
 
@@ -86,7 +86,7 @@ def test_maximal_isr_applies_until_response(proposals: AlterPartitionManager, pa
     proposals.propose(partition, SMALLER)
     sent(proposals)
     assert (partition.isr, partition.maximal_isr) == (frozenset({1, 2, 3}), frozenset({1, 2, 3}))
-    assert proposals.answered(answer(partition, [1, 2]), 0) == [partition]
+    assert proposals.handle_response(answer(partition, [1, 2]), 0) == [partition]
     assert (partition.isr, partition.maximal_isr, partition.partition_epoch) == (
         frozenset({1, 2}),
         frozenset({1, 2}),
@@ -101,7 +101,7 @@ def test_response_older_than_metadata_is_ignored(
     sent(proposals)
     node.shrink("t", [1, 2])
     node.shrink("t", [1])
-    proposals.answered(answer(partition, [1, 2]), 0)
+    proposals.handle_response(answer(partition, [1, 2]), 0)
     assert (partition.isr, partition.partition_epoch) == (frozenset({1}), 2)
 
 
@@ -112,7 +112,7 @@ def test_metadata_older_than_response_is_ignored(
     assert before is not None
     proposals.propose(partition, SMALLER)
     sent(proposals)
-    proposals.answered(answer(partition, [1, 2]), 0)
+    proposals.handle_response(answer(partition, [1, 2]), 0)
     partition.lead(before, 0)
     assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)
 
@@ -132,21 +132,21 @@ def test_proposal_with_unknown_outcome_is_retried_with_growing_backoff(
     now_ms, pauses = 0, []
     for _ in range(7):
         sent(proposals, now_ms)
-        proposals.answered(None if code is None else answer(partition, [], code=code), now_ms)
+        proposals.handle_response(None if code is None else answer(partition, [], code=code), now_ms)
         assert partition.proposed_isr == SMALLER
         due_ms = proposals.due_ms
         assert due_ms is not None
         assert proposals.request(9, due_ms - 1) is None
         pauses.append(due_ms - now_ms)
         now_ms = due_ms
-    assert (pauses[0], pauses[-1]) == (FIRST_PAUSE_MS, LONGEST_PAUSE_MS)
+    assert (pauses[0], pauses[-1]) == (FIRST_BACKOFF_MS, MAX_BACKOFF_MS)
 
 
 def test_request_with_top_level_error_is_retried(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, SMALLER)
     sent(proposals)
-    proposals.answered(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), 0)
-    assert proposals.due_ms == FIRST_PAUSE_MS
+    proposals.handle_response(AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[]), 0)
+    assert proposals.due_ms == FIRST_BACKOFF_MS
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_stale_proposal_keeps_maximal_isr_until_metadata_arrives(
     node.shrink("t", [1])
     proposals.propose(partition, SMALLER)
     sent(proposals)
-    proposals.answered(answer(partition, [], code=code), 0)
+    proposals.handle_response(answer(partition, [], code=code), 0)
     assert (partition.maximal_isr, proposals.due_ms) == (frozenset({1, 2}), None)
     node.shrink("t", [1, 2, 3])
     assert partition.maximal_isr == {1, 2, 3}
@@ -170,9 +170,9 @@ def test_ineligible_replica_is_not_proposed_during_backoff(
     node.shrink("t", [1])
     proposals.propose(partition, SMALLER)
     sent(proposals)
-    proposals.answered(answer(partition, [], code=ErrorCode.INELIGIBLE_REPLICA), 0)
+    proposals.handle_response(answer(partition, [], code=ErrorCode.INELIGIBLE_REPLICA), 0)
     assert partition.maximal_isr == {1}
-    assert proposals.may_grow_from_ms(partition) == LONGEST_PAUSE_MS
+    assert proposals.may_expand_from_ms(partition) == MAX_BACKOFF_MS
 
 
 def test_refusals_are_purged_by_next_response_after_backoff(
@@ -181,20 +181,20 @@ def test_refusals_are_purged_by_next_response_after_backoff(
     refused, other = partitions
     for at_ms, partition, code in (
         (0, refused, ErrorCode.INELIGIBLE_REPLICA),
-        (LONGEST_PAUSE_MS - 1, other, ErrorCode.NONE),
-        (LONGEST_PAUSE_MS, other, ErrorCode.NONE),
+        (MAX_BACKOFF_MS - 1, other, ErrorCode.NONE),
+        (MAX_BACKOFF_MS, other, ErrorCode.NONE),
     ):
         assert (refused in proposals._refused) == bool(at_ms)
         proposals.propose(partition, SMALLER)
         sent(proposals, at_ms)
-        proposals.answered(answer(partition, [1, 2], code=code), at_ms)
+        proposals.handle_response(answer(partition, [1, 2], code=code), at_ms)
     assert refused not in proposals._refused
 
 
 def test_response_with_unchanged_isr_ends_proposal(proposals: AlterPartitionManager, partition: Partition) -> None:
     proposals.propose(partition, frozenset({1, 2, 3}))
     sent(proposals)
-    proposals.answered(answer(partition, [1, 2, 3], epoch=0), 0)
+    proposals.handle_response(answer(partition, [1, 2, 3], epoch=0), 0)
     assert (partition.proposed_isr, proposals.due_ms) == (None, None)
 
 
@@ -204,7 +204,7 @@ def test_isr_changes_are_counted_once_committed(
     def change(isr: frozenset[int], code: int = ErrorCode.NONE) -> tuple[int, int, int]:
         proposals.propose(partition, isr)
         sent(proposals)
-        proposals.answered(answer(partition, sorted(isr), code=code, epoch=partition.partition_epoch + 1), 0)
+        proposals.handle_response(answer(partition, sorted(isr), code=code, epoch=partition.partition_epoch + 1), 0)
         return proposals.shrinks, proposals.expands, proposals.failures
 
     assert change(SMALLER) == (1, 0, 0)

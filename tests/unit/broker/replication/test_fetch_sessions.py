@@ -157,7 +157,7 @@ def test_log_start_offset_advanced_by_retention_is_sent(node: Node, fetcher: Fet
     appended(node, 0)
     fetcher.fetch({"t": {0: 1}})
     node.partition("t").log.advance_log_start(1)
-    node.replicas.note_retention()
+    node.replicas.check_log_starts()
     node.pass_time(0)
     assert fetcher.response().responses[0].partitions[0].log_start_offset == 1
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from broker.replication.fetcher_state import (
-    CUTS_AN_ANSWER,
-    FIRST_PAUSE_MS,
+    FIRST_BACKOFF_MS,
     FRUITLESS_FETCHES,
     NO_PROGRESS,
+    TRUNCATIONS_A_RESPONSE,
     FetcherState,
     FetchLimits,
 )
@@ -52,7 +52,7 @@ class Follower:
         self.saved += 1
 
     def follow(self, topic: str) -> None:
-        self.machine.follow(self.node.replicas.copy_of(self.node.partition(topic)))
+        self.machine.follow(self.node.replicas.follower_replica(self.node.partition(topic)))
 
     def end(self, topic: str = "t") -> int:
         return self.node.partition(topic).log.log_end_offset
@@ -90,7 +90,7 @@ class Follower:
             )
             for name, fields in topics.items()
         ]
-        self.machine.answered(FetchResponse(error_code=code, session_id=session, responses=responses), now_ms)
+        self.machine.handle_response(FetchResponse(error_code=code, session_id=session, responses=responses), now_ms)
 
     def settle(self) -> None:
         """Establish a session that names every partition."""
@@ -144,7 +144,7 @@ class TestSessions:
         now_ms, pauses = 0, []
         for _ in range(5):
             follower.ask(now_ms)
-            follower.machine.answered(None, now_ms)
+            follower.machine.handle_response(None, now_ms)
             due_ms = follower.machine.due_ms
             assert due_ms is not None
             assert follower.machine.next_request(EPOCH, due_ms - 1) is None
@@ -282,7 +282,7 @@ class TestFollowing:
         log = node.partition("t").log
         log.update_high_watermark(1)
         log.advance_log_start(1)
-        follower.machine.tell(node.partition("t").topic_id, 0)
+        follower.machine.log_start_moved(node.partition("t").topic_id, 0)
         (wanted,) = follower.ask().topics[0].partitions
         assert wanted.log_start_offset == 1
 
@@ -320,11 +320,11 @@ class TestAnswers:
         follower.tell(t=moved, u={"records": batch(1)})
         request = follower.ask()
         assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
-        follower.tell(now_ms=FIRST_PAUSE_MS)
-        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {}
+        follower.tell(now_ms=FIRST_BACKOFF_MS)
+        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {}
         follower.full = False
-        follower.tell(now_ms=3 * FIRST_PAUSE_MS)
-        assert follower.named(follower.ask(3 * FIRST_PAUSE_MS)) == {"t": 1}
+        follower.tell(now_ms=3 * FIRST_BACKOFF_MS)
+        assert follower.named(follower.ask(3 * FIRST_BACKOFF_MS)) == {"t": 1}
         assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"])
 
     def test_diverging_log_is_truncated(self, follower: Follower, node: Node) -> None:
@@ -341,10 +341,10 @@ class TestAnswers:
     def test_divergence_without_truncation_backs_off(self, follower: Follower) -> None:
         follower.ask()
         follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}, u={})
-        assert (follower.end(), follower.named(follower.ask()), follower.machine.due_ms) == (1, {}, FIRST_PAUSE_MS)
+        assert (follower.end(), follower.named(follower.ask()), follower.machine.due_ms) == (1, {}, FIRST_BACKOFF_MS)
 
     def test_truncations_per_response_are_limited(self, follower: Follower, node: Node) -> None:
-        names = [chr(ord("a") + number) for number in range(CUTS_AN_ANSWER)]
+        names = [chr(ord("a") + number) for number in range(TRUNCATIONS_A_RESPONSE)]
         parted = {"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}
         for name in dict.fromkeys([*names, "t", "u"]):
             if name not in "tu":
@@ -354,11 +354,11 @@ class TestAnswers:
             node.elect(name, 2)
             follower.follow(name)
         everybody = list(follower.named(follower.ask()))
-        assert len(everybody) > CUTS_AN_ANSWER
+        assert len(everybody) > TRUNCATIONS_A_RESPONSE
         follower.tell(**dict.fromkeys(everybody, parted))  # type: ignore[arg-type]  # keywords of several types
-        assert sum(follower.end(name) == 1 for name in everybody) == CUTS_AN_ANSWER
+        assert sum(follower.end(name) == 1 for name in everybody) == TRUNCATIONS_A_RESPONSE
         left = [name for name, offset in follower.named(follower.ask()).items() if offset == 2]
-        assert len(left) == len(everybody) - CUTS_AN_ANSWER
+        assert len(left) == len(everybody) - TRUNCATIONS_A_RESPONSE
         follower.tell(**dict.fromkeys(left, parted))  # type: ignore[arg-type]  # keywords of several types
         assert {follower.end(name) for name in everybody} == {1}
 
@@ -376,8 +376,8 @@ class TestAnswers:
         follower.tell(t={"error_code": code}, u={"records": batch(1)})
         request = follower.ask()
         assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
-        assert follower.machine.due_ms == FIRST_PAUSE_MS
-        request = follower.ask(FIRST_PAUSE_MS)
+        assert follower.machine.due_ms == FIRST_BACKOFF_MS
+        request = follower.ask(FIRST_BACKOFF_MS)
         assert (follower.named(request), follower.forgotten(request)) == ({"t": 1}, "")
 
     def test_partition_backoff_grows_until_success(self, follower: Follower, node: Node) -> None:
@@ -411,7 +411,7 @@ class TestAnswers:
         follower.ask()
         follower.tell(t={"records": bytes(damaged)})
         assert (follower.end(), len(follower.remarks)) == (1, 1)
-        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {"t": 1}
 
     def test_repeated_failure_is_logged_once_until_success(self, follower: Follower) -> None:
         said = []
@@ -428,7 +428,7 @@ class TestAnswers:
         follower.tell(t={"records": batch(1, epoch=3)})
         assert follower.end() == 1
         assert follower.named(follower.ask(0)) == {}
-        assert follower.machine.due_ms == FIRST_PAUSE_MS
+        assert follower.machine.due_ms == FIRST_BACKOFF_MS
 
     def test_partition_on_failed_disk_is_not_fetched(self, follower: Follower, node: Node) -> None:
         follower.ask()
@@ -457,7 +457,7 @@ class TestOutOfRange:
         assert (topic.name, wanted.partition_index, wanted.timestamp) == ("t", 0, timestamp)
         found = ListOffsetsResponse.Topic.Partition(partition_index=0, error_code=code, offset=offset, leader_epoch=0)
         topics = [ListOffsetsResponse.Topic(name="t", partitions=[found])]
-        follower.machine.answered(ListOffsetsResponse(topics=topics), 0)
+        follower.machine.handle_response(ListOffsetsResponse(topics=topics), 0)
 
     def test_follower_truncates_to_leaders_earlier_log_end(self, follower: Follower) -> None:
         self.ends(follower, -1, 0)
@@ -475,16 +475,16 @@ class TestOutOfRange:
         self.ends(follower, -1, 9)
         self.ends(follower, -2, 0)
         assert follower.end() == 1
-        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {"t": 1}
 
     def test_failed_list_offsets_backs_off(self, follower: Follower) -> None:
         self.ends(follower, -1, -1, ErrorCode.UNKNOWN_LEADER_EPOCH)
-        assert follower.named(follower.ask(FIRST_PAUSE_MS)) == {"t": 1}
+        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {"t": 1}
 
     def test_lost_list_offsets_is_retried(self, follower: Follower) -> None:
         follower.machine.next_request(EPOCH, 0)
-        follower.machine.answered(None, 0)
-        assert isinstance(follower.machine.next_request(EPOCH, FIRST_PAUSE_MS), ListOffsetsRequest)
+        follower.machine.handle_response(None, 0)
+        assert isinstance(follower.machine.next_request(EPOCH, FIRST_BACKOFF_MS), ListOffsetsRequest)
 
     def test_list_offsets_response_for_unfollowed_partition_is_dropped(self, follower: Follower, node: Node) -> None:
         request = follower.machine.next_request(EPOCH, 0)
@@ -492,5 +492,5 @@ class TestOutOfRange:
         follower.machine.unfollow(node.partition("t").topic_id, 0)
         found = ListOffsetsResponse.Topic.Partition(partition_index=0, offset=0, leader_epoch=0)
         topics = [ListOffsetsResponse.Topic(name="t", partitions=[found])]
-        follower.machine.answered(ListOffsetsResponse(topics=topics), 0)
+        follower.machine.handle_response(ListOffsetsResponse(topics=topics), 0)
         assert follower.end() == 1

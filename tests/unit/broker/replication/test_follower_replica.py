@@ -20,7 +20,7 @@ def copy(node: Node) -> FollowerReplica:
     node.create("t", replicas=(1, 2), leader=2)
     for _ in range(4):
         node.elect("t", 2)
-    made = node.replicas.copy_of(node.partition("t"))
+    made = node.replicas.follower_replica(node.partition("t"))
     assert made.append(b"".join(batch(offset, epoch=epoch) for offset, epoch in enumerate((0, 0, 0, 0, 2, 2, 2, 4))))
     return made
 
@@ -35,7 +35,7 @@ def test_replica_has_offsets_and_epochs_for_fetch(copy: FollowerReplica) -> None
 
 def test_empty_log_has_no_last_epoch(node: Node) -> None:
     node.create("empty", replicas=(1, 2), leader=2)
-    assert node.replicas.copy_of(node.partition("empty")).last_epoch == -1
+    assert node.replicas.follower_replica(node.partition("empty")).last_epoch == -1
 
 
 def test_partial_batch_is_not_appended(copy: FollowerReplica) -> None:
@@ -46,7 +46,7 @@ def test_partial_batch_is_not_appended(copy: FollowerReplica) -> None:
 
 def test_high_watermark_follows_leaders_up_to_log_end(copy: FollowerReplica, node: Node) -> None:
     for told, known in ((3, 3), (2, 3), (100, 8)):
-        assert not copy.learn(told, 0)
+        assert not copy.update_offsets(told, 0)
         assert partition(node).high_watermark == known
 
 
@@ -70,13 +70,13 @@ def test_late_response_only_advances_high_watermark(
         aborted_transactions=None,
         records=batch(8, epoch=4),
     )
-    copy.learn_high_watermark(late)
+    copy.update_high_watermark(late)
     assert (copy.start_offset, copy.end_offset, partition(node).high_watermark) == (0, 8, known)
 
 
 def test_log_start_follows_leaders(copy: FollowerReplica, node: Node) -> None:
-    assert copy.learn(5, 4)
-    assert not copy.learn(5, 4)
+    assert copy.update_offsets(5, 4)
+    assert not copy.update_offsets(5, 4)
     assert (copy.start_offset, partition(node).log_start_seen) == (4, 4)
 
 
@@ -90,31 +90,31 @@ def test_log_start_follows_leaders(copy: FollowerReplica, node: Node) -> None:
     ],
 )
 def test_records_missing_at_leader_are_truncated(copy: FollowerReplica, epoch: int, end_offset: int, end: int) -> None:
-    assert copy.part(epoch, end_offset) == end == copy.end_offset
+    assert copy.truncate_diverged(epoch, end_offset) == end == copy.end_offset
 
 
 def test_rule_1_log_that_diverges_before_leaders_log_start_is_emptied(copy: FollowerReplica, node: Node) -> None:
     """The leader has deleted everything up to 6, with the epochs: local records before 6 may differ from its own."""
     node.shrink("t", [2])
-    assert copy.part(2, 6, 6) == 6
+    assert copy.truncate_diverged(2, 6, 6) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (6, 6, -1, 6)
     assert partition(node).log.producers.end_offset == 6
 
 
 def test_isr_member_keeps_records_below_leaders_log_start(copy: FollowerReplica, node: Node) -> None:
-    assert copy.part(2, 6, 6) == 6
+    assert copy.truncate_diverged(2, 6, 6) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch) == (0, 6, 2)
 
 
 def test_log_with_leaders_log_start_is_truncated(copy: FollowerReplica) -> None:
-    copy.learn(8, 5)
-    assert copy.part(2, 6, 5) == 6
+    copy.update_offsets(8, 5)
+    assert copy.truncate_diverged(2, 6, 5) == 6
     assert (copy.start_offset, copy.end_offset, copy.last_epoch) == (5, 6, 2)
 
 
 def test_log_ending_inside_leaders_first_batch_restarts_with_that_batch(copy: FollowerReplica) -> None:
     assert copy.append(batch(7, epoch=4, records=3), 8)
-    copy.learn(10, 8)
+    copy.update_offsets(10, 8)
     assert (copy.start_offset, copy.end_offset) == (8, 10)
 
 
@@ -126,20 +126,20 @@ def test_log_ending_at_leaders_log_start_keeps_its_records_and_producers(copy: F
 def test_rule_2_truncation_removes_epoch_without_records(copy: FollowerReplica, node: Node) -> None:
     epochs = partition(node).log.leader_epochs
     epochs.assign(6, 8)
-    assert copy.part(4, 8) == 8
+    assert copy.truncate_diverged(4, 8) == 8
     assert epochs.entries == (EpochEntry(0, 0), EpochEntry(2, 4), EpochEntry(4, 7))
     assert copy.last_epoch == 4
 
 
 def test_restarted_log_is_empty_at_new_offset(copy: FollowerReplica, node: Node) -> None:
-    copy.restart(20)
+    copy.truncate_fully_and_start_at(20)
     assert (copy.start_offset, copy.end_offset, copy.last_epoch, partition(node).high_watermark) == (20, 20, -1, 20)
 
 
 def test_restarted_log_accepts_batch_that_spans_leaders_log_start(copy: FollowerReplica) -> None:
-    copy.restart(20)
+    copy.truncate_fully_and_start_at(20)
     assert copy.append(batch(18, epoch=4, records=4))
-    copy.learn(22, 20)
+    copy.update_offsets(22, 20)
     assert (copy.start_offset, copy.end_offset) == (20, 22)
 
 
@@ -160,11 +160,11 @@ def test_high_watermark_change_wakes_readers_of_follower(copy: FollowerReplica, 
             pass
 
     node.purgatory.watch(partition(node), Reader())
-    copy.learn(3, 0)
+    copy.update_offsets(3, 0)
     node.pass_time(0.1)
-    copy.learn(3, 0)
+    copy.update_offsets(3, 0)
     node.pass_time(0.1)
-    copy.part(0, 3)
+    copy.truncate_diverged(0, 3)
     node.pass_time(0.1)
     assert told == [partition(node)] * 2
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.replication.alter_partition_manager import LONGEST_PAUSE_MS
+from broker.replication.alter_partition_manager import MAX_BACKOFF_MS
 from broker.replication.isr_manager import IsrManager
 from broker.replication.partition import Partition
 from protocol.errors import ErrorCode, KafkaError
@@ -118,7 +118,7 @@ def test_refused_follower_may_join_after_backoff(node: Node, controller: Control
     acknowledge(node, controller, 2, 0)
     node.pass_time(0.01)
     controller.refuse()
-    node.pass_time(LONGEST_PAUSE_MS / 1000)
+    node.pass_time(MAX_BACKOFF_MS / 1000)
     assert controller.asked == [[1, 2]]
     node.pass_time(0.01)
     assert controller.asked == [[1, 2]] * 2

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.replication.fetcher_state import FIRST_PAUSE_MS, FetcherState, FetchLimits
+from broker.replication.fetcher_state import FIRST_BACKOFF_MS, FetcherState, FetchLimits
 from broker.replication.replica_fetcher import ReplicaFetcher
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
@@ -46,7 +46,7 @@ def remarks() -> list[str]:
 def fetcher(node: Node, leader: Leader, remarks: list[str]) -> ReplicaFetcher:
     node.create("t", replicas=(1, 2), leader=2)
     machine = FetcherState(1, "test", FetchLimits(), node.replicas.save_log_starts, remarks.append)
-    machine.follow(node.replicas.copy_of(node.partition("t")))
+    machine.follow(node.replicas.follower_replica(node.partition("t")))
     made = ReplicaFetcher(node.loop, machine, leader, lambda: 5, remarks.append)
     made.send_now()
     return made
@@ -68,15 +68,15 @@ def test_response_triggers_next_fetch(node: Node, fetcher: ReplicaFetcher, leade
     leader.answers[0].set_result(ANSWER)
     node.pass_time(0.001)
     assert len(leader.asked) == 2
-    assert fetcher.machine.due_ms is None
+    assert fetcher.state.due_ms is None
 
 
 def test_lost_fetch_is_retried_after_backoff(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     node.pass_time(0.001)
     leader.answers[0].set_result(None)
-    node.pass_time(FIRST_PAUSE_MS / 2000)
+    node.pass_time(FIRST_BACKOFF_MS / 2000)
     assert len(leader.asked) == 1
-    node.pass_time(FIRST_PAUSE_MS / 1000)
+    node.pass_time(FIRST_BACKOFF_MS / 1000)
     assert len(leader.asked) == 2
     assert not leader.closed
     fetcher.close()
