@@ -22,4 +22,4 @@ if TYPE_CHECKING:
 
 def handle(controller: ControllerServer, _context: RequestContext, request: RaftRequest) -> Awaitable[Message]:
     """Pass the request to this node's Raft driver; return its response."""
-    return controller.raft.ask(request)
+    return controller.raft.handle_request(request)

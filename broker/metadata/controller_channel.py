@@ -66,7 +66,7 @@ class ControllerLeadership(Protocol):
         ...
 
     @property
-    def is_stranger(self) -> bool:
+    def is_in_other_cluster(self) -> bool:
         """Return whether a majority of the voters belongs to another cluster."""
         ...
 
@@ -192,7 +192,7 @@ class ControllerChannel:
                     elif self._quorum.leader_id >= 0:
                         async with turn:
                             answer = await self._exchange(there)
-                    elif self._quorum.is_stranger:
+                    elif self._quorum.is_in_other_cluster:
                         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "The controllers are of another cluster.")
                     if answer is not None:
                         return answer

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from broker.metadata.raft_responses import fill_in
 from broker.runtime.cooperative import run_steps
@@ -86,12 +87,12 @@ class ReadyPerformer:
             _log.warning("%s", warning)
         if ready.election_state is not None:
             state, voters = ready.election_state, self._node.voters
-            await self._in_thread(log.write_quorum_state, state, voters, self._node.kraft_version)
+            await self._in_thread(partial(log.write_quorum_state, state, voters, self._node.kraft_version))
         if ready.truncate_to is not None:
             log.truncate(ready.truncate_to)
             self._metadata.truncate(ready.truncate_to)
         for part in ready.snapshot_parts:
-            await self._in_thread(log.write_snapshot_part, *part)
+            await self._in_thread(partial(log.write_snapshot_part, *part))
         if ready.reset_to_snapshot is not None:
             await self._metadata.finish()
             await self._snapshots.stop()
@@ -121,8 +122,8 @@ class ReadyPerformer:
         if log.committed(ready.high_watermark):
             self._metadata.apply_committed()
 
-    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
-        await self._loop.run_in_executor(self._executor, function, *arguments)
+    async def _in_thread(self, function: Callable[[], None]) -> None:
+        await self._loop.run_in_executor(self._executor, function)
 
     def _append(self, entries: Sequence[Entry]) -> Flush | None:
         self.appended_ms = self._now_ms()

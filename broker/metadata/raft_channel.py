@@ -40,57 +40,57 @@ class RaftChannel:
         loop: asyncio.AbstractEventLoop,
         *,
         grace_s: float,
-        answered: Callable[[OutboundRequest, Message | None], None],
-        disconnected: Callable[[int], None],
+        on_response: Callable[[OutboundRequest, Message | None], None],
+        on_disconnect: Callable[[int], None],
     ) -> None:
         """`connect` returns a client for a node id; its callbacks are for a lost connection and for a refused one.
 
-        `answered` is called exactly once per request, `disconnected` with the id of a disconnected voter.
+        `on_response` is called once per request (with None on failure), `on_disconnect` with the id of a voter.
         """
         self._connect = connect
         self._loop = loop
         self._grace_s = grace_s
-        self._answered = answered
-        self._disconnected = disconnected
-        self._peers: dict[tuple[int, bool], NetworkClient] = {}
+        self._on_response = on_response
+        self._on_disconnect = on_disconnect
+        self._clients: dict[tuple[int, bool], NetworkClient] = {}
         self._graces: dict[int, asyncio.TimerHandle] = {}
         self._lost_at_s: dict[int, float] = {}
-        self._strange: set[int] = set()
+        self._incompatible: set[int] = set()
 
     def send(self, request: OutboundRequest) -> None:
         """Send a request to its node."""
         key = (request.to, isinstance(request.message, _HELD_BACK))
-        peer = self._peers.get(key)
-        if peer is None:
-            told = (
+        client = self._clients.get(key)
+        if client is None:
+            callbacks = (
                 (partial(self._lost, request.to), partial(self._refused, request.to)) if key[1] else (_ignore, _ignore)
             )
-            peer = self._peers[key] = self._connect(request.to, *told)
-        peer.call(request.message).add_done_callback(partial(self._done, request))
+            client = self._clients[key] = self._connect(request.to, *callbacks)
+        client.call(request.message).add_done_callback(partial(self._done, request))
 
     def close(self) -> None:
         """Close all connections."""
         for grace in self._graces.values():
             grace.cancel()
         self._graces.clear()
-        peers, self._peers = self._peers, {}
-        for peer in peers.values():
-            peer.close()
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
 
     def _done(self, request: OutboundRequest, response: asyncio.Future[Message | None]) -> None:
         if response.cancelled():
             return
         error = response.exception()
-        if error is not None and request.to not in self._strange:
+        if error is not None and request.to not in self._incompatible:
             # It supports no version of this API: another program, or a much older version.
-            self._strange.add(request.to)
+            self._incompatible.add(request.to)
             _log.warning("Request to node %d failed: %s", request.to, error)
         elif error is None and response.result() is not None:
-            self._strange.discard(request.to)
+            self._incompatible.discard(request.to)
             if _is_of_leader(response.result()):
                 self._lost_at_s.clear()
             self._lost_at_s.pop(request.to, None)
-        self._answered(request, None if error is not None else response.result())
+        self._on_response(request, None if error is not None else response.result())
 
     def lost_at_ms(self) -> dict[int, int]:
         """Return the unreachable nodes, and the loop time in ms when their fetch connection broke.
@@ -102,14 +102,14 @@ class RaftChannel:
         return {
             node_id: int(lost_s * 1000)
             for node_id, lost_s in self._lost_at_s.items()
-            if not self._peers[node_id, True].ready
+            if not self._clients[node_id, True].ready
         }
 
     def _lost(self, node_id: int) -> None:
         self._lost_at_s[node_id] = self._loop.time()
         if node_id not in self._graces:
             self._graces[node_id] = self._loop.call_later(self._grace_s, self._is_gone, node_id)
-            self._peers[node_id, True].connect()
+            self._clients[node_id, True].connect()
 
     def _refused(self, node_id: int) -> None:
         grace = self._graces.get(node_id)
@@ -120,17 +120,17 @@ class RaftChannel:
 
     def _is_gone(self, node_id: int) -> None:
         del self._graces[node_id]
-        peer = self._peers.get((node_id, True))
-        if peer is not None and not peer.ready:
-            self._disconnected(node_id)
+        client = self._clients.get((node_id, True))
+        if client is not None and not client.ready:
+            self._on_disconnect(node_id)
 
 
-def _is_of_leader(answer: Message | None) -> bool:
+def _is_of_leader(response: Message | None) -> bool:
     """Return whether a response is a successful Fetch, which only a leader returns."""
     return (
-        isinstance(answer, FetchResponse)
-        and not answer.error_code
-        and not any(partition.error_code for topic in answer.responses for partition in topic.partitions)
+        isinstance(response, FetchResponse)
+        and not response.error_code
+        and not any(partition.error_code for topic in response.responses for partition in topic.partitions)
     )
 
 

@@ -103,16 +103,16 @@ class RaftDriver:
         self._metadata = MetadataLoader(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
         self._leadership = (False, NO_NODE, 0)
         self._leader_change: asyncio.Future[None] = loop.create_future()
-        self._peers = None
+        self._channel = None
         if connect is not None:
             from broker.metadata.raft_channel import RaftChannel
 
-            self._peers = RaftChannel(
+            self._channel = RaftChannel(
                 lambda node_id, lost, refused: connect(self.voters.by_id[node_id], lost, refused),
                 loop,
                 grace_s=settings["barnabas.broker.disconnect.grace.ms"] / 1000,
-                answered=lambda request, response: self._enqueue(ResponseReceived(request, response)),
-                disconnected=lambda node_id: self._enqueue(Disconnected(node_id)),
+                on_response=lambda request, response: self._enqueue(ResponseReceived(request, response)),
+                on_disconnect=lambda node_id: self._enqueue(Disconnected(node_id)),
             )
 
     # Start and stop
@@ -161,8 +161,8 @@ class RaftDriver:
         await self._snapshots.stop()
         self._threads.shutdown()
         self._tick.cancel()
-        if self._peers is not None:
-            self._peers.close()
+        if self._channel is not None:
+            self._channel.close()
         if self._failure is None:
             self._log.close(self._now_ms())
 
@@ -242,9 +242,9 @@ class RaftDriver:
         return self._leadership[1]
 
     @property
-    def is_stranger(self) -> bool:
+    def is_in_other_cluster(self) -> bool:
         """Return whether a majority of the voters belongs to another cluster."""
-        return self._node.is_stranger
+        return self._node.is_in_other_cluster
 
     @property
     def epoch(self) -> int:
@@ -276,7 +276,7 @@ class RaftDriver:
 
     def unreachable(self) -> dict[int, int]:
         """Return the nodes with a lost connection, and the loop time of the loss in ms."""
-        return {} if self._peers is None else self._peers.lost_at_ms()
+        return {} if self._channel is None else self._channel.lost_at_ms()
 
     def quorum(self) -> QuorumInfo:
         """Return the leader's view of the quorum; KafkaError if this node does not lead."""
@@ -305,13 +305,13 @@ class RaftDriver:
         self._wake()
         return await self._commands.outcome(answer, timeout_ms, lambda: self._log.high_watermark)
 
-    def ask(self, request: RaftRequest) -> asyncio.Future[Message]:
+    def handle_request(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return a future of this node's response to a Raft request of another node."""
         if self._failure is not None:
             raise self._failure
-        answer: asyncio.Future[Message] = self._loop.create_future()
-        self._enqueue(RequestReceived(answer, request))
-        return answer
+        response: asyncio.Future[Message] = self._loop.create_future()
+        self._enqueue(RequestReceived(response, request))
+        return response
 
     # The run
 
@@ -336,7 +336,7 @@ class RaftDriver:
                 if ready is None:
                     break
                 await self._effects.perform(ready)
-                self._note_leadership()
+                self._update_leadership()
             if not self._stopped:
                 self._tick.schedule_at_ms(self._node.due_ms)
         except Exception as error:
@@ -348,12 +348,12 @@ class RaftDriver:
         return int(self._loop.time() * 1000)
 
     def _send(self, request: OutboundRequest) -> None:
-        if self._peers is not None:
-            self._peers.send(request)
+        if self._channel is not None:
+            self._channel.send(request)
 
     # Leadership
 
-    def _note_leadership(self) -> None:
+    def _update_leadership(self) -> None:
         """Compare the leadership with the last known one, and act on a change."""
         leader_id, epoch, epoch_start = self._node.leader_id, self._node.epoch, self._node.epoch_start
         leads = epoch_start is not None and self.applied_offset >= epoch_start
@@ -364,11 +364,11 @@ class RaftDriver:
         began = leads and not self.leads
         self._lead(leads, leader_id, epoch)
         if began and self._metadata.in_transaction:
-            self._submit_alone(_abort_transaction)
+            self._submit_without_caller(_abort_transaction)
         if began and not self.is_only_voter:
-            self._submit_alone(self._bootstrap)
+            self._submit_without_caller(self._bootstrap)
 
-    def _submit_alone(self, command: Command[None]) -> None:
+    def _submit_without_caller(self, command: Command[None]) -> None:
         """Submit a command without a waiter: if this leader fails, the next one submits its own."""
         outcome = self._commands.submit(command)
         outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
@@ -383,7 +383,7 @@ class RaftDriver:
         changed.set_result(None)
 
     def _applied_all(self) -> None:
-        self._note_leadership()
+        self._update_leadership()
         voters = self._node.snapshot_voters(self._metadata.next_offset)
         if not self._metadata.in_transaction:
             self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)

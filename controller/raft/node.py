@@ -75,7 +75,7 @@ class RaftNode:
         self._quorum = QuorumState(self._replica, election)
         self._requests = RequestHandler(self._replica, self._quorum)
         # The voters whose last response was INCONSISTENT_CLUSTER_ID.
-        self._strangers: set[int] = set()
+        self._of_other_cluster: set[int] = set()
 
     @property
     def voters(self) -> VoterSet:
@@ -93,9 +93,9 @@ class RaftNode:
         return self._replica.is_voter
 
     @property
-    def is_stranger(self) -> bool:
+    def is_in_other_cluster(self) -> bool:
         """Return whether most voters last answered INCONSISTENT_CLUSTER_ID; this node then has no leader."""
-        return self.voters.has_majority(self._strangers)
+        return self.voters.has_majority(self._of_other_cluster)
 
     @property
     def role(self) -> Role:
@@ -238,9 +238,9 @@ class RaftNode:
 
     def _check_cluster(self, node_id: int, response: ResponseHeader) -> None:
         if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._strangers.discard(node_id)
+            self._of_other_cluster.discard(node_id)
             return
-        self._strangers.add(node_id)
+        self._of_other_cluster.add(node_id)
         self._replica.warn(
             "Node %s is not in this node's cluster %s: start all nodes with"
             " the same controller.quorum.voters, from which the id of a new cluster is derived, or the same"

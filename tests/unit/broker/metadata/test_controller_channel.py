@@ -43,7 +43,7 @@ class Quorum:
         self.leads = False
         self.leader_id = -1
         self.epoch = 0
-        self.is_stranger = False
+        self.is_in_other_cluster = False
         self._changed: asyncio.Future[None] = loop.create_future()
 
     def leader_change(self) -> asyncio.Future[None]:
@@ -271,7 +271,7 @@ def test_pending_request_is_not_resent_if_leader_epoch_is_unchanged(broker: Brok
 
 
 def test_request_fails_early_if_controllers_are_of_another_cluster(broker: Broker) -> None:
-    broker.network.call_later(1, setattr, broker.quorum, "is_stranger", True)
+    broker.network.call_later(1, setattr, broker.quorum, "is_in_other_cluster", True)
     with pytest.raises(KafkaError) as refused:
         broker.run(broker.channel.call(HEARTBEAT, 60))
     assert refused.value.code == ErrorCode.INCONSISTENT_CLUSTER_ID

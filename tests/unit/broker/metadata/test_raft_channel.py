@@ -35,8 +35,8 @@ class Quorum:
             self.connect,
             self.network,
             grace_s=GRACE_S,
-            answered=lambda request, response: self.answers.append((request, response)),
-            disconnected=self.gone.append,
+            on_response=lambda request, response: self.answers.append((request, response)),
+            on_disconnect=self.gone.append,
         )
 
     def connect(self, node_id: int, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> NetworkClient:

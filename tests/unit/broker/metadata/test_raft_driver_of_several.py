@@ -118,7 +118,7 @@ def test_reelection_of_same_leader_is_leader_change(three: WholeCluster) -> None
     changed, epoch = driver.leader_change(), driver.epoch + 1
     begins = BeginQuorumEpochRequest.Topic.Partition(partition_index=0, leader_id=leader, leader_epoch=epoch)
     topic = BeginQuorumEpochRequest.Topic(topic_name="__cluster_metadata", partitions=[begins])
-    loop.call_soon(driver.ask, BeginQuorumEpochRequest(cluster_id=None, topics=[topic]))
+    loop.call_soon(driver.handle_request, BeginQuorumEpochRequest(cluster_id=None, topics=[topic]))
     three.until(changed.done)
     assert (driver.leader_id, driver.epoch) == (leader, epoch)
 

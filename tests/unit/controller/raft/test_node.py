@@ -43,7 +43,7 @@ def test_node_is_a_stranger_while_most_voters_return_inconsistent_cluster_id() -
     def answered(by: int, error: ErrorCode) -> bool:
         request = OutboundRequest(by, VoteRequest(topics=[]))
         node.step(ResponseReceived(request, vote_response(LeaderAndEpoch(-1, 1), granted=False, error=error)), now_ms=0)
-        return node.is_stranger
+        return node.is_in_other_cluster
 
     assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
     assert not answered(1, ErrorCode.INCONSISTENT_CLUSTER_ID)
