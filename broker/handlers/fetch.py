@@ -49,15 +49,15 @@ _STORAGE_ERROR_FROM_VERSION = 6
 _ZSTD_FROM_VERSION = 10
 _FOLLOWERS_FROM_VERSION = 11
 _REPLICA_STATE_FROM_VERSION = 15
-_HINTS_FROM_VERSION = 16
-_HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_CURRENT_LEADER_FROM_VERSION = 16
+_WITH_CURRENT_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 _Topic = FetchResponse.Topic
 _Fetched = FetchResponse.Topic.Partition
 _Aborted = FetchResponse.Topic.Partition.AbortedTransaction
 
 Answer: TypeAlias = "FetchResponse | list[Part]"
-_Said: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
+_Result: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
 def handle(broker: BrokerServer, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
@@ -121,25 +121,25 @@ class _Fetch:
         """Read, and return the response; how many bytes are missing if it is below min_bytes and not `final`."""
         session = self._session
         room, found, urgent = self._max_bytes, 0, final or not session.partitions
-        said: list[_Said] = []
+        results: list[_Result] = []
         for wanted in session.to_read:
             try:
                 result = self._read(wanted, room, min_one=found == 0)
             except KafkaError as error:
-                said.append((wanted, error))
+                results.append((wanted, error))
                 urgent = True
                 continue
             found += result.size_bytes
             room = max(0, room - result.size_bytes)
-            urgent = urgent or result.diverging_epoch is not None or self._trims(wanted, result)
-            if session.full or _says_something(wanted, result):
-                said.append((wanted, result))
+            urgent = urgent or result.diverging_epoch is not None or self._must_delete(wanted, result)
+            if session.full or _has_news(wanted, result):
+                results.append((wanted, result))
             elif result.caught_up:
-                session.settle(wanted)
+                session.mark_caught_up(wanted)
         if urgent or found >= self._min_bytes:
-            said += map(self._look_at, session.take_put_off())
-            return self._answer(said)
-        for wanted, read in () if session.full else said:
+            results += map(self._read_offsets, session.take_deferred())
+            return self._answer(results)
+        for wanted, read in () if session.full else results:
             if isinstance(read, ReadResult) and read.caught_up:
                 session.defer(wanted)
         self._waited = True
@@ -149,14 +149,14 @@ class _Fetch:
         """Return the response with an error of the whole request."""
         return FetchResponse(error_code=code, session_id=self._session.session_id, responses=[])
 
-    def _look_at(self, wanted: FetchPartition) -> _Said:
+    def _read_offsets(self, wanted: FetchPartition) -> _Result:
         """Return the offsets of a partition that has no records to read, or its error."""
         try:
             return wanted, self._read(wanted, 0, min_one=False)
         except KafkaError as error:
             return wanted, error
 
-    def _trims(self, wanted: FetchPartition, result: ReadResult) -> bool:
+    def _must_delete(self, wanted: FetchPartition, result: ReadResult) -> bool:
         """Return whether a follower has records that the leader has deleted: DeleteRecords waits until it deletes them.
 
         A follower's log may also start later than a new leader's. That needs no response at once: nothing would change.
@@ -164,11 +164,11 @@ class _Fetch:
         return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset < result.log_start_offset
 
     def _read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
-        hosted = self._hosted(wanted)
+        partition = self._partition(wanted)
         max_bytes = max(0, min(wanted.max_bytes, room))
         if self._replica_id >= 0:
             result = self._broker.replicas.fetch_as_follower(
-                hosted,
+                partition,
                 self._replica_id,
                 self._replica_epoch,
                 wanted,
@@ -177,7 +177,7 @@ class _Fetch:
                 update=not self._waited,
             )
         else:
-            result = hosted.read(
+            result = partition.read(
                 wanted.fetch_offset,
                 max_bytes,
                 self._isolation,
@@ -187,30 +187,30 @@ class _Fetch:
                 min_one=min_one,
             )
         version = self._context.api_version
-        if version < _ZSTD_FROM_VERSION and hosted.log.config.compression_type == "zstd":
+        if version < _ZSTD_FROM_VERSION and partition.log.config.compression_type == "zstd":
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 10 of Fetch")
         return result
 
-    def _hosted(self, wanted: FetchPartition) -> Partition:
+    def _partition(self, wanted: FetchPartition) -> Partition:
         """Return the replica that serves `wanted`; KafkaError if there is none."""
-        hosted = wanted.hosted
-        if hosted is not None and not hosted.unavailable:
-            return hosted
+        partition = wanted.replica
+        if partition is not None and not partition.unavailable:
+            return partition
         replicas = self._broker.replicas
         by_id = self._session.uses_topic_ids
         if wanted.topic is None:
             wanted.topic = replicas.topic_name(wanted.topic_id)
             if wanted.topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        hosted = replicas.partition(wanted.topic, wanted.index)
-        if by_id and hosted.topic_id != wanted.topic_id:
+        partition = replicas.partition(wanted.topic, wanted.index)
+        if by_id and partition.topic_id != wanted.topic_id:
             raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-        self._session.host(wanted, hosted)
-        return hosted
+        self._session.assign(wanted, partition)
+        return partition
 
     # Answering.
 
-    def _refused(self, wanted: FetchPartition, error: KafkaError) -> _Fetched:
+    def _error_row(self, wanted: FetchPartition, error: KafkaError) -> _Fetched:
         code = error.code
         if code is ErrorCode.KAFKA_STORAGE_ERROR and self._context.api_version < _STORAGE_ERROR_FROM_VERSION:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -222,36 +222,38 @@ class _Fetch:
             records=b"",
         )
 
-    def _answer(self, said: list[_Said]) -> Answer:
+    def _answer(self, results: list[_Result]) -> Answer:
         """Record in the session what is sent; return the response."""
         session = self._session
         plain = self._context.api_version >= fetch_fast_path.FIRST_VERSION
-        for wanted, found in said:
+        for wanted, found in results:
             if isinstance(found, KafkaError):
                 wanted.sent_high_watermark = NO_OFFSET
                 plain = False
                 continue
-            parted = found.diverging_epoch is not None  # the reader ignores the other fields
-            wanted.sent_high_watermark = NO_OFFSET if parted else found.high_watermark
+            diverges = found.diverging_epoch is not None  # the reader ignores the other fields
+            wanted.sent_high_watermark = NO_OFFSET if diverges else found.high_watermark
             wanted.sent_log_start_offset = found.log_start_offset
-            plain = plain and not parted and not found.aborted
-            if wanted.hosted is not None:
+            plain = plain and not diverges and not found.aborted
+            if wanted.replica is not None:
                 if self._replica_id < 0:
-                    wanted.hosted.traffic.bytes_out += found.size_bytes
+                    wanted.replica.traffic.bytes_out += found.size_bytes
                 else:
-                    wanted.hosted.traffic.replication_bytes_out += found.size_bytes
+                    wanted.replica.traffic.replication_bytes_out += found.size_bytes
             if found.caught_up:
-                session.settle(wanted)
+                session.mark_caught_up(wanted)
             elif found.slices:
-                session.postpone(wanted)
+                session.rotate(wanted)
         session.full = False
-        return self._plain(cast("list[tuple[FetchPartition, ReadResult]]", said)) if plain else self._message(said)
+        return (
+            self._plain(cast("list[tuple[FetchPartition, ReadResult]]", results)) if plain else self._message(results)
+        )
 
-    def _plain(self, said: list[tuple[FetchPartition, ReadResult]]) -> list[Part]:
+    def _plain(self, results: list[tuple[FetchPartition, ReadResult]]) -> list[Part]:
         """Return the response encoded directly to bytes: no partition has an error or diverges."""
         by_id = self._session.uses_topic_ids
         topics: dict[bytes, list[fetch_fast_path.Found]] = {}
-        for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in said:
+        for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in results:
             topic = wanted.topic_id if by_id else encode_topic_name(wanted.topic or "")
             found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes)
             if topic in topics:
@@ -261,20 +263,20 @@ class _Fetch:
         committed = self._isolation is Isolation.READ_COMMITTED
         return encode_plain_response(self._context.correlation_id, self._session.session_id, topics, committed)
 
-    def _message(self, said: list[_Said]) -> FetchResponse:
+    def _message(self, results: list[_Result]) -> FetchResponse:
         session = self._session
         topics: dict[str | bytes, _Topic] = {}
         response = FetchResponse(session_id=session.session_id, responses=[])
-        hinted = self._replica_id < 0 and self._context.api_version >= _HINTS_FROM_VERSION
-        for wanted, found in said:
+        with_leaders = self._replica_id < 0 and self._context.api_version >= _CURRENT_LEADER_FROM_VERSION
+        for wanted, found in results:
             key = wanted.topic_id if session.uses_topic_ids else wanted.topic or ""
             topic = topics.get(key)
             if topic is None:
                 topic = topics[key] = _Topic(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[])
-            answer = self._refused(wanted, found) if isinstance(found, KafkaError) else self._fetched(wanted, found)
+            answer = self._error_row(wanted, found) if isinstance(found, KafkaError) else self._fetched(wanted, found)
             topic.partitions.append(answer)
-            if hinted and answer.error_code in _HINTED:
-                self._hint(response, wanted, answer)
+            if with_leaders and answer.error_code in _WITH_CURRENT_LEADER:
+                self._add_current_leader(response, wanted, answer)
         response.responses = list(topics.values())
         return response
 
@@ -293,7 +295,7 @@ class _Fetch:
             answer.diverging_epoch = _Fetched.DivergingEpoch(epoch=epoch, end_offset=end_offset)
         return answer
 
-    def _hint(self, response: FetchResponse, wanted: FetchPartition, answer: _Fetched) -> None:
+    def _add_current_leader(self, response: FetchResponse, wanted: FetchPartition, answer: _Fetched) -> None:
         """Add the current leader and its address."""
         hint = current_leader(self._broker.image, wanted.topic or "", wanted.index, self._context.listener)
         answer.current_leader = _Fetched.CurrentLeader(leader_id=hint.leader, leader_epoch=hint.leader_epoch)
@@ -307,7 +309,7 @@ def _aborted(result: ReadResult) -> list[_Aborted]:
     return [_Aborted(producer_id=one.producer_id, first_offset=one.first_offset) for one in result.aborted]
 
 
-def _says_something(wanted: FetchPartition, result: ReadResult) -> bool:
+def _has_news(wanted: FetchPartition, result: ReadResult) -> bool:
     """Return whether `result` has anything that the reader does not have yet."""
     return bool(
         result.slices

@@ -61,11 +61,11 @@ class FetchPartition:
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
-        "hosted",
         "index",
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
+        "replica",
         "sent_high_watermark",
         "sent_log_start_offset",
         "topic",
@@ -77,13 +77,13 @@ class FetchPartition:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
-        self.hosted: Partition | None = None
+        self.replica: Partition | None = None
         self.watched = False
         self.current_leader_epoch = NO_EPOCH
         self.sent_high_watermark = _NEVER_SENT
         self.sent_log_start_offset = _NEVER_SENT
 
-    def ask(self, wanted: FetchRequest.Topic.Partition) -> None:
+    def update(self, wanted: FetchRequest.Topic.Partition) -> None:
         """Apply a request's parameters, which include what the fetcher knows already.
 
         A new leader epoch resets what was sent: a follower drops results from an earlier epoch than its own.
@@ -150,7 +150,7 @@ class FetchSession:
                 if known is None:
                     known = FetchPartition(None if by_id else topic.topic, topic.topic_id, wanted.partition)
                     partitions[key] = known
-                known.ask(wanted)
+                known.update(wanted)
                 self._deferred.pop(known, None)
                 pending[known] = None
         for gone in request.forgotten_topics_data:
@@ -162,7 +162,7 @@ class FetchSession:
                     pending.pop(forgotten, None)
                     self._unwatch(forgotten)
 
-    def settle(self, known: FetchPartition) -> None:
+    def mark_caught_up(self, known: FetchPartition) -> None:
         """Mark `known` as caught up: watch it instead of reading it."""
         self.pending.pop(known, None)
         if self.session_id != NO_SESSION:
@@ -174,13 +174,13 @@ class FetchSession:
         self._deferred[known] = None
         self._watch(known)
 
-    def take_put_off(self) -> list[FetchPartition]:
+    def take_deferred(self) -> list[FetchPartition]:
         """Make the deferred partitions pending again and return them, for the response about to be sent."""
         taken, self._deferred = list(self._deferred), {}
         self.pending.update(dict.fromkeys(taken))
         return taken
 
-    def postpone(self, known: FetchPartition) -> None:
+    def rotate(self, known: FetchPartition) -> None:
         """Rotate `known`, which has been served, behind the other partitions.
 
         A follower's partition is no longer pending: it names it again once it has the records. Another of its requests
@@ -190,11 +190,11 @@ class FetchSession:
         if not self.privileged:
             self.pending[known] = None
 
-    def host(self, known: FetchPartition, hosted: Partition) -> None:
+    def assign(self, known: FetchPartition, replica: Partition) -> None:
         """Set the replica that serves `known`."""
-        if known.hosted is not hosted:
+        if known.replica is not replica:
             self._unwatch(known)
-            known.hosted = hosted
+            known.replica = replica
             if self.waiting is not None:
                 self._watch(known)
 
@@ -235,22 +235,22 @@ class FetchSession:
         self._forget_watches()
 
     def _watch(self, known: FetchPartition) -> None:
-        if not known.watched and known.hosted is not None:
+        if not known.watched and known.replica is not None:
             known.watched = True
-            key = self._key(known.hosted)
+            key = self._key(known.replica)
             self._watching[key] = known
             self._purgatory.watch(key, self)
 
     def _unwatch(self, known: FetchPartition) -> None:
-        if known.watched and known.hosted is not None:
+        if known.watched and known.replica is not None:
             known.watched = False
-            key = self._key(known.hosted)
+            key = self._key(known.replica)
             del self._watching[key]
             self._purgatory.unwatch(key, self)
 
-    def _key(self, hosted: Partition) -> Hashable:
+    def _key(self, replica: Partition) -> Hashable:
         """Return the purgatory key: the log for a follower, which reads to the log end; else the partition."""
-        return hosted.log if self.privileged else hosted
+        return replica.log if self.privileged else replica
 
     def _forget_watches(self) -> None:
         for known in tuple(self._watching.values()):

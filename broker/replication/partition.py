@@ -396,9 +396,9 @@ class Partition:
         log = self.log
         high_watermark, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
         if last_fetched_epoch != NO_EPOCH:
-            parted = self._diverging(offset, last_fetched_epoch)
-            if parted is not None:
-                return ReadResult([], 0, False, high_watermark, stable, start, parted)
+            diverging = self._diverging(offset, last_fetched_epoch)
+            if diverging is not None:
+                return ReadResult([], 0, False, high_watermark, stable, start, diverging)
         if isolation is Isolation.READ_UNCOMMITTED:
             limit = high_watermark
         else:

@@ -284,7 +284,7 @@ class Node:
     def follower_fetch(self, partition: Partition, broker: int, offset: int, log_start_offset: int = 0) -> None:
         """Fetch nothing as a follower whose log ends at `offset`, which acknowledges the records below."""
         wanted = FetchPartition(partition.topic, partition.topic_id, partition.index)
-        wanted.ask(
+        wanted.update(
             FetchRequest.Topic.Partition(
                 partition=partition.index, fetch_offset=offset, log_start_offset=log_start_offset, partition_max_bytes=0
             )
