@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from broker.metadata.current_leader import current_leader
+from broker.metadata.metadata_view import current_leader
 from broker.replication.fetch_sessions import NO_SESSION, FetchPartition, FetchSession
 from broker.replication.partition import Isolation, Partition, ReadResult
 from broker.replication.replica_state import NO_EPOCH, NO_OFFSET

@@ -23,8 +23,8 @@ import logging
 from collections.abc import Awaitable, Set
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.metadata.current_leader import current_leader
 from broker.metadata.internal_topics import ensure_internal_topic
+from broker.metadata.metadata_view import current_leader
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from broker.metadata.current_leader import current_leader
+from broker.metadata.metadata_view import current_leader
 from broker.network.connection import Disconnect
 from broker.replication.partition import ACKS_ALL, Partition
 from broker.replication.record_validation import InvalidRecordsError, prepare

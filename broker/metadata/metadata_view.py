@@ -51,3 +51,28 @@ def view_partition(image: MetadataImage, partition: PartitionImage, reachable: C
     replicas = list(partition.replicas)
     offline = [replica for replica in replicas if replica not in reachable]
     return PartitionView(error, leader, replicas, list(partition.isr), offline)
+
+
+class LeaderHint(NamedTuple):
+    """A partition's leader (-1: unknown), and its address on the client's listener if it has one (KIP-951).
+
+    A client that gets it with NOT_LEADER_OR_FOLLOWER can retry without a Metadata request.
+    """
+
+    leader: int = -1
+    leader_epoch: int = -1
+    host: str | None = None
+    port: int = -1
+    rack: str | None = None
+
+
+def current_leader(image: MetadataImage, topic: str, index: int, listener: str) -> LeaderHint:
+    """Return the leader of a partition according to `image`."""
+    partition = image.partition(topic, index)
+    if partition is None:
+        return LeaderHint()
+    broker = image.brokers.get(partition.leader)
+    endpoint = broker.endpoints.get(listener) if broker is not None else None
+    if broker is None or endpoint is None:
+        return LeaderHint(partition.leader, partition.leader_epoch)
+    return LeaderHint(partition.leader, partition.leader_epoch, endpoint.host, endpoint.port, broker.rack)

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from broker.log_dirs.log_cleaner import LogCleaner
     from broker.metadata.raft_driver import RaftDriver
     from broker.monitoring.monitored import Measurements, MonitoredNode
+    from broker.monitoring.telemetry import Telemetry
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
     from broker.shared_server import SharedServer
     from controller.image import MetadataImage
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
+_CLIENT_METRICS = "kafka_server_client_metrics_"
 _QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
 
 
@@ -146,6 +148,16 @@ def _quorum(node: MonitoredNode) -> Iterator[tuple[str, RaftDriver]]:
 
 def _quorum_state(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     yield labels(current_state=node.shared.raft.role.value), 1
+
+
+def _telemetry(node: MonitoredNode) -> Iterator[tuple[str, Telemetry]]:
+    if node.broker is not None:
+        yield "", node.broker.telemetry
+
+
+def _pushes(name: str, text: str, attribute: str) -> Column:
+    """Return a counter of Kafka's MBean `client-metrics`; its exports are the accepted pushes here."""
+    return Column(_CLIENT_METRICS + name, COUNTER, text, attrgetter(attribute))
 
 
 def _per_topic(name: str, attribute: str, text: str) -> Column:
@@ -425,5 +437,20 @@ TABLES = (
             ),
         ),
         ("current_state",),
+    ),
+    Table(
+        _telemetry,
+        (
+            Column(_CLIENT_METRICS + "instance_count", GAUGE, "Client instances.", lambda it: len(it.instances)),
+            _pushes("plugin_export_total", "Accepted pushes of metrics.", "pushes"),
+            _pushes("plugin_error_total", "Pushes that could not be decompressed.", "invalid"),
+            _pushes("throttle_total", "Requests before the push interval.", "throttled"),
+            _pushes(
+                "unknown_subscription_request_total",
+                "Pushes with an outdated subscription id.",
+                "unknown_subscriptions",
+            ),
+            Column("barnabas_client_metrics_bytes_total", COUNTER, "Bytes pushed.", attrgetter("pushed_bytes")),
+        ),
     ),
 )

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 from broker.monitoring import broker_tables, group_tables, partition_tables, replication_tables
 from broker.monitoring.elections import ElectionCounts
 from broker.monitoring.exposition import CONTENT_TYPE, lines
-from broker.monitoring.health import ALIVE, impaired, missing
 from broker.monitoring.http_server import HttpServer, Page
 from broker.monitoring.process import PROCESS
 from broker.monitoring.request_errors import RequestErrors, with_errors
 from broker.monitoring.request_times import TimedDispatcher, Times
-from broker.monitoring.telemetry_table import TELEMETRY_TABLE
+from storage.disk import reason
 
 if TYPE_CHECKING:
     from broker.monitoring.monitored import MonitoredNode
     from broker.network.connection_protocol import Dispatch
+    from broker.shared_server import SharedServer
 
 TABLES = (
     PROCESS,
@@ -32,7 +32,6 @@ TABLES = (
     *replication_tables.TABLES,
     *partition_tables.TABLES,
     *group_tables.TABLES,
-    TELEMETRY_TABLE,
 )
 
 _SHORTEST_S = 1.0
@@ -81,7 +80,7 @@ class Monitor:
         return Page(HTTPStatus.OK, lines(tables, self._node), CONTENT_TYPE)
 
     def _health(self) -> Page:
-        return Page(HTTPStatus.OK, (ALIVE,))
+        return Page(HTTPStatus.OK, ("ok\n",))
 
     def _readiness(self) -> Page:
         lacks = missing(self._node.shared)
@@ -93,3 +92,26 @@ class Monitor:
 def _processor_s() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def missing(shared: SharedServer) -> list[str]:
+    """Return the reasons why clients are not served; empty if the broker is ready."""
+    if shared.phase != "serving":
+        return [f"the broker is {shared.phase}"]
+    found = []
+    node_id = shared.settings.node_id
+    broker = shared.raft.image.brokers.get(node_id)
+    if shared.settings.is_broker and (broker is None or not broker.active):
+        found.append(f"broker {node_id} is fenced")
+    if not any(directory.failure is None for directory in shared.logs.directories):
+        found += impaired(shared)
+    return found
+
+
+def impaired(shared: SharedServer) -> list[str]:
+    """Return the data directories that failed, while a ready broker serves the others."""
+    return [
+        f"the data directory {directory.path} failed: {reason(directory.failure)}"
+        for directory in shared.logs.directories
+        if directory.failure is not None
+    ]

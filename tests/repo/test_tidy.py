@@ -24,7 +24,7 @@ PURE_IN_BROKER = (
     "broker/replication/replica_state.py",
     "broker/replication/isr.py",
     "broker/replication/alter_partition_manager.py",
-    "broker/metadata/current_leader.py",
+    "broker/metadata/metadata_view.py",
     "broker/network/listeners.py",
     "broker/metadata/process_roles.py",
     "broker/replication/partition.py",

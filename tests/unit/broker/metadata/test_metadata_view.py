@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.metadata_view import reachable_brokers, view_partition
+from broker.metadata.metadata_view import LeaderHint, current_leader, reachable_brokers, view_partition
 from controller.image import NO_LEADER, BrokerImage, Endpoint, MetadataImage, PartitionImage
 from protocol.errors import ErrorCode
+from tests.unit.broker.node import LISTENER, Node
 
 
 def broker(broker_id: int, *listeners: str, fenced: bool = False) -> BrokerImage:
@@ -48,3 +49,26 @@ def test_unreachable_leader_is_no_leader(leader: int, error: ErrorCode, told: in
 def test_unreachable_replicas_are_offline() -> None:
     view = view_partition(IMAGE, partition(1), reachable_brokers(IMAGE, "IN"))
     assert (view.replicas, view.isr, view.offline) == ([1, 2, 3], [1, 2], [3])
+
+
+def test_current_leader_has_epoch_and_address_on_requesting_listener(node: Node) -> None:
+    node.register(2, "two.example", 9092)
+    node.create("t", replicas=(1, 2))
+    node.elect("t", 2)
+    assert current_leader(node.image, "t", 0, LISTENER) == LeaderHint(2, 1, "two.example", 9092, None)
+
+
+def test_a_leader_without_that_listener_has_no_address(node: Node) -> None:
+    node.register(2, "two.example", 9092)
+    node.create("t", replicas=(2,), leader=2)
+    assert current_leader(node.image, "t", 0, "INTERNAL") == LeaderHint(2, 0)
+
+
+def test_a_leader_that_is_not_registered_has_no_address(node: Node) -> None:
+    node.create("t", replicas=(2,), leader=2)
+    assert current_leader(node.image, "t", 0, LISTENER) == LeaderHint(2, 0)
+
+
+def test_unknown_partition_has_no_current_leader(node: Node) -> None:
+    node.create("t")
+    assert current_leader(node.image, "t", 1, LISTENER) == current_leader(node.image, "u", 0, LISTENER) == LeaderHint()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.monitoring.health import impaired, missing
+from broker.monitoring.monitor import impaired, missing
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.network.fd_limits import connections_within, segments_within
+from broker.network.connection_limits import connections_within, segments_within
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import resource
-from broker.network.fd_limits import raise_limit
+from broker.network.connection_limits import raise_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
 print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
