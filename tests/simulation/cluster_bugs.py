@@ -397,7 +397,7 @@ BUGS = (
     Bug(assigns_log_without_topic_id_by_name, Invariant.COMMITTED_IS_THE_SAME, 0, 0),
     Bug(create_topics_does_not_wait_for_brokers, Invariant.NEW_TOPICS_ARE_WRITABLE, 2, 0),
     Bug(coordinator_answers_while_loading, Invariant.OFFSETS_STAY, 9, 0),
-    Bug(coordinator_answers_before_commit, Invariant.OFFSETS_STAY, 4, 0),
+    Bug(coordinator_answers_before_commit, Invariant.OFFSETS_STAY, 20, 0),
     Bug(sends_vote_before_sync, Invariant.VOTES_ARE_KEPT, 60, 0),
     Bug(loses_vote_at_restart, Invariant.VOTES_ARE_KEPT, 1, 0),
     Bug(raft_bugs.commits_earlier_epochs_by_counting, Invariant.QUORUM_COMMITS_ITS_EPOCH, 1, 0),
