@@ -105,9 +105,7 @@ class BrokerHeartbeatManager:
             elif session.shutdown_offset is None:
                 session.shutdown_offset = image.offset
 
-    def heard_from(
-        self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Hashable, now_ms: int
-    ) -> None:
+    def touch(self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Hashable, now_ms: int) -> None:
         """Record a heartbeat before its command is decided; its broker has applied metadata up to `metadata_offset`.
 
         `connection` is a key of the open connection that carried it; None for the broker of this process, and for

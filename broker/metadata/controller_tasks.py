@@ -91,7 +91,7 @@ class ControllerTasks:
     ) -> None:
         """Record a heartbeat, and the connection that it came through; None if there is none that can break."""
         key = None if connection is None else connection.connection_id
-        self.liveness.heard_from(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
+        self.liveness.touch(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
         if connection is not None:
             connection.on_close(self, partial(self._connection_lost, connection.connection_id))
         self._wake_waiters()

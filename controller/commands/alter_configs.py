@@ -87,24 +87,25 @@ def _alter_resources(
     image: MetadataImage, request: Any, settings: StaticSettings, response: _R
 ) -> ControllerResult[_R]:
     """Fill the response of either request: each resource is changed completely or not at all."""
-    answers: Any = response
+    untyped: Any = response
     records: list[ConfigRecord] = []
-    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
-    for asked in request.resources:
-        resource = _Resource(asked.resource_type, asked.resource_name)
-        answer = answers.Resource(error_message=None, resource_type=resource.type, resource_name=resource.name)
-        answers.responses.append(answer)
+    times = Counter((requested.resource_type, requested.resource_name) for requested in request.resources)
+    for requested in request.resources:
+        resource = _Resource(requested.resource_type, requested.resource_name)
+        result = untyped.Resource(error_message=None, resource_type=resource.type, resource_name=resource.name)
+        untyped.responses.append(result)
         changes = [
-            _Change(one.name, getattr(one, "config_operation", AlterConfigOp.SET), one.value) for one in asked.configs
+            _Change(one.name, getattr(one, "config_operation", AlterConfigOp.SET), one.value)
+            for one in requested.configs
         ]
         base = image.configs(*resource) if isinstance(request, IncrementalAlterConfigsRequest) else NO_CONFIGS
         try:
             if times[resource] > 1:
                 raise _invalid_request("Each resource must appear at most once.")
-            check_changes(asked.configs)
+            check_changes(requested.configs)
             records += _alter(image, settings, resource, changes, base=base)
         except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
+            result.error_code, result.error_message = error.code, error.message
     return ControllerResult(
         () if request.validate_only else (*records, *consequences(image, records, settings)), response
     )

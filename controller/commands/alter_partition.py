@@ -2,7 +2,7 @@
 
 A leader sends the new ISR with the leader epoch and partition epoch that it knows. The change is made if both are
 current and every broker in the new ISR is active and, if the request has its epoch, has not registered again since.
-Epochs above the controller's come from a newer controller, so this one answers NOT_CONTROLLER.
+Epochs above the controller's come from a newer controller, so this one returns NOT_CONTROLLER.
 
 The response has the partition after the change. A change that completes a reassignment can remove the requesting
 leader; it is made, and the response is NEW_LEADER_ELECTED.
@@ -23,7 +23,7 @@ from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartit
 from protocol.records.metadata import PartitionChangeRecord
 
 _Wanted: TypeAlias = AlterPartitionRequest.Topic.Partition
-_Answer: TypeAlias = AlterPartitionResponse.Topic.Partition
+_Result: TypeAlias = AlterPartitionResponse.Topic.Partition
 
 _ANY_EPOCH = -1
 
@@ -42,19 +42,19 @@ def alter_partition(
     changes: dict[tuple[bytes, int], PartitionChangeRecord] = {}
     outcomes = [
         (
-            asked.topic_id,
+            requested.topic_id,
             [
-                (wanted.partition_index, _alter(builder, request.broker_id, asked.topic_id, wanted, changes))
-                for wanted in asked.partitions
+                (wanted.partition_index, _alter(builder, request.broker_id, requested.topic_id, wanted, changes))
+                for wanted in requested.partitions
             ],
         )
-        for asked in request.topics
+        for requested in request.topics
     ]
     records = tuple(changes.values())
     after = apply_records(image, records, offset=image.offset + len(records), epoch=image.epoch)
     topics = [
         AlterPartitionResponse.Topic(
-            topic_id=topic_id, partitions=[_answer(after, topic_id, index, code) for index, code in partitions]
+            topic_id=topic_id, partitions=[_result(after, topic_id, index, code) for index, code in partitions]
         )
         for topic_id, partitions in outcomes
     ]
@@ -135,12 +135,12 @@ def _is_eligible(image: MetadataImage, replica: int, epoch: int) -> bool:
     return broker is not None and broker.active and epoch in (_ANY_EPOCH, broker.epoch)
 
 
-def _answer(after: MetadataImage, topic_id: bytes, index: int, code: ErrorCode) -> _Answer:
+def _result(after: MetadataImage, topic_id: bytes, index: int, code: ErrorCode) -> _Result:
     """Return the response for one partition: its state after the changes, or an error."""
     if code is not ErrorCode.NONE:
-        return _Answer(partition_index=index, error_code=code, leader_id=0, leader_epoch=0, isr=[], partition_epoch=0)
+        return _Result(partition_index=index, error_code=code, leader_id=0, leader_epoch=0, isr=[], partition_epoch=0)
     partition = after.topics_by_id()[topic_id].partitions[index]
-    return _Answer(
+    return _Result(
         partition_index=index,
         leader_id=partition.leader,
         leader_epoch=partition.leader_epoch,

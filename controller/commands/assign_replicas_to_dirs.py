@@ -33,20 +33,22 @@ def assign_replicas_to_dirs(
     builder = PartitionChangeBuilder(image, settings)
     # Of a replica that is named twice, the last directory counts.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
-    answers = []
+    results = []
     for directory in request.directories:
         topics = []
         for topic in directory.topics:
             partitions = [
                 _Directory.Topic.Partition(
-                    partition_index=asked.partition_index,
-                    error_code=_assign(builder, broker, directory.id, topic.topic_id, asked.partition_index, changes),
+                    partition_index=requested.partition_index,
+                    error_code=_assign(
+                        builder, broker, directory.id, topic.topic_id, requested.partition_index, changes
+                    ),
                 )
-                for asked in topic.partitions
+                for requested in topic.partitions
             ]
             topics.append(_Directory.Topic(topic_id=topic.topic_id, partitions=partitions))
-        answers.append(_Directory(id=directory.id, topics=topics))
-    return ControllerResult(tuple(filter(None, changes.values())), AssignReplicasToDirsResponse(directories=answers))
+        results.append(_Directory(id=directory.id, topics=topics))
+    return ControllerResult(tuple(filter(None, changes.values())), AssignReplicasToDirsResponse(directories=results))
 
 
 def _assign(

@@ -37,28 +37,28 @@ def alter_client_quotas(
 ) -> ControllerResult[AlterClientQuotasResponse]:
     """Set and remove quotas, refusing an `ip` among `unknown_hosts`; no records if the request only validates."""
     records: list[ClientQuotaRecord] = []
-    answers: dict[QuotaEntity, AlterClientQuotasResponse.Entry] = {}
+    results: dict[QuotaEntity, AlterClientQuotasResponse.Entry] = {}
     entities = [
         quota_entity((part.entity_type, part.entity_name) for part in entry.entity) for entry in request.entries
     ]
     times = Counter(entities)
     for entity, entry in zip(entities, request.entries, strict=True):
-        answer = AlterClientQuotasResponse.Entry(
+        result = AlterClientQuotasResponse.Entry(
             error_message=None,
             entity=[
                 AlterClientQuotasResponse.Entry.Entity(entity_type=part.entity_type, entity_name=part.entity_name)
                 for part in entry.entity
             ],
         )
-        answers[entity] = answer
+        results[entity] = result
         try:
             if times[entity] > 1:
                 raise _invalid_request("Each quota entity must appear at most once.")
             _check_entity(entity, unknown_hosts)
             records += _alter(image, entity, entry.ops)
         except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-    response = AlterClientQuotasResponse(entries=list(answers.values()))
+            result.error_code, result.error_message = error.code, error.message
+    response = AlterClientQuotasResponse(entries=list(results.values()))
     return ControllerResult(() if request.validate_only else tuple(records), response)
 
 

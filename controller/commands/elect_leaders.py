@@ -54,24 +54,24 @@ def elect_leaders(
     election = ElectionType(request.election_type)
     builder = PartitionChangeBuilder(image, settings)
     changes: dict[tuple[str, int], PartitionChangeRecord] = {}
-    results = []
-    for topic, partitions in _asked(image, request):
-        answers = [_elect(builder, topic, index, election, changes) for index in partitions]
+    topics = []
+    for topic, partitions in _requested(image, request):
+        results = [_elect(builder, topic, index, election, changes) for index in partitions]
         if request.topic_partitions is None:
-            answers = [answer for answer in answers if answer.error_code != ErrorCode.ELECTION_NOT_NEEDED]
-        results.append(ElectLeadersResponse.Topic(topic=topic, partition_result=answers))
+            results = [result for result in results if result.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        topics.append(ElectLeadersResponse.Topic(topic=topic, partition_result=results))
     if len(changes) > MAX_RECORDS_PER_BATCH:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-    return ControllerResult(tuple(changes.values()), ElectLeadersResponse(replica_election_results=results))
+    return ControllerResult(tuple(changes.values()), ElectLeadersResponse(replica_election_results=topics))
 
 
-def _asked(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, list[int]]]:
+def _requested(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tuple[str, list[int]]]:
     if request.topic_partitions is None:
         for topic in image.topics():
             yield topic.name, list(topic.partitions)
     else:
-        for asked in request.topic_partitions:
-            yield asked.topic, asked.partitions
+        for requested in request.topic_partitions:
+            yield requested.topic, requested.partitions
 
 
 def _elect(

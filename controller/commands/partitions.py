@@ -25,19 +25,19 @@ def create_partitions(
     """Increase topics to the requested numbers of partitions; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
     records: list[PartitionRecord] = []
-    answers: dict[str, CreatePartitionsResponse.Result] = {}
+    results: dict[str, CreatePartitionsResponse.Result] = {}
     for topic in request.topics:
-        answer = answers[topic.name] = CreatePartitionsResponse.Result(name=topic.name)
+        result = results[topic.name] = CreatePartitionsResponse.Result(name=topic.name)
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             room = MAX_PARTITIONS_PER_REQUEST - len(records)
             records += _add_partitions(image, topic, random, room)
         except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message or None
+            result.error_code, result.error_message = error.code, error.message or None
     if request.validate_only:
         records = []
-    return ControllerResult(tuple(records), CreatePartitionsResponse(results=list(answers.values())))
+    return ControllerResult(tuple(records), CreatePartitionsResponse(results=list(results.values())))
 
 
 def _add_partitions(

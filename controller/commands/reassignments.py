@@ -29,7 +29,7 @@ from protocol.messages.list_partition_reassignments import (
 )
 from protocol.records.metadata import PartitionChangeRecord
 
-_Answer = AlterPartitionReassignmentsResponse.Topic.Partition
+_Result = AlterPartitionReassignmentsResponse.Topic.Partition
 
 
 def alter_partition_reassignments(
@@ -42,12 +42,12 @@ def alter_partition_reassignments(
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None, responses=[]
     )
-    for asked in request.topics:
-        answers = []
-        for wanted in asked.partitions:
-            answer = _Answer(partition_index=wanted.partition_index, error_message=None)
+    for requested in request.topics:
+        results = []
+        for wanted in requested.partitions:
+            result = _Result(partition_index=wanted.partition_index, error_message=None)
             try:
-                topic, partition = _partition(image, asked.name, wanted.partition_index)
+                topic, partition = _partition(image, requested.name, wanted.partition_index)
                 if wanted.replicas is None:
                     change = _cancel(builder, topic, partition)
                 else:
@@ -57,9 +57,9 @@ def alter_partition_reassignments(
                     change = _reassign(builder, topic, partition, wanted.replicas)
                 changes[topic.topic_id, partition.partition] = change
             except KafkaError as error:
-                answer.error_code, answer.error_message = error.code, error.message or None
-            answers.append(answer)
-        response.responses.append(AlterPartitionReassignmentsResponse.Topic(name=asked.name, partitions=answers))
+                result.error_code, result.error_message = error.code, error.message or None
+            results.append(result)
+        response.responses.append(AlterPartitionReassignmentsResponse.Topic(name=requested.name, partitions=results))
     return ControllerResult(tuple(filter(None, changes.values())), response)
 
 
@@ -67,10 +67,10 @@ def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest, _settings: StaticSettings = DEFAULT_SETTINGS
 ) -> ControllerResult[ListPartitionReassignmentsResponse]:
     """Return the ongoing reassignments, of the requested partitions or of all; others are omitted."""
-    asked = {topic.name: topic.partition_indexes for topic in request.topics or ()}
+    requested = {topic.name: topic.partition_indexes for topic in request.topics or ()}
     topics = []
     for topic in image.topics():
-        wanted = topic.partitions if request.topics is None else dict.fromkeys(asked.get(topic.name, ()))
+        wanted = topic.partitions if request.topics is None else dict.fromkeys(requested.get(topic.name, ()))
         moving = [
             ListPartitionReassignmentsResponse.Topic.Partition(
                 partition_index=index,

@@ -64,10 +64,10 @@ def register_broker(
     _check_directories(image, request)
     _check_features(image, request)
     if existing is not None and amends:
-        amended = _said(request, existing)
+        amended = _updated(request, existing)
         records = () if amended == existing else (broker_record(amended),)
         return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=existing.epoch))
-    new = _said(
+    new = _updated(
         request,
         BrokerImage(
             broker_id=broker_id,
@@ -102,7 +102,7 @@ def register_controller(
     return ControllerResult(() if known else (controller_record(controller),), response)
 
 
-def _said(request: BrokerRegistrationRequest, broker: BrokerImage) -> BrokerImage:
+def _updated(request: BrokerRegistrationRequest, broker: BrokerImage) -> BrokerImage:
     """Return `broker` with the values of the request."""
     return broker._replace(
         endpoints=endpoints_of(request.listeners),

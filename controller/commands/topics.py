@@ -43,7 +43,7 @@ def create_topics(
     """Create topics with their partitions, leaders and configs; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
-    answers: dict[str, CreateTopicsResponse.Topic] = {}
+    results: dict[str, CreateTopicsResponse.Topic] = {}
     created: dict[str, str] = {}
     excessive = _count_partitions(request.topics, settings) > MAX_PARTITIONS_PER_REQUEST
     for topic in request.topics:
@@ -53,9 +53,9 @@ def create_topics(
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(topic.name, image, created)
-            topic_records, answers[topic.name] = _create_topic(image, topic, settings, random)
+            topic_records, results[topic.name] = _create_topic(image, topic, settings, random)
         except KafkaError as error:
-            answers[topic.name] = CreateTopicsResponse.Topic(
+            results[topic.name] = CreateTopicsResponse.Topic(
                 name=topic.name, error_code=error.code, error_message=error.message
             )
         else:
@@ -63,7 +63,7 @@ def create_topics(
             records += topic_records
     if request.validate_only:
         records = []
-    return ControllerResult(tuple(records), CreateTopicsResponse(topics=list(answers.values())))
+    return ControllerResult(tuple(records), CreateTopicsResponse(topics=list(results.values())))
 
 
 def _count_partitions(topics: Sequence[CreateTopicsRequest.Topic], settings: StaticSettings) -> int:
@@ -102,7 +102,7 @@ def _create_topic(
         ),
         *(new_partition(image, topic_id, partition, replicas) for partition, replicas in enumerate(assignments)),
     ]
-    answer = CreateTopicsResponse.Topic(
+    result = CreateTopicsResponse.Topic(
         name=topic.name,
         topic_id=topic_id,
         error_message=None,
@@ -110,7 +110,7 @@ def _create_topic(
         replication_factor=len(assignments[0]),
         configs=_describe(image, settings, configs),
     )
-    return records, answer
+    return records, result
 
 
 def new_topic_id(image: MetadataImage, random: Random) -> bytes:
@@ -198,34 +198,34 @@ def delete_topics(
     image: MetadataImage, request: DeleteTopicsRequest, settings: StaticSettings
 ) -> ControllerResult[DeleteTopicsResponse]:
     """Delete topics by name or, from version 6 on, by id (KIP-516); none with `delete.topic.enable=false`."""
-    asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    asked += [(name, ZERO_UUID) for name in request.topic_names]
-    times = Counter(asked)
+    requested = [(topic.name, topic.topic_id) for topic in request.topics]
+    requested += [(name, ZERO_UUID) for name in request.topic_names]
+    times = Counter(requested)
     records: list[Message] = []
-    answers: dict[tuple[str | None, bytes], DeleteTopicsResponse.Topic] = {}
+    results: dict[tuple[str | None, bytes], DeleteTopicsResponse.Topic] = {}
     for key in times:
         name, topic_id = key
-        answer = answers[key] = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id)
+        result = results[key] = DeleteTopicsResponse.Topic(name=name, topic_id=topic_id)
         try:
             if not settings["delete.topic.enable"]:
                 raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
             if times[key] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name." if name else "Duplicate topic id.")
             topic = _topic_to_delete(image, name, topic_id)
-            answer.name, answer.topic_id = topic.name, topic.topic_id
+            result.name, result.topic_id = topic.name, topic.topic_id
             if name is None and (topic.name, ZERO_UUID) in times:
                 # The result under its name has the error.
-                del answers[key]
+                del results[key]
                 continue
             if name is not None and (None, topic.topic_id) in times:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
                 )
         except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
+            result.error_code, result.error_message = error.code, error.message
         else:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-    return ControllerResult(tuple(records), DeleteTopicsResponse(responses=list(answers.values())))
+    return ControllerResult(tuple(records), DeleteTopicsResponse(responses=list(results.values())))
 
 
 def _topic_to_delete(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicImage:

@@ -84,7 +84,7 @@ class ConfigDef(NamedTuple):
         return not self.without_effect
 
     @property
-    def told(self) -> str:
+    def full_documentation(self) -> str:
         """Return the documentation for clients, with the reason if the config has no effect."""
         return (
             f"{self.documentation} Without effect here: {self.without_effect}."

@@ -158,5 +158,5 @@ def _describe(
             for place in places
         ],
         config_type=_UNKNOWN_TYPE if definition is None else definition.type,
-        documentation=None if definition is None else definition.told,
+        documentation=None if definition is None else definition.full_documentation,
     )

@@ -154,7 +154,7 @@ class BothControllers:
                 broker_id=broker_id, broker_epoch=known + epoch, current_metadata_offset=offset, **wishes
             )
 
-        self._liveness.heard_from(broker_id, ours + epoch, request(ours).current_metadata_offset, None, 0)
+        self._liveness.touch(broker_id, ours + epoch, request(ours).current_metadata_offset, None, 0)
         may_stop = self._liveness.may_stop(broker_id)
         code, answer = self._decide(
             partial(broker_heartbeat, request=request(ours), settings=self._ours.settings, may_stop=may_stop)

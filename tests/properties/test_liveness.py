@@ -94,7 +94,7 @@ def test_sessions_expire_as_the_model_does(steps: list[tuple[Any, ...]]) -> None
             case ("hear", broker_id, connection):
                 # A connection belongs to one broker.
                 name = connection and f"{connection}{broker_id}"
-                liveness.heard_from(broker_id, cluster.image.brokers[broker_id].epoch, 0, name, now)
+                liveness.touch(broker_id, cluster.image.brokers[broker_id].epoch, 0, name, now)
                 model.note(now, "hear", broker_id, name)
             case ("lose", connection):
                 for broker_id in (1, 2, 3):

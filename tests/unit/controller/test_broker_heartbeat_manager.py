@@ -29,7 +29,7 @@ class Controller(Cluster):
     def hear(self, *broker_ids: int, connection: str | None = "", offset: int | None = None) -> None:
         """Receive a heartbeat of each broker, each on its own connection unless `connection` names one."""
         for broker_id in broker_ids:
-            self.liveness.heard_from(
+            self.liveness.touch(
                 broker_id,
                 self.image.brokers[broker_id].epoch,
                 self.image.offset if offset is None else offset,
@@ -223,7 +223,7 @@ def test_heartbeat_of_a_previous_registration_is_ignored() -> None:
     controller.add_broker(1)
     controller.commit()
     controller.now += 1000
-    controller.liveness.heard_from(1, old, 99, "c1", controller.now)
+    controller.liveness.touch(1, old, 99, "c1", controller.now)
     controller.liveness.connection_lost("c1", controller.now)
     assert controller.liveness.due_ms == 1000 + SESSION
 

@@ -129,9 +129,9 @@ def test_a_list_has_no_empty_items() -> None:
 
 def test_config_without_effect_has_a_reason() -> None:
     definition = ConfigDef("a", T.INT, "1", "What it means.")
-    assert definition.told == "What it means."
+    assert definition.full_documentation == "What it means."
     reserved = definition._replace(without_effect="it is too early")
-    assert reserved.told == "What it means. Without effect here: it is too early."
+    assert reserved.full_documentation == "What it means. Without effect here: it is too early."
     assert not reserved.effective
 
 
