@@ -19,7 +19,7 @@ from typing import NamedTuple
 from protocol.plural import count_of
 from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
 from storage.log.leader_epochs import EpochEntry
-from storage.properties import PropertiesError, format_properties, parse_properties
+from storage.properties import PropertiesError, Property, format_properties, parse_properties
 
 UNKNOWN_BROKER_EPOCH = -1
 _MAX_NUMBER = 2**63 - 1
@@ -124,9 +124,9 @@ def parse_meta_properties(text: str, file: str) -> MetaProperties:
     except PropertiesError as error:
         raise CheckpointError(file, error.line, error.problem) from None
     for name in ("version", "cluster.id", "node.id"):
-        value, line = properties.get(name, ("", 1))
-        if not value:
-            raise CheckpointError(file, line, f"{name} is missing", name)
+        found = properties.get(name, Property("", 1))
+        if not found.value:
+            raise CheckpointError(file, found.line, f"{name} is missing", name)
     version, line = properties["version"]
     if version != "1":
         raise _unknown_version(version, "1", file, line)
@@ -139,7 +139,7 @@ def parse_meta_properties(text: str, file: str) -> MetaProperties:
             directory_id = uuid_parse(directory_id_text)
         except ValueError as error:
             raise CheckpointError(file, line, str(error), "directory.id") from None
-    return MetaProperties(properties["cluster.id"][0], node_id, directory_id)
+    return MetaProperties(properties["cluster.id"].value, node_id, directory_id)
 
 
 def format_clean_shutdown(broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> str:

@@ -7,6 +7,7 @@ as in Java. Source: the documentation of `java.util.Properties`.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 _BLANKS = " \t\f"
 _HEX_DIGITS = "0123456789abcdefABCDEF"
@@ -23,15 +24,22 @@ class PropertiesError(ValueError):
         self.problem = problem
 
 
-def parse_properties(text: str) -> dict[str, tuple[str, int]]:
-    """Return each key's value and the line number at which it begins."""
-    properties: dict[str, tuple[str, int]] = {}
+class Property(NamedTuple):
+    """The value of a key, and the number of the line at which it begins."""
+
+    value: str
+    line: int
+
+
+def parse_properties(text: str) -> dict[str, Property]:
+    """Return the property of each key."""
+    properties: dict[str, Property] = {}
     for number, line in _logical_lines(text):
         end = _end_of_key(line)
         rest = line[end:].lstrip(_BLANKS)
         if rest[:1] in ("=", ":"):
             rest = rest[1:].lstrip(_BLANKS)
-        properties[_unescape(line[:end], number)] = _unescape(rest, number), number
+        properties[_unescape(line[:end], number)] = Property(_unescape(rest, number), number)
     return properties
 
 

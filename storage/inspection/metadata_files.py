@@ -26,7 +26,7 @@ def check_snapshot(disk: Disk, path: str) -> Iterator[Finding]:
     for piece in pieces(file, disk.file_size(path)):
         position = piece.position
         if piece.header is None:
-            name, problem = piece.wrong or ("", "")
+            name, problem = piece.damage or ("", "")
             yield Finding(path, position + BATCH.field(name).offset, name, problem)
             return
         header = piece.header

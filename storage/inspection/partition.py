@@ -130,7 +130,7 @@ class PartitionCheck:
                 if last is not None:
                     yield from self._batch(file, last, None)
                     last = None
-                name, problem = piece.wrong or ("", "")
+                name, problem = piece.damage or ("", "")
                 at = BATCH.field(name).offset
                 yield Finding(
                     path, piece.position + at, name, f"{problem} ({count_of(piece.size_bytes, 'byte')} without a batch)"

@@ -20,13 +20,20 @@ _LAST_CODEC = 4
 _CODEC_BITS = 7
 
 
+class Damage(NamedTuple):
+    """The wrong field of an invalid batch header, and the problem."""
+
+    field: str
+    problem: str
+
+
 class Piece(NamedTuple):
-    """A byte range of a file: a valid batch, or `wrong`: (field, problem)."""
+    """A byte range of a file: a valid batch with its `header`, or invalid bytes with their `damage`."""
 
     position: int
     size_bytes: int
     header: BatchHeader | None
-    wrong: tuple[str, str] | None = None
+    damage: Damage | None = None
     original: BatchHeader | None = None
     """The original header of a batch whose length or magic alone is damaged: the CRC covers neither."""
 
@@ -61,9 +68,9 @@ def pieces(file: File, end: int, start: int = 0) -> Iterator[Piece]:
     position = start
     while position < end:
         piece = _piece_at(window, position)
-        if piece.wrong is not None and not _is_boundary(window, piece.end):
+        if piece.damage is not None and not _is_boundary(window, piece.end):
             piece = piece._replace(size_bytes=_next_batch(window, position + 1) - position)
-        if piece.wrong is not None and piece.size_bytes >= HEADER_BYTES:
+        if piece.damage is not None and piece.size_bytes >= HEADER_BYTES:
             piece = _explained(window, piece)
         yield piece
         position = piece.end
@@ -77,21 +84,23 @@ def read_piece(file: File, piece: Piece) -> bytes:
 def _piece_at(window: Window, position: int) -> Piece:
     left = window.end - position
     if left < HEADER_BYTES:
-        return Piece(position, left, None, ("base_offset", f"{count_of(left, 'byte')} of a truncated batch header"))
+        problem = f"{count_of(left, 'byte')} of a truncated batch header"
+        return Piece(position, left, None, Damage("base_offset", problem))
     header = read_header(window.read(position, HEADER_BYTES))
-    size = header.size_bytes
-    if not HEADER_BYTES <= size <= left:
-        problem = f"{header.batch_length} is not a valid length: {count_of(left, 'byte')} left in the file"
-        wrong = ("magic", f"{header.magic} instead of {MAGIC}") if header.magic != MAGIC else ("batch_length", problem)
-        return Piece(position, 1, None, wrong)  # `pieces` extends it to the next batch
+    fits = HEADER_BYTES <= header.size_bytes <= left
+    size = header.size_bytes if fits else 1  # `pieces` extends the piece to the next batch
     if header.magic != MAGIC:
-        return Piece(position, size, None, ("magic", f"{header.magic} instead of {MAGIC}"))
-    if not crc_matches(window.read(position, size), header):
-        problem = f"{header.crc:#010x} does not match the content{_implausible(header)}"
-        return Piece(position, size, None, ("crc", problem))
-    if header.last_offset_delta < 0:
-        return Piece(position, size, None, ("last_offset_delta", f"{header.last_offset_delta} is negative"))
-    return Piece(position, size, header)
+        damage = Damage("magic", f"{header.magic} instead of {MAGIC}")
+    elif not fits:
+        problem = f"{header.batch_length} is not a valid length: {count_of(left, 'byte')} left in the file"
+        damage = Damage("batch_length", problem)
+    elif not crc_matches(window.read(position, size), header):
+        damage = Damage("crc", f"{header.crc:#010x} does not match the content{_implausible(header)}")
+    elif header.last_offset_delta < 0:
+        damage = Damage("last_offset_delta", f"{header.last_offset_delta} is negative")
+    else:
+        return Piece(position, size, header)
+    return Piece(position, size, None, damage)
 
 
 def _explained(window: Window, piece: Piece) -> Piece:
@@ -103,7 +112,7 @@ def _explained(window: Window, piece: Piece) -> Piece:
         return piece
     original = header._replace(magic=MAGIC, batch_length=length)
     if header.batch_length != length:
-        return piece._replace(wrong=("batch_length", f"{header.batch_length} instead of {length}"), original=original)
+        piece = piece._replace(damage=Damage("batch_length", f"{header.batch_length} instead of {length}"))
     return piece._replace(original=original)
 
 
@@ -120,7 +129,7 @@ def _implausible(header: BatchHeader) -> str:
 
 
 def _is_boundary(window: Window, position: int) -> bool:
-    return position == window.end or _piece_at(window, position).wrong is None
+    return position == window.end or _piece_at(window, position).damage is None
 
 
 def _next_batch(window: Window, position: int) -> int:
@@ -133,7 +142,7 @@ def _next_batch(window: Window, position: int) -> int:
             # The header rules out most candidates; computing a CRC may take long.
             header = window.read(candidate, HEADER_BYTES)
             plausible = len(header) == HEADER_BYTES and not _implausible(read_header(header))
-            if plausible and _piece_at(window, candidate).wrong is None:
+            if plausible and _piece_at(window, candidate).damage is None:
                 return candidate
             at = chunk.find(bytes([MAGIC]), at + 1)
         position += max(len(chunk) - _MAGIC_AT, 1)

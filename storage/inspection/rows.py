@@ -68,7 +68,7 @@ def rows(disk: Disk, path: str, wanted: DumpFilter) -> Iterator[Row]:
 def _batch(file: File, piece: Piece, wanted: DumpFilter) -> Iterator[Row]:
     header = piece.header
     if header is None:
-        name, problem = piece.wrong or ("", "")
+        name, problem = piece.damage or ("", "")
         yield {"position": piece.position, "size": piece.size_bytes, "problem": f"{name}: {problem}"}
         return
     if not wanted.overlaps(header.base_offset, header.last_offset):

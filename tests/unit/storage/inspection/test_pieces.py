@@ -41,8 +41,8 @@ def test_damage_covers_one_batch_and_later_batches_are_found(tmp_path: Path, at:
     first, second, *rest = found(tmp_path, changed(b"".join(BATCHES), SIZE + at, new))
     assert first.header is not None
     assert (second.position, second.size_bytes, second.header) == (SIZE, SIZE, None)
-    assert second.wrong is not None
-    assert second.wrong[0] == field
+    assert second.damage is not None
+    assert second.damage.field == field
     assert [piece.header for piece in rest] == [read_header(one) for one in BATCHES[2:]]
 
 
