@@ -114,10 +114,9 @@ class IsrManager:
         follower = partition.followers[broker]
         awaited = is_awaited(partition, follower, self._replicas.brokers, self._elapsed_ms(), self._lag_max_ms)
         if awaited != follower.awaited:
-            follower.awaited = awaited
-            partition.recount()
+            partition.set_awaited(broker, awaited)
             if not awaited:
-                self._replicas.isr_changed(partition)
+                self._replicas.wake_readers(partition)
 
     def _update_fenced(self, partition: Partition) -> None:
         for follower in partition.followers.values():
@@ -125,7 +124,7 @@ class IsrManager:
             fenced = known is not None and known.fenced
             if fenced != follower.fenced:
                 follower.fenced = fenced
-                self._replicas.isr_changed(partition)
+                self._replicas.wake_readers(partition)
 
     def _maybe_expand(self, partition: Partition) -> None:
         now_ms = self._elapsed_ms()
@@ -157,7 +156,7 @@ class IsrManager:
             response = None
         now_ms = self._elapsed_ms()
         for partition in self.proposals.handle_response(response, now_ms):
-            self._replicas.isr_changed(partition)
+            self._replicas.wake_readers(partition)
             self.check(partition)
             again_ms = self.proposals.may_expand_from_ms(partition)
             if again_ms > now_ms:

@@ -182,8 +182,7 @@ class Partition:
             for broker in image.replicas
             if broker != self.node_id
         }
-        self.recount()
-        self.advance_high_watermark()
+        self._recount()
 
     def follow(self, image: PartitionImage) -> None:
         """Become a follower: another broker leads, or none does (Kafka: `Partition.makeFollower`)."""
@@ -208,7 +207,7 @@ class Partition:
     def propose(self, isr: frozenset[int] | None) -> None:
         """Set the proposed ISR while the controller decides; None once it has refused."""
         self.proposed_isr = isr
-        self.recount()
+        self._recount()
 
     def update_isr(self, isr: Iterable[int], partition_epoch: int) -> bool:
         """Apply an ISR that the controller committed; return False if `partition_epoch` is not newer."""
@@ -218,12 +217,19 @@ class Partition:
         self.propose(None)
         return True
 
-    def recount(self) -> None:
-        """Recompute which followers bound the high watermark; call it after setting `ReplicaState.awaited`."""
+    def set_awaited(self, broker: int, awaited: bool) -> None:
+        """Set whether a replica outside the ISR bounds the high watermark (`isr`)."""
+        self.followers[broker].awaited = awaited
+        self._recount()
+
+    def _recount(self) -> None:
+        """Recompute which followers bound the high watermark, and advance it."""
         counts = self.maximal_isr
         for follower in self.followers.values():
             follower.awaited = follower.awaited and follower.broker not in self.isr
         self._counted = tuple(one for one in self.followers.values() if one.awaited or one.broker in counts)
+        if self.is_leader:
+            self.advance_high_watermark()
 
     def check(self, current_leader_epoch: int = NO_EPOCH, leader_only: bool = True) -> None:
         """Raise KafkaError if a request with that leader epoch cannot be served here."""

@@ -193,10 +193,13 @@ class ReplicaManager:
         """Advance the high watermark after a sync, successful or not, and wake the waiting operations."""
         if partition.is_leader:
             partition.advance_high_watermark()
-        self._wake_readers(partition)
+        self.wake_readers(partition)
 
-    def _wake_readers(self, partition: Partition) -> None:
-        """Wake waiting clients. A parked follower fetch notes the change but is not completed by it."""
+    def wake_readers(self, partition: Partition) -> None:
+        """Wake waiting clients: the high watermark or a replica's log start may have moved.
+
+        A parked follower fetch records the change but is not completed by it.
+        """
         self._purgatory.wake(partition)
         self._purgatory.wake(partition.log, 0)
 
@@ -242,14 +245,8 @@ class ReplicaManager:
         if may_join and self.replication is not None:
             self.replication.follower_fetched(partition, broker)
         if moved:
-            self._wake_readers(partition)
+            self.wake_readers(partition)
         return result
-
-    def isr_changed(self, partition: Partition) -> None:
-        """Advance the high watermark after an ISR change, and wake the waiting operations."""
-        if partition.is_leader:
-            partition.advance_high_watermark()
-        self._wake_readers(partition)
 
     def follower_replica(self, partition: Partition) -> FollowerReplica:
         """Return `partition` as a follower replica, to append its leader's records to."""
@@ -461,5 +458,5 @@ class ReplicaManager:
             config = config or self._topic_config(image, partition.topic)
             partition.log.config = config
             if partition.is_leader and partition.advance_high_watermark():
-                self._wake_readers(partition)
+                self.wake_readers(partition)
             self._sync_if_wanted(partition)

@@ -97,7 +97,6 @@ class TestInSync:
             node.replicas.append(partition, memoryview(build_batch([(None, b"v")], timestamp_ms=0)), ACKS_ALL)
         assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
         assert partition.update_isr([1, 2], partition.partition_epoch + 1)
-        assert partition.advance_high_watermark()
         assert partition.high_watermark == 1
 
     def test_committed_append_returns_not_enough_replicas_after_append(self, node: Node, partition: Partition) -> None:
