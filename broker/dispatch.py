@@ -160,9 +160,9 @@ class Dispatcher:
         except Exception as error:
             return self._failed(header, request, error)
 
-    def _promised(self, header: RequestHeader, request: Message, outcome: Answer | Exception) -> list[Part] | None:
+    def _promised(self, header: RequestHeader, request: Message, outcome: Answer | BaseException) -> list[Part] | None:
         try:
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, BaseException):
                 raise outcome
             return self._encode(header, outcome)
         except Exception as error:
@@ -182,14 +182,14 @@ class Dispatcher:
             return self._with_errors(parts, response)
         return parts
 
-    def _encode_promised(self, header: RequestHeader, answer: FrameAnswer | Exception) -> list[Part] | None:
+    def _encode_promised(self, header: RequestHeader, answer: FrameAnswer | BaseException) -> list[Part] | None:
         """Return the response of a `handle_frame` that completed later.
 
         Its frame is gone by then, so an error can only close the connection.
         """
         if isinstance(answer, bytes):
             return [answer]
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise Disconnect(f"{APIS[header.api_key].name} failed") from answer
         return self._encode(header, answer)
 

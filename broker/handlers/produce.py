@@ -22,9 +22,9 @@ Version notes
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from broker.metadata.metadata_view import current_leader
 from broker.network.connection import Disconnect
@@ -119,15 +119,14 @@ def handle_frame(
     rows, uncommitted, refused = _append(broker, version, header.client_id, acks, name, topic_id, batches)
     if not (uncommitted or refused):
         return encode_plain_response(header.correlation_id, topic, rows)
-    respond = partial(_response, broker, version, connection.listener, [_Rows(name, topic_id, rows, uncommitted)])
+    answered = _Rows(name, topic_id, rows, uncommitted)
     if not uncommitted:
-        return respond(())
+        return _response(broker, version, connection.listener, [answered], ())
     writes = [(partition, end_offset) for _, partition, end_offset in uncommitted]
     outcomes = broker.replicas.await_commit(writes, plain_timeout_ms(frame, body_at))
     if refused:
-        return outcomes.then(respond)
-    encode = partial(encode_plain_response, header.correlation_id, topic, rows)
-    return outcomes.then(partial(_plain_response, encode, respond))
+        return outcomes.then(partial(_response, broker, version, connection.listener, [answered]))
+    return outcomes.then(partial(_plain_response, broker, header, connection.listener, topic, answered))
 
 
 def _append(
@@ -216,17 +215,28 @@ def _refuse(
 
 
 def _plain_response(
-    encode: Callable[[], bytes], respond: Callable[[Any], ProduceResponse], outcomes: list[ErrorCode] | Exception
+    broker: BrokerServer,
+    header: RequestHeader,
+    listener: str,
+    topic: bytes,
+    answered: _Rows,
+    outcomes: list[ErrorCode] | BaseException,
 ) -> bytes | ProduceResponse:
     """Return the encoded response if every write is committed, else the message."""
-    return respond(outcomes) if isinstance(outcomes, Exception) or any(outcomes) else encode()
+    if isinstance(outcomes, BaseException) or any(outcomes):
+        return _response(broker, header.api_version, listener, [answered], outcomes)
+    return encode_plain_response(header.correlation_id, topic, cast("list[Appended]", answered.rows))
 
 
 def _response(
-    broker: BrokerServer, version: int, listener: str, topics: list[_Rows], outcomes: Sequence[ErrorCode] | Exception
+    broker: BrokerServer,
+    version: int,
+    listener: str,
+    topics: list[_Rows],
+    outcomes: Sequence[ErrorCode] | BaseException,
 ) -> ProduceResponse:
     """Return the response as a message; `outcomes` has the error code of each uncommitted write, in order."""
-    if isinstance(outcomes, Exception):
+    if isinstance(outcomes, BaseException):
         raise outcomes
     response = ProduceResponse(responses=[])
     each = iter(outcomes)

@@ -250,7 +250,10 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         return 1 + len(head) // _REQUEST_BYTES
 
     def _answered(self, slot: PendingResponse, response: Response) -> None:
-        """Fill the slot of a pending request, and resume the backlog."""
+        """Fill the slot of a pending request, and send what may be sent now.
+
+        The backlog is resumed in a turn of its own: a `Deferred` calls this in the middle of other work.
+        """
         if self._closing or self.connection.closed or slot.dropped or response.cancelled():
             return
         self.used_at = self._listener.server.loop.time()
@@ -259,11 +262,14 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         if reason := response.exception():
             self._close([], reason, slot)
             return
-        self._go_on(self.connection.fill(slot, response.result()))
+        leaving = self.connection.fill(slot, response.result())
+        if leaving:
+            self._outbox.send(leaving)
+        self._steer()
 
-    def _go_on(self, leaving: list[Part] | None = None) -> None:
-        """Send `leaving`, and handle backlog frames as far as possible now."""
-        leaving = leaving or []
+    def _go_on(self) -> None:
+        """Handle backlog frames as far as possible now."""
+        leaving: list[Part] = []
         left = self._turn_requests
         try:
             while self._backlog is not None and left > 0 and self._may_handle:

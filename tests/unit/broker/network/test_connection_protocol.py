@@ -11,9 +11,12 @@ import pytest
 
 from broker.network.connection import MAX_HELD_BYTES, MAX_IN_FLIGHT, Connection, Disconnect
 from broker.network.connection_protocol import TURN_REQUESTS, DeferredResponse
+from broker.runtime.deferred import Deferred
+from broker.runtime.purgatory import DelayedOperation, Purgatory
 from protocol.api import ApiKey
 from protocol.errors import DecodeError
 from protocol.framing import LARGE_FRAME_BYTES
+from protocol.primitives import Part
 from tests.unit.broker.conftest import Run, Serving
 
 
@@ -295,6 +298,43 @@ def test_pending_requests_are_answered_before_a_bad_request_closes_the_connectio
     with caplog.at_level(logging.INFO):
         run(body())
     assert caplog.text.count("Closing the connection") == 1
+
+
+class Waiting(DelayedOperation):
+    """An operation of a purgatory that answers a request when it expires."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__()
+        self.body = body
+        self.response: Deferred[list[Part] | None] = Deferred(asyncio.get_running_loop())
+
+    def expire(self) -> None:
+        self.response.answer([framed(self.body)])
+
+
+def test_no_request_of_any_connection_is_handled_amid_a_sweep_of_the_purgatory(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+            purgatory = Purgatory(lambda: None, lambda _: None)
+
+            def answer(request: bytes, _: Connection) -> DeferredResponse:
+                waiting = Waiting(request)
+                purgatory.expire_at(waiting, 1.0)
+                return DeferredResponse(ApiKey.JOIN_GROUP, waiting.response)
+
+            served.script.answer = answer
+            clients = [await served.connect() for _ in range(2)]
+            for client in clients:
+                client.send(b"first", b"second")
+            await until(lambda: len(served.script.seen) == 2)
+            purgatory.run(1.0)
+            assert served.script.seen == [b"first"] * 2
+            assert [await client.receive() for client in clients] == [b"first"] * 2
+            await until(lambda: len(served.script.seen) == 4)
+            purgatory.run(1.0)
+            assert [await client.receive() for client in clients] == [b"second"] * 2
+
+    run(body())
 
 
 def test_requests_after_a_failed_deferred_one_are_not_answered(run: Run, serving: Serving) -> None:

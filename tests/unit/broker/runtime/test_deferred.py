@@ -98,10 +98,18 @@ def test_then_transforms_result(loop: asyncio.AbstractEventLoop) -> None:
 def test_then_can_be_added_after_completion(loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
     promise, told = watched(loop)
     promise.answer_soon(outcome)
-    assert promise.then(repr).then(lambda text: text.upper()).result() == repr(outcome).upper()  # type: ignore[union-attr]  # the type is known here
+    assert promise.then(repr).then(lambda text: str(text).upper()).result() == repr(outcome).upper()
     turn(loop)
     assert told == [promise]
-    assert promise.exception() is None
+    assert promise.exception() is (outcome or None)
+
+
+def test_then_leaves_the_outcome_of_its_source(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    texts = [promise.then(str), promise.then(repr)]
+    promise.answer(5)
+    assert promise.result() == 5
+    assert [text.result() for text in texts] == ["5", "5"]
 
 
 def test_then_can_turn_exception_into_result_and_vice_versa(loop: asyncio.AbstractEventLoop) -> None:
@@ -110,9 +118,87 @@ def test_then_can_turn_exception_into_result_and_vice_versa(loop: asyncio.Abstra
     promise.answer(ValueError("mended"))
     assert mended.result() == "mended"
     broken: Deferred[Any] = Deferred(loop)
-    broken.then(len)  # type: ignore[arg-type]  # narrower than declared
+    length = broken.then(len)  # type: ignore[arg-type]  # narrower than declared
     broken.answer(5)
-    assert isinstance(broken.exception(), TypeError)
+    assert isinstance(length.exception(), TypeError)
+    assert broken.exception() is None
+
+
+def test_exception_passes_through_a_continuation_that_raises_it(loop: asyncio.AbstractEventLoop) -> None:
+    def passed(outcome: object) -> str:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return str(outcome)
+
+    promise: Deferred[int] = Deferred(loop)
+    derived = promise.then(passed).then(passed)
+    wrong = ValueError("wrong")
+    promise.answer(wrong)
+    assert derived.exception() is wrong
+
+
+def test_callbacks_of_a_derived_deferred_run_within_answer(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    told: list[str] = []
+    promise.then(str).then(lambda text: f"{text}!").add_done_callback(lambda done: told.append(done.result()))
+    promise.answer(5)
+    assert told == ["5!"]
+
+
+def test_callbacks_of_a_derived_deferred_wait_for_the_next_turn_after_answer_soon(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    derived = promise.then(str)
+    promise.answer_soon(5)
+    assert not derived.done()
+    turn(loop)
+    assert derived.result() == "5"
+
+
+def test_cancelled_source_runs_the_continuation_and_cancels_what_then_returned(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    seen: list[Any] = []
+    derived = promise.then(seen.append)
+    promise.cancel()
+    assert [type(outcome) for outcome in seen] == [asyncio.CancelledError]
+    assert derived.cancelled()
+
+
+def test_then_of_a_cancelled_deferred_is_cancelled(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    promise.cancel()
+    seen: list[Any] = []
+    assert promise.then(seen.append).then(seen.append).cancelled()
+    assert [type(outcome) for outcome in seen] == [asyncio.CancelledError] * 2
+
+
+def test_cancelling_what_then_returned_cancels_the_source(loop: asyncio.AbstractEventLoop) -> None:
+    promise, told = watched(loop)
+    derived = promise.then(str).then(str)
+    derived.cancel()
+    assert told == [promise]
+    assert promise.cancelled()
+    assert derived.cancelled()
+
+
+def test_cancelling_before_the_callbacks_run_leaves_the_result_of_the_source(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    seen: list[Any] = []
+    derived = promise.then(seen.append)
+    promise.answer_soon(5)
+    derived.cancel()
+    turn(loop)
+    assert (promise.result(), seen, derived.cancelled()) == (5, [5], True)
+
+
+def test_result_is_refused_before_the_answer(loop: asyncio.AbstractEventLoop) -> None:
+    promise: Deferred[int] = Deferred(loop)
+    assert promise.exception() is None
+    with pytest.raises(asyncio.InvalidStateError):
+        promise.result()
 
 
 def test_deferred_can_be_awaited(loop: asyncio.AbstractEventLoop) -> None:
@@ -140,20 +226,6 @@ def test_failing_callback_does_not_block_others(loop: asyncio.AbstractEventLoop)
     promise.answer(5)
     assert told == [promise]
     assert failures == [wrong]
-
-
-def test_then_can_be_chained(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Deferred[Any] = Deferred(loop)
-    promise.then(lambda number: 2 * int(str(number))).then(str)
-    promise.answer(5)
-    assert promise.result() == "10"
-
-
-def test_exception_in_chain_reaches_last_step(loop: asyncio.AbstractEventLoop) -> None:
-    promise: Deferred[Any] = Deferred(loop)
-    promise.then(len).then(lambda outcome: type(outcome).__name__)  # type: ignore[arg-type]  # narrower than declared
-    promise.answer(5)
-    assert promise.result() == "TypeError"
 
 
 def test_future_of_deferred_completes_in_later_loop_iteration(loop: asyncio.AbstractEventLoop) -> None:
