@@ -142,7 +142,7 @@ class CoordinatorRuntime(Generic[S, C]):
         name, journal = f"{self._topic}-{index}", self._open_journal(index)
         host = ShardHost(name, self._new_shard(), journal, leader_epoch, self._loop, self._new_context, self._set_alarm)
         self._hosts[index] = host
-        if host.is_empty:
+        if journal.end_offset == 0:
             host.serve()
         else:
             self._start(self._load(host))

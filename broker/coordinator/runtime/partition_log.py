@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from protocol.record_batch import BatchHeader, build_batch, crc_matches, end_txn_marker, iter_batches, iter_records
+from protocol.record_batch import (
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    BatchHeader,
+    build_batch,
+    crc_matches,
+    end_txn_marker,
+    iter_batches,
+    iter_records,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -97,17 +106,16 @@ class PartitionJournal:
 
     def append(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> int:
         """Append `records` as one batch and return its base offset; KafkaError if nothing was written."""
-        of_producer: dict[str, Any] = {}
-        if producer is not None:
-            producer_id, epoch = producer
-            # Like Kafka's, each batch has sequence 0: the coordinator, not the partition, finds duplicates.
-            of_producer = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0}
+        producer_id, epoch = producer or (NO_PRODUCER_ID, -1)
         batch = build_batch(
             records,
             timestamp_ms=self._now_ms(),
             compression=self._compression,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            # As in Kafka, 0 for each batch of a transaction: nothing checks it.
+            base_sequence=NO_SEQUENCE if producer is None else 0,
             is_transactional=producer is not None,
-            **of_producer,
         )
         return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL, from_client=False).base_offset
 

@@ -111,7 +111,7 @@ class ShardState(Enum):
 
 
 StepwiseWrite: TypeAlias = Callable[[S, C], Iterable[list[Record]]]
-"""Yields records to write, those of about as many keys each time; each record must be valid on its own."""
+"""Decides a write in steps: yields the records of one more key or group, possibly none. Each is valid on its own."""
 
 
 class ShardHost(Generic[S, C]):
@@ -144,11 +144,6 @@ class ShardHost(Generic[S, C]):
         self._new_context = new_context
         self._written_end = 0
         self._deferred: list[tuple[str, StepwiseWrite[S, C]]] = []
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to load."""
-        return self.journal.end_offset == 0
 
     @property
     def is_open(self) -> bool:
