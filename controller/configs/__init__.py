@@ -3,8 +3,8 @@
 definition      names, types, parsing, validators
 config_table    many definitions as a table
 topic           topic configs, and the broker configs that each falls back to
-broker          all broker configs: broker_server, broker_cluster, broker_log (with effect), unsupported (accepted
-without effect, in several modules)
+broker          all broker configs: server_configs, replication_configs, server_log_configs (with effect),
+                unsupported (accepted without effect, in several modules)
 group           group configs
 client_metrics  configs of client metrics subscriptions
 listener_names  settings of single listeners

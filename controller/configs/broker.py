@@ -6,18 +6,18 @@ shown without effect, so that existing properties files and tools work.
 
 from __future__ import annotations
 
-from controller.configs.broker_cluster import BROKER_CLUSTER_CONFIGS
-from controller.configs.broker_log import LOG_CONFIGS
-from controller.configs.broker_server import SERVER_CONFIGS
 from controller.configs.definition import ConfigDef
+from controller.configs.replication_configs import REPLICATION_CONFIGS
+from controller.configs.server_configs import SERVER_CONFIGS
+from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
 from controller.configs.unsupported import RESERVED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
     definition.name: definition
     for definition in (
-        *LOG_CONFIGS,
+        *SERVER_LOG_CONFIGS,
         *SERVER_CONFIGS,
-        *BROKER_CLUSTER_CONFIGS,
+        *REPLICATION_CONFIGS,
         *RESERVED_CONFIGS,
     )
 }

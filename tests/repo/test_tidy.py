@@ -78,7 +78,8 @@ MAX_LINES = 600
 # assembly; plain values are tested through their users.
 TESTED_ELSEWHERE = {
     "protocol/messages/*.py": "tests/oracles/test_definitions.py",
-    "controller/configs/broker*.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/configs/broker.py": "tests/unit/controller/configs/test_tables.py",
+    "controller/configs/*_configs.py": "tests/unit/controller/configs/test_tables.py",
     "controller/configs/unsupported*.py": "tests/unit/controller/configs/test_tables.py",
     "controller/configs/topic.py": "tests/unit/controller/configs/test_tables.py",
     "controller/commands/controller_result.py": "tests/unit/controller/commands/test_topics.py",

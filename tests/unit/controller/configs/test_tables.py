@@ -29,12 +29,12 @@ def test_every_configuration_is_documented_in_sentences() -> None:
 
 
 def test_no_name_is_defined_twice() -> None:
-    from controller.configs.broker_cluster import BROKER_CLUSTER_CONFIGS
-    from controller.configs.broker_log import LOG_CONFIGS
-    from controller.configs.broker_server import SERVER_CONFIGS
+    from controller.configs.replication_configs import REPLICATION_CONFIGS
+    from controller.configs.server_configs import SERVER_CONFIGS
+    from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
     from controller.configs.unsupported import RESERVED_CONFIGS
 
-    tables = (LOG_CONFIGS, SERVER_CONFIGS, BROKER_CLUSTER_CONFIGS, RESERVED_CONFIGS)
+    tables = (SERVER_LOG_CONFIGS, SERVER_CONFIGS, REPLICATION_CONFIGS, RESERVED_CONFIGS)
     names = [definition.name for table in tables for definition in table]
     assert len(names) == len(set(names)) == len(BROKER_CONFIGS)
 

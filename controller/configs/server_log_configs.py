@@ -1,5 +1,6 @@
 """Broker configs of stored logs and their cleaning: directories, flushing, and the defaults of topic configs.
 
+Kafka: `ServerLogConfigs`, `CleanerConfig`.
 `controller.configs.config_table` explains the columns.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 from controller.configs.config_table import table
 from controller.configs.topic import PREALLOCATION
 
-LOG_CONFIGS = (
+SERVER_LOG_CONFIGS = (
     *table(
         """
         auto.create.topics.enable BOOLEAN true read-only

@@ -1,5 +1,6 @@
 """Broker configs of identity, listeners, requests, metadata and groups.
 
+Kafka: `ServerConfigs`, `SocketServerConfigs`, `MetadataLogConfig`, `GroupCoordinatorConfig`.
 `controller.configs.config_table` explains the columns.
 """
 

@@ -1,5 +1,6 @@
 """Broker configs of the quorum, registration, replication and elections.
 
+Kafka: `ReplicationConfigs`, `QuorumConfig`, `KRaftConfigs`.
 `controller.configs.config_table` explains the columns.
 """
 
@@ -70,4 +71,4 @@ _INTERNAL = table(
     internal=True,
 )
 
-BROKER_CLUSTER_CONFIGS = (*_PUBLIC, *_INTERNAL)
+REPLICATION_CONFIGS = (*_PUBLIC, *_INTERNAL)
