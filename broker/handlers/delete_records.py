@@ -11,20 +11,17 @@ Behaviour
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 from broker.replication.partition import Partition
 from broker.replication.replica_state import NO_OFFSET
-from broker.runtime.purgatory import DelayedOperation
+from broker.runtime.deferred import Deferred
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable
-
     from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
 
@@ -33,7 +30,7 @@ _Deleted = DeleteRecordsResponse.Topic.Partition
 
 def handle(
     broker: BrokerServer, _context: RequestContext, request: DeleteRecordsRequest
-) -> DeleteRecordsResponse | Awaitable[DeleteRecordsResponse]:
+) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
     """Delete on this broker; wait only for followers that are behind."""
     behind: list[tuple[_Deleted, Partition, int]] = []
 
@@ -66,10 +63,23 @@ def handle(
         return _refuse(response, error.code)
     if not behind:
         return response
-    answered: asyncio.Future[DeleteRecordsResponse] = broker.loop.create_future()
-    waiting = DelayedDeleteRecords(broker, response, behind, answered)
-    broker.purgatory.expire_at(waiting, broker.loop.time() + request.timeout_ms / 1000)
-    return answered
+    deletions = [(partition, target) for _, partition, target in behind]
+    return broker.replicas.await_deletion(deletions, request.timeout_ms).then(partial(_complete, response, behind))
+
+
+def _complete(
+    response: DeleteRecordsResponse,
+    behind: list[tuple[_Deleted, Partition, int]],
+    outcomes: list[ErrorCode] | Exception,
+) -> DeleteRecordsResponse:
+    """Return `response` with the outcomes of the partitions that were behind."""
+    if isinstance(outcomes, Exception):
+        raise outcomes
+    for (answer, partition, _), code in zip(behind, outcomes, strict=True):
+        answer.error_code = code
+        if code is not ErrorCode.REQUEST_TIMED_OUT:
+            answer.low_watermark = partition.low_watermark if code is ErrorCode.NONE else NO_OFFSET
+    return response
 
 
 def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsResponse:
@@ -79,51 +89,3 @@ def _refuse(response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsRe
             answer.error_code = answer.error_code or code
             answer.low_watermark = NO_OFFSET
     return response
-
-
-class DelayedDeleteRecords(DelayedOperation):
-    """A request that waits for followers (Kafka: `DelayedDeleteRecords`)."""
-
-    kind: ClassVar[str] = "DeleteRecords"
-    __slots__ = ("_behind", "_broker", "_response", "answered")
-
-    def __init__(
-        self,
-        broker: BrokerServer,
-        response: DeleteRecordsResponse,
-        behind: list[tuple[_Deleted, Partition, int]],
-        answered: asyncio.Future[DeleteRecordsResponse],
-    ) -> None:
-        self._broker = broker
-        self._response = response
-        self._behind = behind
-        self.answered = answered
-        for answer, partition, _ in behind:
-            answer.error_code = ErrorCode.REQUEST_TIMED_OUT
-            broker.purgatory.watch(partition, self)
-
-    def woken(self, key: Hashable, size_bytes: int) -> None:
-        """Do nothing: `act` checks each partition that is behind."""
-
-    def act(self) -> None:
-        """Respond if every follower has caught up or no longer can."""
-        self._behind = [waiting for waiting in self._behind if not self._complete(*waiting)]
-        if not self._behind:
-            self.expire()
-
-    def expire(self) -> None:
-        """Respond now; partitions that are still behind have REQUEST_TIMED_OUT."""
-        self.cancel()
-        for _, partition, _ in self._behind:
-            self._broker.purgatory.unwatch(partition, self)
-        if not self.answered.done():
-            self.answered.set_result(self._response)
-
-    def _complete(self, answer: _Deleted, partition: Partition, target: int) -> bool:
-        code = partition.unavailable or (ErrorCode.NONE if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        low = partition.low_watermark if code is ErrorCode.NONE else NO_OFFSET
-        if code is ErrorCode.NONE and low < target:
-            return False
-        answer.error_code, answer.low_watermark = code, low
-        self._broker.purgatory.unwatch(partition, self)
-        return True

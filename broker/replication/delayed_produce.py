@@ -1,7 +1,7 @@
-"""Produce requests with acks=all that wait for replication (Kafka: `DelayedProduce`).
+"""Requests that wait for other replicas (Kafka: `DelayedProduce`, `DelayedDeleteRecords`).
 
 After a timeout (REQUEST_TIMED_OUT) or a loss of leadership (NOT_LEADER_OR_FOLLOWER) the records stay in the log, and
-may still be committed.
+may still be committed; deleted records stay deleted here.
 """
 
 from __future__ import annotations
@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, ClassVar
 
-from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory import DelayedOperation, Purgatory
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from broker.replication.partition import Partition
+    from broker.runtime.deferred import Deferred
 
 
 class DelayedProduce(DelayedOperation):
-    """An operation that completes once the result of each write is known, or at its deadline."""
+    """A Produce with acks=all: completes once the result of each write is known, or at its deadline."""
 
     kind: ClassVar[str] = "Produce"
-    __slots__ = ("_outcomes", "_purgatory", "_writes", "outcomes")
+    __slots__ = ("_codes", "_outcomes", "_purgatory", "_writes")
 
     def __init__(
         self,
@@ -30,11 +30,12 @@ class DelayedProduce(DelayedOperation):
         outcomes: Deferred[list[ErrorCode]],
         deadline: float,
     ) -> None:
-        """Wait for each (partition, end offset) of `writes`; `outcomes` gets an error code for each."""
+        """Wait for each (partition, offset) of `writes`; `outcomes` gets an error code for each."""
+        super().__init__()
         self._purgatory = purgatory
         self._writes = writes
-        self._outcomes: list[ErrorCode | None] = [None] * len(writes)
-        self.outcomes = outcomes
+        self._codes: list[ErrorCode | None] = [None] * len(writes)
+        self._outcomes = outcomes
         for partition, _ in writes:
             purgatory.watch(partition, self)
         purgatory.expire_at(self, deadline)
@@ -45,19 +46,29 @@ class DelayedProduce(DelayedOperation):
 
     def act(self) -> None:
         """Complete if the result of every write is known."""
-        for at, (partition, end_offset) in enumerate(self._writes):
-            if self._outcomes[at] is None:
-                self._outcomes[at] = partition.committed(end_offset)
-        if None not in self._outcomes or self.outcomes.done():
-            self._finish()
+        for at, (partition, offset) in enumerate(self._writes):
+            if self._codes[at] is None:
+                self._codes[at] = self._code(partition, offset)
+        if None not in self._codes or self._outcomes.done():
+            self.expire()
+
+    def _code(self, partition: Partition, offset: int) -> ErrorCode | None:
+        return partition.committed(offset)
 
     def expire(self) -> None:
         """Complete, with REQUEST_TIMED_OUT for each open write."""
-        self._finish()
-
-    def _finish(self) -> None:
         self.cancel()
         for partition, _ in self._writes:
             self._purgatory.unwatch(partition, self)
-        if not self.outcomes.done():
-            self.outcomes.answer([ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in self._outcomes])
+        if not self._outcomes.done():
+            self._outcomes.answer([ErrorCode.REQUEST_TIMED_OUT if code is None else code for code in self._codes])
+
+
+class DelayedDeleteRecords(DelayedProduce):
+    """A DeleteRecords: completes once every replica has deleted the records, or at its deadline."""
+
+    kind: ClassVar[str] = "DeleteRecords"
+    __slots__ = ()
+
+    def _code(self, partition: Partition, offset: int) -> ErrorCode | None:
+        return partition.deleted(offset)

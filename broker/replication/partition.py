@@ -482,6 +482,12 @@ class Partition:
         """Return the smallest log start offset of all replicas but those on fenced brokers (`lowWatermarkIfLeader`)."""
         return min((self.log.log_start_offset, *_starts(self.followers.values())))
 
+    def deleted(self, offset: int) -> ErrorCode | None:
+        """Return the result of a deletion below `offset`; None while a replica has not deleted these records."""
+        if self.unavailable or not self.is_leader:
+            return self.unavailable or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return None if self.low_watermark < offset else ErrorCode.NONE
+
     def deletion_target(self, offset: int) -> int:
         """Return the offset to which DeleteRecords with `offset` moves the log start (-1: the high watermark).
 

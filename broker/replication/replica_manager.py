@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.log_dirs.missing import some_of
 from broker.monitoring.topic_stats import TopicStats
-from broker.replication.delayed_produce import DelayedProduce
+from broker.replication.delayed_produce import DelayedDeleteRecords, DelayedProduce
 from broker.replication.follower_replica import FollowerReplica
 from broker.replication.group_commit import GroupCommit
 from broker.replication.partition import Partition
@@ -210,8 +210,18 @@ class ReplicaManager:
 
     def await_commit(self, writes: list[tuple[Partition, int]], timeout_ms: int) -> Deferred[list[ErrorCode]]:
         """Return the error code of each (partition, end offset), once all are committed or `timeout_ms` has passed."""
+        return self._wait(DelayedProduce, writes, timeout_ms)
+
+    def await_deletion(self, deletions: list[tuple[Partition, int]], timeout_ms: int) -> Deferred[list[ErrorCode]]:
+        """Return the error code of each deletion below (partition, offset), as `await_commit`."""
+        return self._wait(DelayedDeleteRecords, deletions, timeout_ms)
+
+    def _wait(
+        self, kind: type[DelayedProduce], offsets: list[tuple[Partition, int]], timeout_ms: int
+    ) -> Deferred[list[ErrorCode]]:
         outcomes: Deferred[list[ErrorCode]] = Deferred(self._loop)
-        return DelayedProduce(self._purgatory, writes, outcomes, self._loop.time() + timeout_ms / 1000).outcomes
+        kind(self._purgatory, offsets, outcomes, self._loop.time() + timeout_ms / 1000)
+        return outcomes
 
     def fetch_as_follower(
         self,

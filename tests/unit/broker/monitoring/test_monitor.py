@@ -6,10 +6,9 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.handlers.delete_records import DelayedDeleteRecords
 from broker.monitoring.monitor import TABLES
 from broker.replication.delayed_fetch import DelayedFetch
-from broker.replication.delayed_produce import DelayedProduce
+from broker.replication.delayed_produce import DelayedDeleteRecords, DelayedProduce
 from broker.runtime.purgatory import DelayedOperation
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
