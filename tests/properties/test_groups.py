@@ -219,9 +219,9 @@ class Cluster:
         while self.now < until:
             for client in self.clients:
                 client.act()
-            while (event := self.timers.pop_due(self.now)) is not None:
+            while (timer := self.timers.pop_due(self.now)) is not None:
                 turn = self.turn()
-                self.shard.fire(turn, event)
+                self.shard.fire(turn, timer.event)
                 self.perform(turn)
             self.now = min(self.now + 0.25, until)
 

@@ -159,7 +159,7 @@ class CoordinatorRuntime(Generic[S, C]):
 
     # Time.
 
-    def _set_alarm(self) -> None:
+    def _set_alarm(self, _earliest: float | None = None) -> None:
         deadlines = (host.timers.next_at for host in self._hosts.values())
         self._alarm.schedule_at(min((at for at in deadlines if at is not None), default=None))
 
@@ -167,9 +167,9 @@ class CoordinatorRuntime(Generic[S, C]):
         now, left = self._loop.time(), _EVENTS_A_TURN
         try:
             for host in list(self._hosts.values()):
-                while left and (event := host.timers.pop_due(now)) is not None:
+                while left and (timer := host.timers.pop_due(now)) is not None:
                     left -= 1
-                    self._fire(host, event)
+                    self._fire(host, timer.event)
         finally:
             self._set_alarm()
 

@@ -130,7 +130,7 @@ class ShardHost(Generic[S, C]):
         leader_epoch: int,
         loop: asyncio.AbstractEventLoop,
         new_context: Callable[[Timers], C],
-        on_timer: Callable[[], None],
+        on_timer: Callable[[float], object],
     ) -> None:
         """Host the shard of partition `name`. Call `on_timer` when its earliest deadline becomes earlier."""
         self.name = name

@@ -200,11 +200,11 @@ class Machine:
             fired += 1
             assert fired < 1_000, "a timer is due again and again, without time passing"
             self.now = max(self.now, self.timers.next_at)
-            event = self.timers.pop_due(self.now)
-            if event is not None:
-                self.said.append(f"{event} due at {self.now:g}")
+            timer = self.timers.pop_due(self.now)
+            if timer is not None:
+                self.said.append(f"{timer.event} due at {self.now:g}")
                 turn = self.turn()
-                self.shard.fire(turn, event)
+                self.shard.fire(turn, timer.event)
                 self.perform(turn)
         self.now = until
 

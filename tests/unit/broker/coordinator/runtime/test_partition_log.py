@@ -177,7 +177,7 @@ def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> Non
     written = journal(alone)
     turn = GroupContext(0, 0, SETTINGS, Timers(), alone.random, logging.getLogger("test"))
     host = ShardHost(
-        f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(), written, 0, alone.loop, lambda _: turn, lambda: None
+        f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(), written, 0, alone.loop, lambda _: turn, lambda _: None
     )
     host.serve()
     host.close()
