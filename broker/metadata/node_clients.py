@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -51,7 +50,7 @@ class NodeClients:
         self._random = random
         self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
         self._addresses: dict[int, Address] = {}
-        self._to_brokers: list[tuple[int, weakref.ref[NetworkClient]]] = []
+        self._to_brokers: list[tuple[int, NetworkClient]] = []
         self.suspects = SuspectedLeaders(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
@@ -98,7 +97,7 @@ class NodeClients:
             on_lost=partial(self.suspects.lost, broker_id),
             max_response_bytes=_LARGEST_FRAME,
         )
-        self._to_brokers.append((broker_id, weakref.ref(peer)))
+        self._to_brokers.append((broker_id, peer))
         return peer
 
     async def has_ended(self, broker: BrokerImage) -> bool:
@@ -124,13 +123,9 @@ class NodeClients:
             for broker_id, broker in image.brokers.items()
             if self.listener in broker.endpoints
         }
-        open_ones = []
-        for broker_id, reference in self._to_brokers:
-            peer = reference()
-            if peer is not None:
-                open_ones.append((broker_id, reference))
-                peer.address = self._addresses.get(broker_id, peer.address)
-        self._to_brokers = open_ones
+        self._to_brokers = [(broker_id, peer) for broker_id, peer in self._to_brokers if not peer.closed]
+        for broker_id, peer in self._to_brokers:
+            peer.address = self._addresses.get(broker_id, peer.address)
 
     def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
         """Update addresses and suspects after a change of the metadata."""

@@ -127,7 +127,7 @@ class NetworkClient:
         self._on_refused = on_refused
         self._loss_level = loss_level
         self._version = version
-        self._closed = False
+        self.closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._backoff = Alarm(loop, self._begin)
@@ -164,7 +164,7 @@ class NetworkClient:
 
     def connect(self) -> None:
         """Connect as soon as the backoff allows, without waiting for a request."""
-        if self._closed or self._wire is not None or self._backoff.is_set:
+        if self.closed or self._wire is not None or self._backoff.is_set:
             return
         if self._retry_at > self._loop.time():
             self._backoff.schedule_at(self._retry_at)
@@ -178,7 +178,7 @@ class NetworkClient:
         none that can encode the request. The timeout, in ms, starts now, connected or not.
         """
         call = _Call(request, min_version, self._loop.create_future())
-        if self._closed:
+        if self.closed:
             call.settle(None)
             return call.answer
         if timeout_ms is None:
@@ -193,7 +193,7 @@ class NetworkClient:
 
     def close(self) -> None:
         """Close the connection for good; all requests are lost."""
-        self._closed = True
+        self.closed = True
         self._drop()
 
     def _begin(self) -> None:

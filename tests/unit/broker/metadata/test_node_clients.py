@@ -88,10 +88,10 @@ def test_broker_without_inter_broker_listener_has_no_address(loop: VirtualLoop) 
     assert known.broker(2).address == ("", 0)
 
 
-def test_unused_connections_are_dropped(loop: VirtualLoop) -> None:
+def test_closed_connections_are_dropped(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     kept = known.broker(2)
-    known.broker(3)
+    known.broker(3).close()
     known.follow(registered(EMPTY, 2, "here"))
     assert [broker_id for broker_id, _ in known._to_brokers] == [2]
     assert kept.address == ("here", 9092)
