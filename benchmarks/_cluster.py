@@ -131,9 +131,9 @@ class Cluster:
         """Return the node that is the active controller."""
         request: Any = request_class(ApiKey.DESCRIBE_QUORUM)
         partition = request.Topic.Partition(partition_index=0)
-        asked = request(topics=[request.Topic(topic_name="__cluster_metadata", partitions=[partition])])
+        target = request(topics=[request.Topic(topic_name="__cluster_metadata", partitions=[partition])])
         client = Client(self.nodes[1].port)
-        leader: int = client.call(ApiKey.DESCRIBE_QUORUM, 1, asked).topics[0].partitions[0].leader_id
+        leader: int = client.call(ApiKey.DESCRIBE_QUORUM, 1, target).topics[0].partitions[0].leader_id
         client.close()
         return leader
 

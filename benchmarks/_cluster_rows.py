@@ -10,12 +10,12 @@ from typing import TypeVar
 
 from benchmarks import cluster_start, failover, leader_kill, replicated_produce
 from benchmarks._cluster import BARNABAS, CLUSTERS, KAFKA, Command
-from benchmarks._rows import Asked, Row, at_least, at_most, in_turn, no_more_than, row
+from benchmarks._rows import Row, Target, at_least, at_most, in_turn, no_more_than, row
 from benchmarks._rows import runs as figures_of_runs
 from benchmarks._warmth import Warmed
 
 T = TypeVar("T")
-_ASKED = {
+_TARGET = {
     failover.KILL_OTHER: no_more_than(1.5),
     failover.KILL_CONTROLLER: no_more_than(1.5),
     failover.PAUSE: at_most(1),
@@ -48,12 +48,12 @@ def rows(runs: int, rest_s: float) -> list[Row]:
     ]
 
 
-def _row(name: str, asked: Asked, found: Mapping[str, list[T]], figure: Callable[[T], float]) -> Row:
-    return row(name, asked, [figure(run) for run in found[BARNABAS]], [figure(run) for run in found[KAFKA]])
+def _row(name: str, target: Target, found: Mapping[str, list[T]], figure: Callable[[T], float]) -> Row:
+    return row(name, target, [figure(run) for run in found[BARNABAS]], [figure(run) for run in found[KAFKA]])
 
 
-def _warmed(name: str, asked: Asked, found: Mapping[str, list[Warmed]]) -> Row:
-    return Row(name, asked, figures_of_runs(found[BARNABAS], name), figures_of_runs(found[KAFKA], name))
+def _warmed(name: str, target: Target, found: Mapping[str, list[Warmed]]) -> Row:
+    return Row(name, target, figures_of_runs(found[BARNABAS], name), figures_of_runs(found[KAFKA], name))
 
 
 def _both(measure: Callable[[Command], T], runs: int, rest_s: float) -> Mapping[str, list[T]]:
@@ -75,9 +75,9 @@ def _interrupted(runs: int) -> list[Row]:
     """Measure the interruptions of a producer when brokers fail or restart."""
     found = failover.measure_in_turn(CLUSTERS, runs)
     rows = []
-    for event, asked in _ASKED.items():
+    for event, target in _TARGET.items():
         runs_of = {name: interrupted[event] for name, interrupted in found.items()}
-        rows.append(_row(f"{event}: longest gap, s", asked, runs_of, lambda run: run.longest_gap_s))
+        rows.append(_row(f"{event}: longest gap, s", target, runs_of, lambda run: run.longest_gap_s))
         rows.append(_row("the same: records refused, lost or duplicated", no_more_than(0), runs_of, _wrong))
     return rows
 

@@ -189,11 +189,11 @@ def _wait_for_leaders(port: int, topic: str, partitions: int) -> None:
 def log_end(port: int, topic: str, partitions: int) -> int:
     """Return the sum of the log end offsets of a topic's partitions."""
     requests: Any = request_class(ApiKey.LIST_OFFSETS)
-    asked = [
+    target = [
         requests.Topic.Partition(partition_index=index, current_leader_epoch=-1, timestamp=_LATEST)
         for index in range(partitions)
     ]
-    request = requests(replica_id=-1, isolation_level=0, topics=[requests.Topic(name=topic, partitions=asked)])
+    request = requests(replica_id=-1, isolation_level=0, topics=[requests.Topic(name=topic, partitions=target)])
     client = Client(port)
     found = client.call(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
     client.close()
@@ -208,14 +208,14 @@ class Written:
 
     def __init__(self, port: int, topic: str, partitions: int) -> None:
         """Start from the topic's current log ends."""
-        self._asked = (port, topic, partitions)
-        self._end = log_end(*self._asked)
+        self._target = (port, topic, partitions)
+        self._end = log_end(*self._target)
 
     def check(self, records: int) -> None:
         """Raise RuntimeError unless the log ends have moved by `records` since the last check."""
-        before, self._end = self._end, log_end(*self._asked)
+        before, self._end = self._end, log_end(*self._target)
         if self._end - before != records:
-            raise RuntimeError(f"{self._asked[1]}: {records} records were sent, {self._end - before} are in the log")
+            raise RuntimeError(f"{self._target[1]}: {records} records were sent, {self._end - before} are in the log")
 
 
 @contextlib.contextmanager

@@ -20,7 +20,7 @@ HEADINGS = (
 )
 
 
-class Asked(NamedTuple):
+class Target(NamedTuple):
     """A bound on a figure: at least, or at most, `bound` times the other's; `bound` itself if it is absolute."""
 
     at_least: bool
@@ -36,19 +36,19 @@ class Asked(NamedTuple):
         return ours >= limit if self.at_least else ours <= limit
 
 
-def at_least(bound: float) -> Asked:
+def at_least(bound: float) -> Target:
     """Return a bound: more than that many times the other's."""
-    return Asked(True, bound)
+    return Target(True, bound)
 
 
-def at_most(bound: float) -> Asked:
+def at_most(bound: float) -> Target:
     """Return a bound: less than that many times the other's."""
-    return Asked(False, bound)
+    return Target(False, bound)
 
 
-def no_more_than(bound: float) -> Asked:
+def no_more_than(bound: float) -> Target:
     """Return a bound: less, independent of the other's figure."""
-    return Asked(False, bound, absolute=True)
+    return Target(False, bound, absolute=True)
 
 
 class Runs(NamedTuple):
@@ -64,7 +64,7 @@ class Row(NamedTuple):
     """A row of the table: our figures and the other's. The bound applies to warm brokers."""
 
     name: str
-    asked: Asked
+    target: Target
     ours: Runs
     theirs: Runs = Runs(())
     other: str = KAFKA
@@ -75,10 +75,10 @@ class Row(NamedTuple):
             raise ValueError(f"no figure of ours: {self.name}")
         cold = self._cells(_median(self.ours.cold), _median(self.theirs.cold))
         rounds = "; ".join(" ".join(side.rounds) for side in (self.ours, self.theirs) if side.rounds)
-        holds = "yes" if self.asked.holds(ours, theirs) else "NO"
+        holds = "yes" if self.target.holds(ours, theirs) else "NO"
         if not (self.ours.settled and self.theirs.settled):
             holds = "unsettled"
-        return f"| {self.name} | {cold} | {self._cells(ours, theirs)} | {rounds} | {self.asked} | {holds} |"
+        return f"| {self.name} | {cold} | {self._cells(ours, theirs)} | {rounds} | {self.target} | {holds} |"
 
     def _cells(self, ours: float | None, theirs: float | None) -> str:
         """Return our figure, the other's and their ratio, as three cells."""
@@ -87,9 +87,9 @@ class Row(NamedTuple):
         return f"{'' if ours is None else format(ours, '.3g')} | {beside} | {ratio}"
 
 
-def row(name: str, asked: Asked, ours: Sequence[float], theirs: Sequence[float] = (), other: str = KAFKA) -> Row:
+def row(name: str, target: Target, ours: Sequence[float], theirs: Sequence[float] = (), other: str = KAFKA) -> Row:
     """Return a row of figures that do not depend on warm-up."""
-    return Row(name, asked, Runs(ours), Runs(theirs), other)
+    return Row(name, target, Runs(ours), Runs(theirs), other)
 
 
 def runs(found: Sequence[Warmed], name: str) -> Runs:

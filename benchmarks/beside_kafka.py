@@ -38,14 +38,14 @@ from benchmarks import (
     while_compacting,
 )
 from benchmarks._loopback import BARE_LOOP, BROKER, Costs, running
-from benchmarks._rows import HEADINGS, KAFKA, Asked, Row, Runs, at_least, at_most, in_turn, row, runs
+from benchmarks._rows import HEADINGS, KAFKA, Row, Runs, Target, at_least, at_most, in_turn, row, runs
 from benchmarks._warmth import Warmed, warm_up
 
 RESULTS = Path(__file__).parent / "results"
 BROKERS = {BROKER: start.barnabas, KAFKA: start.apache_kafka}
 
 
-ASKED: Mapping[str, Asked] = {
+TARGET: Mapping[str, Target] = {
     "produce acks=1, MB/s": at_least(1.4),
     "produce acks=1, user s/GB": at_most(0.15),
     "produce acks=1, CPU s/GB": at_most(0.65),
@@ -85,8 +85,8 @@ def beside_kafka(pairs: int, rest_s: float) -> list[Row]:
                 for what in found.cold:
                     warmed[name][what].append(found)
     rows = [
-        Row(name, asked, runs(warmed[BROKER][name], name), runs(warmed[KAFKA][name], name))
-        for name, asked in ASKED.items()
+        Row(name, target, runs(warmed[BROKER][name], name), runs(warmed[KAFKA][name], name))
+        for name, target in TARGET.items()
     ]
     return rows + starting(pairs, rest_s)
 
@@ -163,7 +163,7 @@ def durability_and_scale(runs: int) -> list[Row]:
         "64 producers, barnabas.fsync=always, requests/s",
         at_least(1),
         rates[fsync.GROUPED],
-        [fsync.asked(rates)],
+        [fsync.target(rates)],
         "half without, or 20 times one each",
     )
     return [

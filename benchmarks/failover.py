@@ -103,11 +103,11 @@ class SteadyProducer:
                 self._topic,
                 str(number),
                 partition=0,
-                on_delivery=lambda *told, number=number: self._told(number, *told),
+                on_delivery=lambda *reported, number=number: self._reported(number, *reported),
             )
             self._producer.poll(PAUSE_S)
 
-    def _told(self, number: int, error: KafkaError | None, _: Message) -> None:
+    def _reported(self, number: int, error: KafkaError | None, _: Message) -> None:
         with self._changed:
             if error is None:
                 self.numbers.add(number)

@@ -74,7 +74,7 @@ def measure(
     return rates
 
 
-def asked(rates: Mapping[str, Sequence[float]]) -> float:
+def target(rates: Mapping[str, Sequence[float]]) -> float:
     """Return the required rate of grouped syncs: half the rate without syncs, or 20 times that of one sync each."""
     return min(statistics.median(rates[UNSYNCED]) / 2, 20 * statistics.median(rates[ONE_EACH]))
 
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
     print(f"{options.producers} producers, {options.partitions} partitions, {kind}; median of {options.runs}")
     for name, found in rates.items():
         print(f"{name:<12}{statistics.median(found):>10.0f} requests/s")
-    print(f"{'asked':<12}{asked(rates):>10.0f} requests/s of {GROUPED}")
+    print(f"{'target':<12}{target(rates):>10.0f} requests/s of {GROUPED}")
 
 
 if __name__ == "__main__":

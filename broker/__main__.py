@@ -299,7 +299,7 @@ def _given_socket(text: str, settings: Settings) -> tuple[str, socket.socket]:
     if name not in {endpoint.listener for endpoint in settings.listeners} or not (
         number.isascii() and number.isdecimal()
     ):
-        raise SettingsError(f"--socket {text}: it has to be of the form LISTENER=DESCRIPTOR, with one of the listeners")
+        raise SettingsError(f"--socket {text}: write it as LISTENER=DESCRIPTOR, with one of the listeners")
     try:
         return name, socket.socket(fileno=int(number))
     except OSError as error:
@@ -311,7 +311,7 @@ def _start_group(text: str | None) -> StartGroup | None:
         return None if text is None else StartGroup.parse(text)
     except ValueError:
         raise SettingsError(
-            f"--start-group {text}: it has to be of the form TAG:BROKERS, the tag of {2 * TAG_BYTES} hexadecimal digits"
+            f"--start-group {text}: write it as TAG:BROKERS, the tag of {2 * TAG_BYTES} hexadecimal digits"
         ) from None
 
 
@@ -322,7 +322,7 @@ def _new_topic(text: str) -> NewTopic:
     if not colon:
         name, count = text, ""
     elif not (count.isascii() and count.isdecimal() and count.strip("0")):
-        raise SettingsError(f"--topic {text}: it has to be of the form NAME or NAME:PARTITIONS")
+        raise SettingsError(f"--topic {text}: write it as NAME or NAME:PARTITIONS")
     elif len(count) > len(str(MAX_PARTITIONS_PER_REQUEST)) or int(count) > MAX_PARTITIONS_PER_REQUEST:
         raise SettingsError(
             f"--topic {text}: a topic can be created with at most {MAX_PARTITIONS_PER_REQUEST} partitions"

@@ -20,4 +20,4 @@ TOPIC_OPERATIONS = _bits(_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DE
 GROUP_OPERATIONS = _bits(_READ, _DELETE, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS)
 
 # The value when the request does not include authorized operations.
-OPERATIONS_NOT_ASKED = -(1 << 31)
+OPERATIONS_NOT_REQUESTED = -(1 << 31)

@@ -41,8 +41,8 @@ def unsupported_api_versions() -> Message:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
 
 
-def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:
-    """Return a struct of the response for `asked`, a struct of the request."""
+def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: str) -> Any:
+    """Return a struct of the response for `requested`, a struct of the request."""
     answer: Any = object.__new__(struct)
     own_code = _has(struct, version, _CODE)
     for field in fields_of(struct):
@@ -52,27 +52,27 @@ def _fill(struct: type, version: int, asked: Any, code: ErrorCode, message: str)
         elif field.name == _TEXT:
             value = message or None
         elif not field.is_list:
-            value = getattr(asked, field.name, getattr(asked, _OTHER_NAMES.get(field.name, ""), value))
+            value = getattr(requested, field.name, getattr(requested, _OTHER_NAMES.get(field.name, ""), value))
             if value is None and version not in field.nullable:
                 value = field.default
         elif not own_code and version in field.versions and field.struct and _can_say(field.struct, version):
-            value = [_entry(field.struct, version, item, code, message) for item in _first_list(asked, version)]
+            value = [_entry(field.struct, version, item, code, message) for item in _first_list(requested, version)]
         setattr(answer, field.name, value)
     return answer
 
 
-def _entry(struct: type, version: int, asked: Any, code: ErrorCode, message: str) -> Any:
-    if isinstance(asked, Struct):
-        return _fill(struct, version, asked, code, message)
+def _entry(struct: type, version: int, requested: Any, code: ErrorCode, message: str) -> Any:
+    if isinstance(requested, Struct):
+        return _fill(struct, version, requested, code, message)
     entry = _fill(struct, version, None, code, message)
     fields = (field for field in fields_of(struct) if field.name not in (_CODE, _TEXT))
-    setattr(entry, next(field.name for field in fields if type(field.default) is type(asked)), asked)
+    setattr(entry, next(field.name for field in fields if type(field.default) is type(requested)), requested)
     return entry
 
 
-def _first_list(asked: Any, version: int) -> list[Any]:
-    lists = (field for field in fields_of(type(asked)) if field.is_list and version in field.versions)
-    values: list[list[Any] | None] = [getattr(asked, field.name) for field in lists]
+def _first_list(requested: Any, version: int) -> list[Any]:
+    lists = (field for field in fields_of(type(requested)) if field.is_list and version in field.versions)
+    values: list[list[Any] | None] = [getattr(requested, field.name) for field in lists]
     return (values[0] if values else None) or []
 
 

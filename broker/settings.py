@@ -46,7 +46,7 @@ DEFAULT_ORIGIN = "default"
 
 
 class SettingsError(Exception):
-    """The broker cannot start with these settings; the message is for the user who wrote them."""
+    """The broker cannot start with these settings; the message is for the user."""
 
 
 class Option(NamedTuple):
@@ -101,7 +101,7 @@ def read_option(argument: str) -> tuple[str, Option]:
     """Return the key and the setting of one `-D key=value`."""
     key, equals, value = argument.partition("=")
     if not key or not equals:
-        raise SettingsError(f"-D {argument}: it has to be of the form key=value")
+        raise SettingsError(f"-D {argument}: write it as key=value")
     return key.strip(), Option(value.strip(), f"-D {key.strip()}")
 
 

@@ -28,7 +28,7 @@ class WellBehavedClient:
         self._answered = threading.Condition()
         self._stopping = False
         self._failure: OSError | None = None
-        self._thread = threading.Thread(target=self._ask)
+        self._thread = threading.Thread(target=self._query)
         self._thread.start()
 
     def wait_for_responses(self, count: int) -> None:
@@ -44,7 +44,7 @@ class WellBehavedClient:
         self._thread.join()
         assert self._failure is None
 
-    def _ask(self) -> None:
+    def _query(self) -> None:
         try:
             while not self._stopping:
                 self._client.call(ApiKey.METADATA, 12, topics=[])

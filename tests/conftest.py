@@ -34,5 +34,5 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the numbers of tried cases in the summary, because pytest captures what tests print."""
-    for line in proofs.told():
+    for line in proofs.reported():
         terminalreporter.write_line(line)

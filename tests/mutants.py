@@ -153,7 +153,7 @@ MUTANTS = (
     Mutant(
         "a commit of a removed member is taken",
         "broker/coordinator/group/shard.py",
-        "        error = group.check_member(who.member_id, who.instance_id)\n        if error ==",
+        "        error = group.check_member(committer.member_id, committer.instance_id)\n        if error ==",
         "        error = ErrorCode.NONE\n        if error ==",
         _GROUPS,
         "test_other_clients_cannot_commit",
@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "one voter that fetches keeps the leader of any quorum",
         "controller/raft/leader.py",
-        "heard[needed - 1]",
-        "heard[0]",
+        "contacts[needed - 1]",
+        "contacts[0]",
         f"{_CONTROLLER}/raft/test_leader.py",
         "test_leader_of_five_resigns_without_fetches_of_a_majority",
         5,

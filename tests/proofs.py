@@ -6,7 +6,7 @@ from collections import Counter
 tried: Counter[str] = Counter()
 """Number of cases by their description, such as "states of a power cut"."""
 
-TOLD = re.compile(r"tried: (.*)")
+REPORTED = re.compile(r"tried: (.*)")
 
 
 def count(what: str, number: int = 1) -> None:
@@ -14,6 +14,6 @@ def count(what: str, number: int = 1) -> None:
     tried[what] += number
 
 
-def told() -> list[str]:
-    """Return the lines to print, which `TOLD` matches."""
+def reported() -> list[str]:
+    """Return the lines to print, which `REPORTED` matches."""
     return [f"tried: {number} {what}" for what, number in sorted(tried.items())]

@@ -12,5 +12,5 @@ def first_seed() -> int:
     git, folder = which("git"), Path(__file__).parent
     if git is None:
         return 1
-    told = subprocess.run([git, "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
-    return 1 if told.returncode else 1 + int(told.stdout, 16) % DIFFERENT_SEEDS
+    reported = subprocess.run([git, "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=False)
+    return 1 if reported.returncode else 1 + int(reported.stdout, 16) % DIFFERENT_SEEDS

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.proofs import TOLD
+from tests.proofs import REPORTED
 
 # Approximate seconds of each on two cores at everyday figures; only order and proportions matter.
 SECONDS = {
@@ -230,8 +230,8 @@ def run(part: Part, environment: dict[str, str], running: Running) -> Result:
             found = {outcome: int(count) for count, outcome in OUTCOMES.findall(line)}
             if found and " in " in line:
                 counts = found
-            if told := TOLD.match(line):
-                tried.append(told[1])
+            if reported := REPORTED.match(line):
+                tried.append(reported[1])
             missing += tools_in(line)
     running.remove(pytest)
     failed = pytest.returncode != 0
@@ -260,8 +260,8 @@ def report(results: list[Result], began: float) -> None:
         print(f"{result.suite:<20}{result.seconds:>9.1f}{figures}")
     print(f"{'':<20}{time.monotonic() - began:>9.1f}")
     for result in results:
-        for told in result.tried:
-            print(f"{result.suite}: {told}")
+        for reported in result.tried:
+            print(f"{result.suite}: {reported}")
     missing = sum((result.missing for result in results), Counter[str]())
     if missing:
         print("skipped for want of a tool:")

@@ -42,12 +42,12 @@ def own_incremental_alterations(
     return answer_partly(broker, request, IncrementalAlterConfigsResponse, own) if own else None
 
 
-def _alter_levels(asked: _Resource, *, validate_only: bool) -> None:
+def _alter_levels(wanted: _Resource, *, validate_only: bool) -> None:
     from broker.runtime import loggers
 
-    check_changes(asked.configs)
+    check_changes(wanted.configs)
     levels: dict[str, str | None] = {}
-    for config in asked.configs:
+    for config in wanted.configs:
         levels[config.name] = _level(config)
     if not validate_only:
         for logger, level in levels.items():

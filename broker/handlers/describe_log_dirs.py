@@ -40,7 +40,7 @@ class _Log(NamedTuple):
 
 def handle(broker: BrokerServer, _context: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Return every directory with its requested logs."""
-    asked = (
+    wanted = (
         None
         if request.topics is None
         else {(topic.topic, index) for topic in request.topics for index in topic.partitions}
@@ -59,7 +59,7 @@ def handle(broker: BrokerServer, _context: RequestContext, request: DescribeLogD
         results=[
             _describe(
                 directory,
-                [one for one in logs if asked is None or (one.log.topic, one.log.partition) in asked],
+                [one for one in logs if wanted is None or (one.log.topic, one.log.partition) in wanted],
                 is_cordoned=directory.directory_id in cordoned,
             )
             for directory, logs in found.items()

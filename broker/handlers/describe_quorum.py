@@ -36,13 +36,13 @@ def handle(
     controller: ControllerServer, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
     """Return the state of the quorum."""
-    asked = [
+    wanted = [
         (topic.topic_name, [partition.partition_index for partition in topic.partitions]) for topic in request.topics
     ]
-    if asked != [(CLUSTER_METADATA, [0])]:
+    if wanted != [(CLUSTER_METADATA, [0])]:
         return DescribeQuorumResponse(
             topics=[
-                _Topic(topic_name=name, partitions=[_unknown(index) for index in indexes]) for name, indexes in asked
+                _Topic(topic_name=name, partitions=[_unknown(index) for index in indexes]) for name, indexes in wanted
             ]
         )
     with_nodes = context.api_version >= _NODES_FROM_VERSION

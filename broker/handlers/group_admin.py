@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_ASKED
+from broker.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from broker.coordinator.group.classic_group import DEAD, STABLE, ClassicGroup
 from broker.coordinator.runtime.shard_host import Outcome
 from protocol.errors import ErrorCode, KafkaError
@@ -61,7 +61,7 @@ def describe_groups(
     broker: BrokerServer, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
     """Describe each group independently."""
-    operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED
+    operations = GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_REQUESTED
     return DescribeGroupsResponse(
         groups=[_describe(broker, group_id, operations, context.api_version) for group_id in request.groups]
     )
@@ -71,12 +71,12 @@ def _describe(broker: BrokerServer, group_id: str, operations: int, version: int
     try:
         group = broker.groups.shard_of(group_id).groups.get(group_id)
     except KafkaError as error:
-        return _nothing(group_id, error.code, "", error.message or None, OPERATIONS_NOT_ASKED)
+        return _nothing(group_id, error.code, "", error.message or None, OPERATIONS_NOT_REQUESTED)
     if group is not None:
         return _described(group, operations)
     if version >= _NOT_FOUND_FROM_VERSION:
         return _nothing(
-            group_id, ErrorCode.GROUP_ID_NOT_FOUND, DEAD, f"Group {group_id} not found.", OPERATIONS_NOT_ASKED
+            group_id, ErrorCode.GROUP_ID_NOT_FOUND, DEAD, f"Group {group_id} not found.", OPERATIONS_NOT_REQUESTED
         )
     return _nothing(group_id, ErrorCode.NONE, DEAD, None, operations)
 

@@ -72,17 +72,17 @@ def _look_up(broker: BrokerServer, version: int, request: ListOffsetsRequest) ->
         if broker.loop.time() >= deadline:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
-    asked: dict[str, dict[int, _Wanted]] = {}
+    requested: dict[str, dict[int, _Wanted]] = {}
     twice: set[tuple[str, int]] = set()
     for topic in request.topics:
-        partitions = asked.setdefault(topic.name, {})
+        partitions = requested.setdefault(topic.name, {})
         for wanted in topic.partitions:
             if wanted.partition_index in partitions:
                 twice.add((topic.name, wanted.partition_index))
             partitions[wanted.partition_index] = wanted
     topics = []
     looked_up = 0
-    for name, partitions in asked.items():
+    for name, partitions in requested.items():
         found = []
         for wanted in partitions.values():
             try:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Set
 from typing import TYPE_CHECKING
 
-from broker.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS
+from broker.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from broker.metadata.internal_topics import create_on_demand, is_creatable
 from broker.metadata.metadata_view import PartitionView, controller_for_clients, reachable_brokers, view_partition
 from controller.image import MetadataImage, PartitionImage, TopicImage
@@ -66,7 +66,7 @@ def _check_versions(request: MetadataRequest, version: int) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported for version {version}")
 
 
-def _asks_for_all(request: MetadataRequest, version: int) -> bool:
+def _requests_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
@@ -81,12 +81,12 @@ def _to_create(broker: BrokerServer, request: MetadataRequest) -> list[str]:
 
 def _leaders(image: MetadataImage, request: MetadataRequest, version: int) -> set[int]:
     """Return the leaders of the requested topics' partitions."""
-    if _asks_for_all(request, version):
+    if _requests_all(request, version):
         topics: Iterable[TopicImage | None] = image.topics()
     else:
         topics = [
-            image.topic(asked.name or "") if asked.topic_id == ZERO_UUID else image.topic_by_id(asked.topic_id)
-            for asked in request.topics or ()
+            image.topic(wanted.name or "") if wanted.topic_id == ZERO_UUID else image.topic_by_id(wanted.topic_id)
+            for wanted in request.topics or ()
         ]
     return {state.leader for topic in topics if topic is not None for state in topic.partitions.values()}
 
@@ -111,12 +111,12 @@ def _answer(
 ) -> MetadataResponse:
     """Return the response from the current image; `errors` are those of topics that could not be created."""
     image, version = broker.image, context.api_version
-    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_ASKED
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else OPERATIONS_NOT_REQUESTED
     view = _View.of(image, context.listener, version, operations, broker.recently_fenced.ids(image))
-    if _asks_for_all(request, version):
+    if _requests_all(request, version):
         topics = view.topics(image.topics())
     else:
-        topics = [view.asked(topic, errors) for topic in request.topics or ()]
+        topics = [view.requested_topic(topic, errors) for topic in request.topics or ()]
     return MetadataResponse(
         brokers=view.brokers,
         cluster_id=image.cluster_id,
@@ -124,7 +124,7 @@ def _answer(
         topics=topics,
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
-        else OPERATIONS_NOT_ASKED,
+        else OPERATIONS_NOT_REQUESTED,
     )
 
 
@@ -171,14 +171,14 @@ class _View:
         """Return all of `topics`."""
         return [self._topic(topic) for topic in topics]
 
-    def asked(self, asked: MetadataRequest.Topic, errors: dict[str, ErrorCode]) -> _Topic:
+    def requested_topic(self, wanted: MetadataRequest.Topic, errors: dict[str, ErrorCode]) -> _Topic:
         """Return a requested topic, or the error for it."""
-        if asked.topic_id != ZERO_UUID:
-            topic = self._image.topic_by_id(asked.topic_id)
+        if wanted.topic_id != ZERO_UUID:
+            topic = self._image.topic_by_id(wanted.topic_id)
             if topic is None:
-                return self._unknown(ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+                return self._unknown(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
             return self._topic(topic)
-        name = asked.name or ""
+        name = wanted.name or ""
         topic = self._image.topic(name)
         if topic is not None:
             return self._topic(topic)
@@ -197,14 +197,14 @@ class _View:
         known = self._known.get(topic.topic_id)
         if known is None or known[0] is not topic:
             self._forget_deleted()
-            told = _Topic(
+            described_topic = _Topic(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 is_internal=topic.name in INTERNAL_TOPICS,
                 partitions=[self._partition(partition) for partition in topic.partitions.values()],
                 topic_authorized_operations=self._operations,
             )
-            known = self._known[topic.topic_id] = topic, told
+            known = self._known[topic.topic_id] = topic, described_topic
         return known[1]
 
     def _forget_deleted(self) -> None:

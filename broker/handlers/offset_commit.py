@@ -53,9 +53,11 @@ def handle(
             partition.error_code = error
         return response
 
-    who = Commit(request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    committer = Commit(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
+    )
     outcome = broker.groups.commit(
-        who,
+        committer,
         offsets,
         retention_ms=request.retention_time_ms,
         reports_unknown_group=context.api_version >= _GROUP_NOT_FOUND_FROM_VERSION,
@@ -65,16 +67,16 @@ def handle(
 
 def _take(
     image: MetadataImage,
-    asked: OffsetCommitRequest.Topic,
+    requested: OffsetCommitRequest.Topic,
     by_id: bool,
     offsets: list[Offset],
     accepted: list[_Answered],
 ) -> OffsetCommitResponse.Topic:
     """Return a topic's part of the response; append its valid offsets to `offsets`, their results to `accepted`."""
-    topic = image.topic_by_id(asked.topic_id) if by_id else image.topic(asked.name)
+    topic = image.topic_by_id(requested.topic_id) if by_id else image.topic(requested.name)
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id and topic is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     answers = []
-    for partition in asked.partitions:
+    for partition in requested.partitions:
         index = partition.partition_index
         answer = _Answered(partition_index=index, error_code=unknown)
         answers.append(answer)
@@ -90,4 +92,4 @@ def _take(
                     partition.committed_metadata or "",
                 )
             )
-    return OffsetCommitResponse.Topic(name=asked.name, topic_id=asked.topic_id, partitions=answers)
+    return OffsetCommitResponse.Topic(name=requested.name, topic_id=requested.topic_id, partitions=answers)

@@ -29,17 +29,17 @@ def handle(
     existing: list[tuple[str, int]] = []
     accepted: list[_Answered] = []
     response = OffsetDeleteResponse(topics=[])
-    for asked in request.topics:
-        topic = broker.image.topic(asked.name)
+    for requested in request.topics:
+        topic = broker.image.topic(requested.name)
         answers = []
-        for partition in asked.partitions:
+        for partition in requested.partitions:
             index = partition.partition_index
             answer = _Answered(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             answers.append(answer)
             if topic is not None and index in topic.partitions:
-                existing.append((asked.name, index))
+                existing.append((requested.name, index))
                 accepted.append(answer)
-        response.topics.append(OffsetDeleteResponse.Topic(name=asked.name, partitions=answers))
+        response.topics.append(OffsetDeleteResponse.Topic(name=requested.name, partitions=answers))
 
     def respond(errors: list[ErrorCode]) -> OffsetDeleteResponse:
         for partition, error in zip(accepted, errors, strict=True):

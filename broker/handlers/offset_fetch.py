@@ -36,7 +36,7 @@ _TOP_LEVEL_ERROR_FROM_VERSION = 2
 _GROUPS_FROM_VERSION = 8
 _TOPIC_IDS_FROM_VERSION = 10
 
-_Asked: TypeAlias = OffsetFetchRequest.Group
+_RequestedGroup: TypeAlias = OffsetFetchRequest.Group
 _Answer: TypeAlias = OffsetFetchResponse.Group
 _Topic: TypeAlias = OffsetFetchResponse.Group.Topic
 _Partition: TypeAlias = OffsetFetchResponse.Group.Topic.Partition
@@ -47,18 +47,21 @@ def handle(
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Return the offsets of each group; wait only for uncommitted writes."""
     version = context.api_version
-    asked = request.groups if version >= _GROUPS_FROM_VERSION else [_only_group(request)]
-    shards = [_settled(broker, group.group_id) for group in asked]
+    requested = request.groups if version >= _GROUPS_FROM_VERSION else [_only_group(request)]
+    shards = [_settled(broker, group.group_id) for group in requested]
     if any(isinstance(shard, asyncio.Future) for shard in shards):
-        return _respond_later(broker, version, request, asked, shards)
-    return _respond(broker, version, request, asked, shards)
+        return _respond_later(broker, version, request, requested, shards)
+    return _respond(broker, version, request, requested, shards)
 
 
-def _only_group(request: OffsetFetchRequest) -> _Asked:
+def _only_group(request: OffsetFetchRequest) -> _RequestedGroup:
     topics = None
     if request.topics is not None:
-        topics = [_Asked.Topic(name=topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
-    return _Asked(group_id=request.group_id, topics=topics)
+        topics = [
+            _RequestedGroup.Topic(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return _RequestedGroup(group_id=request.group_id, topics=topics)
 
 
 def _settled(broker: BrokerServer, group_id: str) -> Outcome[GroupCoordinatorShard] | ErrorCode:
@@ -72,7 +75,7 @@ async def _respond_later(
     broker: BrokerServer,
     version: int,
     request: OffsetFetchRequest,
-    asked: list[_Asked],
+    requested: list[_RequestedGroup],
     shards: list[Outcome[GroupCoordinatorShard] | ErrorCode],
 ) -> OffsetFetchResponse:
     known: list[Outcome[GroupCoordinatorShard] | ErrorCode] = []
@@ -81,19 +84,19 @@ async def _respond_later(
             known.append(await shard if isinstance(shard, asyncio.Future) else shard)
         except KafkaError as error:
             known.append(error.code)
-    return _respond(broker, version, request, asked, known)
+    return _respond(broker, version, request, requested, known)
 
 
 def _respond(
     broker: BrokerServer,
     version: int,
     request: OffsetFetchRequest,
-    asked: list[_Asked],
+    requested: list[_RequestedGroup],
     shards: list[Outcome[GroupCoordinatorShard] | ErrorCode],
 ) -> OffsetFetchResponse:
     by_id = version >= _TOPIC_IDS_FROM_VERSION
     answers = []
-    for group, shard in zip(asked, shards, strict=True):
+    for group, shard in zip(requested, shards, strict=True):
         if isinstance(shard, GroupCoordinatorShard):
             lookup = _Lookup(broker.image, shard, group.group_id, by_id, request.require_stable)
             answers.append(lookup.answer(group.topics))
@@ -104,7 +107,7 @@ def _respond(
             answers.append(_Answer(group_id=group.group_id, topics=[], error_code=error))
     if version >= _GROUPS_FROM_VERSION:
         return OffsetFetchResponse(groups=answers)
-    return _flat(asked[0], answers[0], version)
+    return _flat(requested[0], answers[0], version)
 
 
 class _Lookup:
@@ -121,21 +124,21 @@ class _Lookup:
         self.by_id = by_id
         self.require_stable = require_stable
 
-    def answer(self, topics: list[_Asked.Topic] | None) -> _Answer:
+    def answer(self, topics: list[_RequestedGroup.Topic] | None) -> _Answer:
         found = self._everything() if topics is None else [self._topic(topic) for topic in topics]
         if self.by_id:
             found.sort(key=lambda topic: self.image.topic_by_id(topic.topic_id) is None)
         return _Answer(group_id=self.group_id, topics=found)
 
-    def _topic(self, asked: _Asked.Topic) -> _Topic:
-        topic = self.image.topic_by_id(asked.topic_id) if self.by_id else self.image.topic(asked.name)
-        indexes = asked.partition_indexes
+    def _topic(self, requested: _RequestedGroup.Topic) -> _Topic:
+        topic = self.image.topic_by_id(requested.topic_id) if self.by_id else self.image.topic(requested.name)
+        indexes = requested.partition_indexes
         if topic is None and self.by_id:
             partitions = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in indexes]
         else:
-            name, topic_id = (asked.name, ZERO_UUID) if topic is None else (topic.name, topic.topic_id)
+            name, topic_id = (requested.name, ZERO_UUID) if topic is None else (topic.name, topic.topic_id)
             partitions = [self._partition(name, topic_id, index) for index in indexes]
-        return _Topic(name=asked.name, topic_id=asked.topic_id, partitions=partitions)
+        return _Topic(name=requested.name, topic_id=requested.topic_id, partitions=partitions)
 
     def _everything(self) -> list[_Topic]:
         topics = []
@@ -168,14 +171,14 @@ def _none(index: int, error: ErrorCode) -> _Partition:
     return _Partition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
 
 
-def _flat(asked: _Asked, answer: _Answer, version: int) -> OffsetFetchResponse:
+def _flat(requested: _RequestedGroup, answer: _Answer, version: int) -> OffsetFetchResponse:
     """Return the response for one group in the layout of versions below 8."""
     topics = answer.topics
     if answer.error_code != ErrorCode.NONE and version < _TOP_LEVEL_ERROR_FROM_VERSION:
         error = ErrorCode(answer.error_code)
         topics = [
             _Topic(name=topic.name, partitions=[_none(index, error) for index in topic.partition_indexes])
-            for topic in asked.topics or []
+            for topic in requested.topics or []
         ]
     flat = OffsetFetchResponse.Topic
     return OffsetFetchResponse(

@@ -34,7 +34,9 @@ async def open_found_logs(logs: LogManager, *, is_new: bool) -> None:
             _log.log(logging.WARNING if log.recovery.lost else logging.INFO, "Recovered %s: %s", log, log.recovery)
         await asyncio.sleep(0)
     if unclean:
-        _log.warning("Checked %s, truncated %d", count_of(scanned_bytes, "byte"), dropped_bytes)
+        _log.warning("Recovery checked %s and truncated %d", count_of(scanned_bytes, "byte"), dropped_bytes)
     if dropped_bytes:
-        _log.warning("To keep valid batches behind a damaged one, run `barnabas log repair` before starting the broker")
+        _log.warning(
+            "Recovery drops the batches after a damaged one; `barnabas log repair`, run before the start, keeps them"
+        )
     report_problems(logs)

@@ -38,14 +38,14 @@ def repair(disk: Disk, request: Request) -> int:
                 locks.append(disk.lock(lock))
             except AlreadyLocked:
                 raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or repair a copy") from None
-    told = [_take(step, request) for target in wanted for step in _steps(disk, target)]
-    left = [step for step in told if step["left"]]
+    results = [_take(step, request) for target in wanted for step in _steps(disk, target)]
+    left = [step for step in results if step["left"]]
     if request.json:
-        json.dump(told, sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(results, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
-    elif not told:
+    elif not results:
         sys.stdout.write("nothing is wrong\n")
-    elif not request.execute and len(left) < len(told):
+    elif not request.execute and len(left) < len(results):
         sys.stdout.write("nothing was written: repair with --execute\n")
     if request.execute:
         remaining = [finding for target in wanted for finding in check(disk, target)]

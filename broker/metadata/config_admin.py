@@ -27,17 +27,17 @@ def own_answers(
     broker: BrokerServer, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
 ) -> dict[int, Any]:
     """Return the results of the resources that this broker handles itself, by their index in the request."""
-    times = Counter((asked.resource_type, asked.resource_name) for asked in request.resources)
+    times = Counter((requested.resource_type, requested.resource_name) for requested in request.resources)
     answers = {}
-    for place, asked in enumerate(request.resources):
-        kind, name = asked.resource_type, asked.resource_name
+    for place, requested in enumerate(request.resources):
+        kind, name = requested.resource_type, requested.resource_name
         if times[kind, name] > 1:
             continue
         answer = response.Resource(error_message=None, resource_type=kind, resource_name=name)
         try:
             if kind == ResourceType.BROKER_LOGGER and alter_levels is not None:
                 _check_own_id(broker, name, "Unexpected node id. Expected")
-                alter_levels(asked)
+                alter_levels(requested)
             elif kind == ResourceType.BROKER and name:
                 _check_own_id(broker, name, "Unexpected broker id, expected")
                 continue
@@ -54,7 +54,7 @@ async def answer_partly(broker: BrokerServer, request: Any, response: type[Any],
 
     KafkaError if the controller does not answer in time.
     """
-    rest = [asked for place, asked in enumerate(request.resources) if place not in own]
+    rest = [requested for place, requested in enumerate(request.resources) if place not in own]
     decided: list[Any] = []
     if rest:
         part = type(request)(resources=rest, validate_only=request.validate_only)

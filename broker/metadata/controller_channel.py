@@ -214,12 +214,12 @@ class ControllerChannel:
         self._peers[peer] = None
         whole = False
         try:
-            asked = asyncio.ensure_future(there(peer))
-            await self._while_it_leads(leader, self._quorum.epoch, asked)
-            if asked.done():
+            pending = asyncio.ensure_future(there(peer))
+            await self._while_it_leads(leader, self._quorum.epoch, pending)
+            if pending.done():
                 whole = peer in self._peers
-                return asked.result()
-            asked.cancel()
+                return pending.result()
+            pending.cancel()
             return None
         finally:
             if whole:
@@ -228,7 +228,7 @@ class ControllerChannel:
                 self._peers.pop(peer, None)
                 peer.close()
 
-    async def _while_it_leads(self, leader: int, epoch: int, asked: asyncio.Future[Any]) -> None:
+    async def _while_it_leads(self, leader: int, epoch: int, pending: asyncio.Future[Any]) -> None:
         """Wait for the response of `leader`, at most until the quorum has a leader in another epoch.
 
         The old leader may hang or be unreachable. A node that lost power and leads again in a later epoch does not
@@ -236,13 +236,13 @@ class ControllerChannel:
         """
         quorum = self._quorum
         try:
-            while not asked.done() and (
+            while not pending.done() and (
                 quorum.leader_id == NO_NODE or (quorum.leader_id, quorum.epoch) == (leader, epoch)
             ):
-                waiting: set[asyncio.Future[Any]] = {asked, quorum.leader_change()}
+                waiting: set[asyncio.Future[Any]] = {pending, quorum.leader_change()}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            asked.cancel()
+            pending.cancel()
             raise
 
 

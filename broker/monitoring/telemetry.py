@@ -42,7 +42,7 @@ MAX_INSTANCES = 16_384
 _MIN_EXPIRY_MS = 60_000
 _EXPIRY_INTERVALS = 3
 _ONE_UUID = bytes(15) + b"\x01"
-_ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+_REQUEST_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 _log = logging.getLogger("broker.telemetry")
 
@@ -50,31 +50,39 @@ _log = logging.getLogger("broker.telemetry")
 class ClientInstance:
     """One client instance; times are in ms of a monotonic clock."""
 
-    __slots__ = ("_asked_ms", "_connection", "_pushed_ms", "heard_ms", "last_error", "subscribed", "terminating")
+    __slots__ = (
+        "_connection",
+        "_pushed_ms",
+        "_requested_ms",
+        "last_error",
+        "last_request_ms",
+        "subscribed",
+        "terminating",
+    )
 
     def __init__(self, subscribed: Subscribed, context: RequestContext) -> None:
         self.subscribed = subscribed
         self._connection = context.connection
-        self._asked_ms = self._pushed_ms = -float("inf")
-        self.heard_ms = 0.0
+        self._requested_ms = self._pushed_ms = -float("inf")
+        self.last_request_ms = 0.0
         self.last_error = ErrorCode.NONE
         self.terminating = False
 
     def gone(self, now_ms: float) -> bool:
         """Return whether the instance has expired or its connection is closed."""
         expiry_ms = max(_MIN_EXPIRY_MS, _EXPIRY_INTERVALS * self.subscribed.interval_ms)
-        return now_ms - self.heard_ms >= expiry_ms or (self._connection is not None and self._connection.closed)
+        return now_ms - self.last_request_ms >= expiry_ms or (self._connection is not None and self._connection.closed)
 
-    def may_ask(self, now_ms: float) -> bool:
+    def may_request(self, now_ms: float) -> bool:
         """Return whether the client may get its subscription now; if so, record it."""
-        if now_ms - max(self._asked_ms, self._pushed_ms) < self.subscribed.interval_ms:
-            return self.last_error in _ASK_AGAIN
-        self._asked_ms = now_ms
+        if now_ms - max(self._requested_ms, self._pushed_ms) < self.subscribed.interval_ms:
+            return self.last_error in _REQUEST_AGAIN
+        self._requested_ms = now_ms
         return True
 
     def may_push(self, now_ms: float) -> bool:
         """Return whether the client may push now; if so, record it."""
-        if self._asked_ms <= self._pushed_ms and now_ms - self._pushed_ms < self.subscribed.interval_ms:
+        if self._requested_ms <= self._pushed_ms and now_ms - self._pushed_ms < self.subscribed.interval_ms:
             return False
         self._pushed_ms = now_ms
         return True
@@ -105,7 +113,7 @@ class Telemetry:
         if client_instance_id == ZERO_UUID:
             client_instance_id = self._random.randbytes(16)
         instance = self._instance(image, context, client_instance_id, now_ms)
-        if not instance.may_ask(now_ms):
+        if not instance.may_request(now_ms):
             raise self._too_early()
         instance.last_error = ErrorCode.NONE
         return client_instance_id, instance.subscribed
@@ -169,7 +177,7 @@ class Telemetry:
             if len(self.instances) > self._max_instances:
                 self.instances.popitem(last=False)
         self.instances.move_to_end(client_instance_id)
-        instance.heard_ms = now_ms
+        instance.last_request_ms = now_ms
         return instance
 
     def _follow(self, image: MetadataImage) -> None:

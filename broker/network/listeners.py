@@ -48,7 +48,7 @@ def split_host_port(address: str) -> tuple[str, int]:
     host, colon, port = address.rpartition(":")
     bracketed = host[:1] == "[" and host[-1:] == "]"
     if not (colon and port.isascii() and port.isdecimal()) or (":" in host and not bracketed):
-        raise ValueError("it has to be of the form HOST:PORT, with [] around an IPv6 host")
+        raise ValueError("write it as HOST:PORT, with [] around an IPv6 host")
     if int(port) > 65535:
         raise ValueError(f"the port {port} is not between 0 and 65535")
     return host[1:-1] if bracketed else host, int(port)

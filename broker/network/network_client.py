@@ -131,7 +131,7 @@ class NetworkClient:
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._backoff = Alarm(loop, self._begin)
-        self._connect_timeout = Alarm(loop, partial(self._failed, "no answer in time"))
+        self._connect_timeout = Alarm(loop, partial(self._failed, "no response in time"))
         self._versions: dict[int, range] | None = None
         self._correlation_id = 0
         self._waiting: deque[_Call] = deque()  # for the connection
@@ -216,9 +216,9 @@ class NetworkClient:
 
     def made(self) -> None:
         """Request the API versions of a peer that was just connected."""
-        self._ask_versions(ApiVersionsRequest.VERSIONS[1])
+        self._request_versions(ApiVersionsRequest.VERSIONS[1])
 
-    def _ask_versions(self, version: int) -> None:
+    def _request_versions(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=self._version)
         self._write(_Call(request, 0, self._loop.create_future()), version, request.encode(version))
 
@@ -247,7 +247,7 @@ class NetworkClient:
             common = _common(ApiKey.API_VERSIONS, theirs)
             if not common or common[-1] >= version:
                 raise DecodeError("no version of ApiVersions in common")
-            self._ask_versions(common[-1])
+            self._request_versions(common[-1])
             return
         if response.error_code:
             raise DecodeError(f"ApiVersions failed with error {response.error_code}")
@@ -296,7 +296,7 @@ class NetworkClient:
             call.settle(None)
         else:
             # Responses are matched by order: one missing would misalign all later ones.
-            self.broken(f"no answer to {APIS[call.key].name} within {timeout_ms} ms", logging.WARNING)
+            self.broken(f"no response to {APIS[call.key].name} within {timeout_ms} ms", logging.WARNING)
 
     def broken(self, why: str, level: int | None = None) -> None:
         """Drop the connection; all requests in flight are lost."""

@@ -4,7 +4,7 @@ A response is a list of parts: encoded bytes, and slices of files. Bytes are han
 position in its file until the socket accepts what precedes it. So a slow or absent reader holds no memory: at most
 about `READ_AHEAD_BYTES` per connection are read ahead.
 
-If the platform can tell that a slice's pages are in memory, they are sent with sendfile, bypassing the transport. That
+If the platform reports that a slice's pages are in memory, they are sent with sendfile, bypassing the transport. That
 keeps the order because a transport that buffers anything pauses the queue: while not paused, its buffer is empty. To be
 notified when a full socket has room again, the transport is given a small piece of the next bytes to buffer. A slice
 that is not in memory is read in an executor, so that it does not block the loop. A slice that ends early closes the

@@ -143,7 +143,7 @@ class Server:
             _, late = await asyncio.wait((self._all_gone,), timeout=timeout_s)
             if late:
                 _log.warning(
-                    "Closing %s with responses not read in time", count_of(len(self.connections), "connection")
+                    "Closing %s: responses were not read in time", count_of(len(self.connections), "connection")
                 )
                 for channel in list(self.connections):
                     channel.abort()

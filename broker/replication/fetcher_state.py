@@ -488,9 +488,9 @@ class FetcherState:
             self._delay(key, followed, now_ms)
 
     def _apply_ends(self, response: ListOffsetsResponse, now_ms: int) -> None:
-        asked, self._lost = self._lost, {}
+        queried, self._lost = self._lost, {}
         found = {(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
-        for key, followed in asked.items():
+        for key, followed in queried.items():
             end = found.get((followed.replica.partition.topic, key[1]))
             if end is None or end.error_code != ErrorCode.NONE:
                 self._delay(key, followed, now_ms)

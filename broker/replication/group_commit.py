@@ -105,7 +105,7 @@ class GroupCommit:
             synced = sync_in_thread(self._loop, [flush for _, flush in begun], self._threads)
             synced.add_done_callback(partial(self._done, begun))
         else:
-            self._tell_if_drained()
+            self._notify_if_drained()
 
     def _done(self, begun: list[tuple[Partition, Flush]], _: asyncio.Future[None]) -> None:
         self._idle_workers += 1
@@ -131,9 +131,9 @@ class GroupCommit:
     def _go_on(self) -> None:
         if self._queued:
             self._alarm.run_now()
-        self._tell_if_drained()
+        self._notify_if_drained()
 
-    def _tell_if_drained(self) -> None:
+    def _notify_if_drained(self) -> None:
         if not self._queued and not self._under_way:
             drained, self._drained = self._drained, []
             for waiting in drained:

@@ -28,22 +28,22 @@ class LoggedOnce:
 class RateLimitedLog:
     """Counts events per key between two log lines. Drops all counts when there are too many keys."""
 
-    __slots__ = ("_interval_s", "_said")
+    __slots__ = ("_interval_s", "_logged")
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._said: dict[str, tuple[float, int]] = {}
+        self._logged: dict[str, tuple[float, int]] = {}
 
     def count(self, key: str, now: float) -> int:
         """Count an event. Return the number of events since the last report if `interval_s` has passed, else 0.
 
         `now` is in seconds.
         """
-        said_at, times = self._said.get(key, (float("-inf"), 0))
-        if now - said_at < self._interval_s:
-            self._said[key] = said_at, times + 1
+        logged_at, times = self._logged.get(key, (float("-inf"), 0))
+        if now - logged_at < self._interval_s:
+            self._logged[key] = logged_at, times + 1
             return 0
-        if len(self._said) >= _REMEMBERED:
-            self._said.clear()
-        self._said[key] = now, 0
+        if len(self._logged) >= _REMEMBERED:
+            self._logged.clear()
+        self._logged[key] = now, 0
         return times + 1

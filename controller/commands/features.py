@@ -93,8 +93,8 @@ def _why_not(image: MetadataImage, update: UpdateFeaturesRequest.Update, current
     return ""
 
 
-def _unsupported(who: str, features: Mapping[str, tuple[int, int]], name: str, level: int) -> str:
+def _unsupported(node_name: str, features: Mapping[str, tuple[int, int]], name: str, level: int) -> str:
     if name not in features:
-        return f"{who} does not support this feature."
+        return f"{node_name} does not support this feature."
     low, high = features[name]
-    return "" if low <= level <= high else f"{who} only supports versions {low}-{high}"
+    return "" if low <= level <= high else f"{node_name} only supports versions {low}-{high}"

@@ -99,7 +99,9 @@ def batches_to_follow(records: Buffer, next_offset: int, leader_epoch: int) -> t
         if not crc_matches(view[position:end], header):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader's batch at {header.base_offset} is damaged")
         if header.base_offset < next_offset:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the leader sent {header.base_offset}, {next_offset} is next")
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"the leader sent the batch at {header.base_offset}, expected {next_offset}"
+            )
         next_offset = header.next_offset
         headers.append(header)
     return headers, end

@@ -211,9 +211,9 @@ class Cluster:
                 continue
             try:
                 controller = self._controller(node)
-                asked = self.nodes.get(controller)
-                if asked is not None and asked.process is not None and not asked.is_paused:
-                    return Description(controller, self._partitions(asked))
+                requested = self.nodes.get(controller)
+                if requested is not None and requested.process is not None and not requested.is_paused:
+                    return Description(controller, self._partitions(requested))
             except OSError:
                 pass
         return None
@@ -239,10 +239,10 @@ class Cluster:
 
     def _controller(self, node: Node) -> int:
         topic = DescribeQuorumRequest.Topic
-        asked = [topic(topic_name="__cluster_metadata", partitions=[topic.Partition(partition_index=0)])]
+        requested = [topic(topic_name="__cluster_metadata", partitions=[topic.Partition(partition_index=0)])]
         client = RawClient(node.addresses[CLIENTS], timeout_s=2)
         try:
-            answer = client.call(ApiKey.DESCRIBE_QUORUM, 1, topics=asked)
+            answer = client.call(ApiKey.DESCRIBE_QUORUM, 1, topics=requested)
         finally:
             client.close()
         found: list[int] = [partition.leader_id for topic in answer.topics for partition in topic.partitions]

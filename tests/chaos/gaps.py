@@ -84,11 +84,11 @@ class Gap(NamedTuple):
 
 
 def gaps_of(
-    told: str, fault: Fault, struck: Set[int], leaders: Mapping[str, int], gaps_s: Mapping[str, float]
+    reported: str, fault: Fault, struck: Set[int], leaders: Mapping[str, int], gaps_s: Mapping[str, float]
 ) -> list[Gap]:
     """Return the gap of each partition in a fault, given the leaders at its start."""
     bounds = BOUNDS[fault.kind]
     return [
-        Gap(told, partition, gaps_s[partition], bounds.struck_s if leader in struck else bounds.others_s)
+        Gap(reported, partition, gaps_s[partition], bounds.struck_s if leader in struck else bounds.others_s)
         for partition, leader in leaders.items()
     ]

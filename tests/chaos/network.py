@@ -211,9 +211,9 @@ class Network:
         writer: asyncio.StreamWriter,
     ) -> None:
         answers, requests = await connection.open(address)
-        asking = asyncio.create_task(pump(links[0], reader, requests, first))
+        querying = asyncio.create_task(pump(links[0], reader, requests, first))
         answering = asyncio.create_task(pump(links[1], answers, writer))
-        pumps = [asking, answering]
+        pumps = [querying, answering]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:

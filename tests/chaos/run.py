@@ -146,7 +146,9 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
                 read_back(cluster.bootstrap, progress, DEADLINE_S)
         problems += [f"too long: {gap}" for gap in gaps if gap.is_too_long]
         problems += [f"{error} ({count} times)" for error, count in progress.errors.items()]
-        problems += [f"broker {node.id}: {told}" for node in cluster.nodes.values() for told in node.complaints()]
+        problems += [
+            f"broker {node.id}: {reported}" for node in cluster.nodes.values() for reported in node.complaints()
+        ]
         if not problems:
             problems += [f"broker {id_} ended with {status}" for id_ in IDS if (status := cluster.nodes[id_].stop())]
     recorder.close()
@@ -191,18 +193,18 @@ def deal(
             return
         found = cluster.describe()
         if found is None:
-            raise ClusterError("nobody knows the active controller of a cluster that was whole")
+            raise ClusterError("no node knows the active controller of a healthy cluster")
         victim = fault.victim(found)
         leads = Counter(state.leader for state in found.partitions.values())
         led = "/".join(str(leads[id_]) for id_ in IDS)
         how = f"{fault.role}, {fault.number}, {fault.way}"
-        told = f"{fault.kind} {victim} ({how}); partitions led: {led}, the quorum by {found.controller}"
-        progress(events.Fault(told, round(elapsed, 2)))
-        print(f"{elapsed:6.1f} s  {told}", flush=True)
+        reported = f"{fault.kind} {victim} ({how}); partitions led: {led}, the quorum by {found.controller}"
+        progress(events.Fault(reported, round(elapsed, 2)))
+        print(f"{elapsed:6.1f} s  {reported}", flush=True)
         leaders = {name: found.partitions[name].leader for name in map(name_of, range(PARTITIONS))}
         progress.take_gaps_s()
         try:
             dealer.deal(fault, victim)
         finally:
-            gaps += gaps_of(told, fault, fault.struck(victim), leaders, progress.take_gaps_s())
+            gaps += gaps_of(reported, fault, fault.struck(victim), leaders, progress.take_gaps_s())
         dealt[fault.kind] += 1

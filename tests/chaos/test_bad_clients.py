@@ -117,7 +117,7 @@ def descriptors(broker: BrokerProcess) -> int:
     return len(os.listdir(f"/proc/{broker.pid}/fd"))
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="nobody tells how many descriptors a process has")
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the number of open descriptors is unknown here")
 def test_opened_and_dropped_connections_leak_nothing(broker: BrokerProcess, neighbour: WellBehavedClient) -> None:
     before = descriptors(broker)
     for _ in range(DROPPED // AT_ONCE):

@@ -59,13 +59,13 @@ def serve(
         command += ["--data-dir", str(data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        if said and stop:
+        shown = process.stdout.readline()
+        if shown and stop:
             process.terminate()
-        elif said:
+        elif shown:
             process.kill()
         out, err = process.communicate(timeout=60)
-    return subprocess.CompletedProcess(command, process.returncode, said + out, err)
+    return subprocess.CompletedProcess(command, process.returncode, shown + out, err)
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
@@ -272,14 +272,14 @@ def test_foreign_files_are_ignored_and_logged_once(data: Path) -> None:
 
 
 @pytest.fixture
-def nobody() -> tuple[str, ...]:
+def without_rights() -> tuple[str, ...]:
     """A command prefix under which file permissions apply, also for root."""
     if os.geteuid():
         return ()
     require("unshare")
     within = ("unshare", "--user")
     if subprocess.run([*within, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this system lets nobody give up their rights")
+        pytest.skip("rights cannot be given up here")
     return within
 
 
@@ -293,8 +293,8 @@ def forbidden(data: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("forbidden", ["", "meta.properties", METADATA], indirect=True)
-def test_unreadable_file_is_named(forbidden: Path, data: Path, nobody: tuple[str, ...]) -> None:
-    done = serve(data, within=nobody)
+def test_unreadable_file_is_named(forbidden: Path, data: Path, without_rights: tuple[str, ...]) -> None:
+    done = serve(data, within=without_rights)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Permission denied" in done.stderr
     assert str(forbidden) in done.stderr

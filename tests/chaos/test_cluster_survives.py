@@ -119,12 +119,12 @@ def test_starving_partition_is_found_while_others_make_progress(starving: int, a
 def test_record_sent_while_its_producer_closes_was_never_sent(
     finishing: bool, problems: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told: list[Event] = []
-    progress = Progress(told.append)
+    reported: list[Event] = []
+    progress = Progress(reported.append)
     monkeypatch.setattr(workloads, "kafka_tool", lambda *_: [])
     producer = JavaProducer("", "j", progress, tmp_path)
     producer._finishing = finishing
     message = "Cannot perform operation after producer has been closed"
     producer._take({"name": "producer_send_error", "value": "7.1", "message": message})
-    assert told[1:] == [Send("j", "", "7.1"), Failed("j", "7.1") if finishing else Unknown("j", "7.1")]
+    assert reported[1:] == [Send("j", "", "7.1"), Failed("j", "7.1") if finishing else Unknown("j", "7.1")]
     assert progress.errors.total() == problems

@@ -57,7 +57,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     require("unshare", "nsenter")
     small = SmallDisk(tmp_path / "small")
     if not small.is_there:
-        pytest.skip("this system lets nobody make a file system of their own")
+        pytest.skip("a file system cannot be made here")
     small.ballast.write_bytes(bytes(BALLAST_BYTES))
     yield small
     small.close()
@@ -155,14 +155,14 @@ def test_full_disk_loses_no_acknowledged_record_and_broker_resumes_with_space(di
 
 
 def test_command_line_reports_full_disk_and_deleted_topic_frees_it(disk: SmallDisk, tmp_path: Path) -> None:
-    def call(*arguments: str, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    def call(*arguments: str, typed: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         command = [*COMMAND, *arguments, "-b", broker.bootstrap]
-        return subprocess.run(command, input=said, capture_output=True, timeout=120, check=False)
+        return subprocess.run(command, input=typed, capture_output=True, timeout=120, check=False)
 
     with BrokerProcess(tmp_path / "small", within=disk.command) as broker:
         lines = (b"x" * VALUE_BYTES + b"\n") * (2 * DISK_BYTES // VALUE_BYTES)
         limits = ("-X", "request.timeout.ms=1000", "-X", "delivery.timeout.ms=5000")
-        refused = call("produce", TOPIC, *limits, said=lines)
+        refused = call("produce", TOPIC, *limits, typed=lines)
         *waiting, given_up = refused.stderr.decode().splitlines()
         error = rf"{TOPIC}-0: KAFKA_STORAGE_ERROR for \d+ s \(log directory .* is full: .*\)"
         why = rf"{error}; \d+ of \d+ records acknowledged"

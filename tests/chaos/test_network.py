@@ -174,9 +174,9 @@ def test_reset_ends_connections_and_lets_new_ones_pass(network: Network, broker:
 
 
 def test_connection_ends_with_its_target(network: Network) -> None:
-    nobody = socket.create_server(("127.0.0.1", 0))
-    port = network.gate(2, nobody.getsockname())
-    nobody.close()
+    unknown_client = socket.create_server(("127.0.0.1", 0))
+    port = network.gate(2, unknown_client.getsockname())
+    unknown_client.close()
     caller = Caller(port, "broker-1")
     caller.send()
     with pytest.raises(ConnectionError):

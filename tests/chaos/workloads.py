@@ -44,7 +44,7 @@ NEVER_SENT = {KafkaError._PURGE_QUEUE, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError
 # Error messages of `KafkaProducer.send` for records that it no longer accepts.
 CLOSED = {"Cannot perform operation after producer has been closed", "Producer closed while send in progress"}
 
-Tell = Callable[[Event], None]
+Report = Callable[[Event], None]
 
 
 def name_of(partition: int) -> str:
@@ -54,8 +54,8 @@ def name_of(partition: int) -> str:
 class Progress:
     """Counts acknowledged records and records that groups received, and wakes waiters."""
 
-    def __init__(self, tell: Tell, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._tell = tell
+    def __init__(self, report: Report, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._report = report
         self._now_s = now_s
         self._changed = threading.Condition()
         self.acknowledged: set[str] = set()
@@ -77,7 +77,7 @@ class Progress:
                     self._last_s[partition] = now_s
                 case Polled(_, group, _, records):
                     self.seen[group].update(value for _, value in records)
-            self._tell(event)
+            self._report(event)
             self._changed.notify_all()
 
     def take_gaps_s(self) -> dict[str, float]:
@@ -94,10 +94,10 @@ class Progress:
     def _gap_s(self, partition: str, now_s: float) -> float:
         return max(self._gaps_s.get(partition, 0.0), now_s - self._last_s.get(partition, now_s))
 
-    def failed(self, who: str, error: object) -> None:
+    def failed(self, client: str, error: object) -> None:
         """Record an error that an application received."""
         with self._changed:
-            self.errors[f"{who}: {error}"] += 1
+            self.errors[f"{client}: {error}"] += 1
 
     def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until the condition holds, evaluating it after each event; return whether it does."""
@@ -112,16 +112,16 @@ class Progress:
 class LibrdkafkaProducer:
     """Sends to every partition in turn until it is stopped."""
 
-    def __init__(self, bootstrap: str, name: str, tell: Progress) -> None:
+    def __init__(self, bootstrap: str, name: str, report: Progress) -> None:
         self._name = name
-        self._tell = tell
+        self._report = report
         self._stopping = threading.Event()
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "enable.idempotence": True, "acks": "all"} | SILENT,
             error_cb=self._error,
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
-        tell(ProducerEvent(name, True))
+        report(ProducerEvent(name, True))
 
     def start(self) -> None:
         self._thread.start()
@@ -140,7 +140,7 @@ class LibrdkafkaProducer:
 
     def _error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._tell.failed(self._name, error)
+            self._report.failed(self._name, error)
 
     def _run(self) -> None:
         for number in itertools.count():
@@ -148,7 +148,7 @@ class LibrdkafkaProducer:
                 return
             partition = number % PARTITIONS
             value = f"{self._name}-{number}"
-            self._tell(Send(self._name, name_of(partition), value))
+            self._report(Send(self._name, name_of(partition), value))
             while not self._accepted(partition, value):
                 self._producer.poll(0.01)
             self._producer.poll(0)
@@ -158,11 +158,11 @@ class LibrdkafkaProducer:
     def _accepted(self, partition: int, value: str) -> bool:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._tell(Acknowledged(self._name, name_of(partition), value, present(message.offset())))
+                self._report(Acknowledged(self._name, name_of(partition), value, present(message.offset())))
             else:
-                self._tell.failed(self._name, error)
+                self._report.failed(self._name, error)
                 never = error.code() in NEVER_SENT
-                self._tell(Failed(self._name, value) if never else Unknown(self._name, value))
+                self._report(Failed(self._name, value) if never else Unknown(self._name, value))
 
         try:
             self._producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
@@ -174,11 +174,11 @@ class LibrdkafkaProducer:
 class LibrdkafkaMember:
     """A member of a group."""
 
-    def __init__(self, bootstrap: str, group: str, name: str, tell: Progress) -> None:
+    def __init__(self, bootstrap: str, group: str, name: str, report: Progress) -> None:
         self._bootstrap = bootstrap
         self._group = group
         self._name = name
-        self._tell = tell
+        self._report = report
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -195,15 +195,15 @@ class LibrdkafkaMember:
         consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._assigned, on_lost=self._assigned)
         while not self._stopping.is_set():
             for partition, records in by_partition(consumer.consume(500, 0.1)):
-                self._tell(Polled(self._name, self._group, partition, records))
+                self._report(Polled(self._name, self._group, partition, records))
         consumer.close()
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._tell(Assigned(self._name, self._group, [name_of(partition.partition) for partition in partitions]))
+        self._report(Assigned(self._name, self._group, [name_of(partition.partition) for partition in partitions]))
 
     def _error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._tell.failed(self._name, error)
+            self._report.failed(self._name, error)
 
 
 def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
@@ -220,9 +220,9 @@ def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
 class JavaProgram:
     """One of Apache Kafka's system-test programs, which print events as lines of JSON."""
 
-    def __init__(self, name: str, tell: Progress, class_name: str, *arguments: str) -> None:
+    def __init__(self, name: str, report: Progress, class_name: str, *arguments: str) -> None:
         self._name = name
-        self._tell = tell
+        self._report = report
         self._command = kafka_tool(class_name, *arguments)
         self._process: subprocess.Popen[str] | None = None
         self._finishing = False
@@ -268,47 +268,47 @@ class JavaProducer(JavaProgram):
     SETTINGS = "retries=2147483647\n"
     """The producer's default; the program has another."""
 
-    def __init__(self, bootstrap: str, name: str, tell: Progress, directory: Path) -> None:
+    def __init__(self, bootstrap: str, name: str, report: Progress, directory: Path) -> None:
         settings = directory / f"{name}.properties"
         settings.write_text(self.SETTINGS)
         options = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--acks", "-1", "--throughput", "100")
         more = ("--value-prefix", self.PREFIX, "--command-config", str(settings))
-        super().__init__(name, tell, "org.apache.kafka.tools.VerifiableProducer", *options, *more)
-        tell(ProducerEvent(name, True))
+        super().__init__(name, report, "org.apache.kafka.tools.VerifiableProducer", *options, *more)
+        report(ProducerEvent(name, True))
 
     def _take(self, printed: dict[str, Any]) -> None:
         match printed:
             case {"name": "producer_send_success", "value": value, "partition": partition, "offset": offset}:
-                self._tell(Send(self._name, name_of(partition), value))
-                self._tell(Acknowledged(self._name, name_of(partition), value, offset))
+                self._report(Send(self._name, name_of(partition), value))
+                self._report(Acknowledged(self._name, name_of(partition), value, offset))
             case {"name": "producer_send_error", "value": value, "message": message}:
-                self._tell(Send(self._name, "", value))
+                self._report(Send(self._name, "", value))
                 # At SIGTERM one of its threads closes the producer while the other may send one more record.
                 if self._finishing and message in CLOSED:
-                    self._tell(Failed(self._name, value))
+                    self._report(Failed(self._name, value))
                 else:
-                    self._tell.failed(self._name, message)
-                    self._tell(Unknown(self._name, value))
+                    self._report.failed(self._name, message)
+                    self._report(Unknown(self._name, value))
 
 
 class JavaMember(JavaProgram):
     """Apache Kafka's consumer, as a member of a group."""
 
-    def __init__(self, bootstrap: str, group: str, name: str, tell: Progress) -> None:
+    def __init__(self, bootstrap: str, group: str, name: str, report: Progress) -> None:
         options = ("--bootstrap-server", bootstrap, "--topic", TOPIC, "--group-id", group, "--verbose")
-        super().__init__(name, tell, "org.apache.kafka.tools.VerifiableConsumer", *options)
+        super().__init__(name, report, "org.apache.kafka.tools.VerifiableConsumer", *options)
         self._group = group
 
     def _take(self, printed: dict[str, Any]) -> None:
         match printed:
             case {"name": "partitions_assigned" | "partitions_revoked", "partitions": partitions}:
                 names = [name_of(partition["partition"]) for partition in partitions]
-                self._tell(Assigned(self._name, self._group, names))
+                self._report(Assigned(self._name, self._group, names))
             case {"name": "record_data", "partition": partition, "offset": offset, "value": value}:
-                self._tell(Polled(self._name, self._group, name_of(partition), [(offset, value)]))
+                self._report(Polled(self._name, self._group, name_of(partition), [(offset, value)]))
 
 
-def read_back(bootstrap: str, tell: Tell, timeout_s: float) -> None:
+def read_back(bootstrap: str, report: Report, timeout_s: float) -> None:
     """Read every partition from its start to its end, within the timeout; no producer is active."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "read-back", "enable.auto.commit": False}
     consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
@@ -325,4 +325,4 @@ def read_back(bootstrap: str, tell: Tell, timeout_s: float) -> None:
                 unread.discard(message.partition())
     consumer.close()
     for partition, found in records.items():
-        tell(ReadBack(name_of(partition), found, partition not in unread))
+        report(ReadBack(name_of(partition), found, partition not in unread))

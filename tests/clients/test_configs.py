@@ -71,13 +71,13 @@ def kafka_configs(broker: BrokerProcess) -> KafkaConfigs:
 
 class TestKafkaConfigs:
     def test_describe_all_configs_of_broker(self, kafka_configs: KafkaConfigs) -> None:
-        told = kafka_configs.described("--all", "--entity-type", "brokers", "--entity-name", "1")
-        assert len(told) > 340
-        assert told["log.retention.hours"] == (
+        client_documentation = kafka_configs.described("--all", "--entity-type", "brokers", "--entity-name", "1")
+        assert len(client_documentation) > 340
+        assert client_documentation["log.retention.hours"] == (
             "10",
             "STATIC_BROKER_CONFIG:log.retention.hours=10, DEFAULT_CONFIG:log.retention.hours=168",
         )
-        assert told["log.retention.ms"] == ("null", "")
+        assert client_documentation["log.retention.ms"] == ("null", "")
 
     def test_topic_follows_cluster_wide_defaults(self, kafka_configs: KafkaConfigs, topic: str) -> None:
         of_all = ("--entity-type", "brokers", "--entity-default")
@@ -113,26 +113,33 @@ class TestKafkaConfigs:
 
 
 class TestKafkaPython:
-    def told(self, python: KafkaAdminClient, kind: str, name: str, how: ConfigFilterType) -> dict[str, Any]:
+    def client_documentation(
+        self, python: KafkaAdminClient, kind: str, name: str, how: ConfigFilterType
+    ) -> dict[str, Any]:
         found: dict[str, Any] = python.describe_configs([ConfigResource(kind, name)], config_filter=how)
         return dict(found[kind.lower()][name])
 
     def test_topic_configs(self, python: KafkaAdminClient, topic: str) -> None:
         change = {"retention.ms": "5000", "cleanup.policy": (AlterConfigOp.APPEND, "compact")}
         python.alter_configs([ConfigResource("TOPIC", topic, change)])
-        modified = self.told(python, "TOPIC", topic, ConfigFilterType.MODIFIED)
+        modified = self.client_documentation(python, "TOPIC", topic, ConfigFilterType.MODIFIED)
         assert {name: one["value"] for name, one in modified.items()} == {
             "retention.ms": "5000",
             "cleanup.policy": "delete,compact",
         }
         python.reset_configs([ConfigResource("TOPIC", topic, {"retention.ms": None, "cleanup.policy": None})])
-        assert "retention.ms" not in self.told(python, "TOPIC", topic, ConfigFilterType.MODIFIED)
+        assert "retention.ms" not in self.client_documentation(python, "TOPIC", topic, ConfigFilterType.MODIFIED)
 
     def test_what_cannot_be_set(self, python: KafkaAdminClient, topic: str) -> None:
-        told = python.alter_configs([ConfigResource("TOPIC", topic, {"retention.ms": "soon"})])
-        assert "Invalid value soon for configuration retention.ms: Not a number of type LONG" in told["topic"][topic]
-        told = python.alter_configs([ConfigResource("BROKER", "1", {"node.id": "5"})], raise_on_unknown=False)
-        assert "Cannot update these configs dynamically: [node.id]" in told["broker"]["1"]
+        client_documentation = python.alter_configs([ConfigResource("TOPIC", topic, {"retention.ms": "soon"})])
+        assert (
+            "Invalid value soon for configuration retention.ms: Not a number of type LONG"
+            in client_documentation["topic"][topic]
+        )
+        client_documentation = python.alter_configs(
+            [ConfigResource("BROKER", "1", {"node.id": "5"})], raise_on_unknown=False
+        )
+        assert "Cannot update these configs dynamically: [node.id]" in client_documentation["broker"]["1"]
 
     def test_resources_with_configs(self, python: KafkaAdminClient, topic: str) -> None:
         python.alter_configs([ConfigResource("GROUP", "of-python", {"share.auto.offset.reset": "earliest"})])

@@ -28,8 +28,8 @@ def test_first_line_is_address_of_brokers_with_these_properties(tmp_path: Path, 
             bootstrap = cluster.stdout.readline().strip()
             admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
             found = admin.list_topics(timeout=30).brokers
-            (asked,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]).values()
-            settings = asked.result(30)
+            (requested,) = admin.describe_configs([ConfigResource(ResourceType.BROKER, "0")]).values()
+            settings = requested.result(30)
         finally:
             cluster.kill()
         # EOF on the pipe means that every broker has exited.

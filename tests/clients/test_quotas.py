@@ -31,10 +31,10 @@ def test_kafka_configs_sets_and_describes_quotas_of_users_and_clients(broker: Br
     kafka_configs(broker, "--alter", "--add-config", "consumer_byte_rate=99", *client)
     broker.kill()
     broker.start()
-    told = kafka_configs(broker, "--describe", *user)
-    assert "Quota configs for user-principal 'u' are" in told
-    assert "producer_byte_rate=1024.0" in told
-    told = kafka_configs(broker, "--describe", *client)
-    assert told == "Quota configs for the default client-id are consumer_byte_rate=99.0"
+    reported = kafka_configs(broker, "--describe", *user)
+    assert "Quota configs for user-principal 'u' are" in reported
+    assert "producer_byte_rate=1024.0" in reported
+    reported = kafka_configs(broker, "--describe", *client)
+    assert reported == "Quota configs for the default client-id are consumer_byte_rate=99.0"
     kafka_configs(broker, "--alter", "--delete-config", "consumer_byte_rate", *client)
     assert kafka_configs(broker, "--describe", *client) == ""

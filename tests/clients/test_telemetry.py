@@ -99,15 +99,15 @@ def test_librdkafka_pushes_if_subscription_matches(broker: BrokerProcess, match:
 def test_push_must_match_its_subscription_and_interval(broker: BrokerProcess) -> None:
     configure(broker, CLIENT_METRICS, "all", metrics="m.", interval_ms="60000")
     client = RawClient(broker.bootstrap)
-    asked = client.call(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=bytes(16))
-    assert (asked.requested_metrics, asked.push_interval_ms) == (["m."], 60_000)
-    assert Compression.ZSTD in asked.accepted_compression_types
+    requested = client.call(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, client_instance_id=bytes(16))
+    assert (requested.requested_metrics, requested.push_interval_ms) == (["m."], 60_000)
+    assert Compression.ZSTD in requested.accepted_compression_types
 
     def push(subscription_id: int, *, metrics: bytes = b"metrics", terminating: bool = False) -> ErrorCode:
         response = client.call(
             ApiKey.PUSH_TELEMETRY,
             0,
-            client_instance_id=asked.client_instance_id,
+            client_instance_id=requested.client_instance_id,
             subscription_id=subscription_id,
             terminating=terminating,
             compression_type=0,
@@ -115,8 +115,8 @@ def test_push_must_match_its_subscription_and_interval(broker: BrokerProcess) ->
         )
         return ErrorCode(response.error_code)
 
-    assert push(asked.subscription_id) is ErrorCode.NONE
-    assert push(asked.subscription_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert push(asked.subscription_id, terminating=True) is ErrorCode.NONE
-    assert push(asked.subscription_id) is ErrorCode.INVALID_REQUEST
+    assert push(requested.subscription_id) is ErrorCode.NONE
+    assert push(requested.subscription_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert push(requested.subscription_id, terminating=True) is ErrorCode.NONE
+    assert push(requested.subscription_id) is ErrorCode.INVALID_REQUEST
     client.close()

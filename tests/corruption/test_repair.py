@@ -69,8 +69,8 @@ def test_repair_fixes_damage_and_loses_no_valid_batch(folder: Path, tmp_path: Pa
         place = tmp_path / str(number)
         shutil.copytree(folder, place)
         damage.do(place)
-        said = repaired(place)
-        assert said, damage
+        shown = repaired(place)
+        assert shown, damage
         assert list(check_log(DISK, str(place / LOG))) == [], damage
         lost = before - Counter(batches(place))
         assert lost.total() <= (1 if damage.path.endswith(".log") else 0), damage
@@ -125,8 +125,8 @@ def test_repair_keeps_segments_with_the_same_offsets(folder: Path, tmp_path: Pat
     for suffix in (".log", ".index", ".timeindex"):
         shutil.copy(place / LOG / f"{0:020d}{suffix}", place / LOG / f"{9:020d}{suffix}")
     before = {file: file.read_bytes() for file in (place / LOG).iterdir()}
-    said = repaired(place)
-    assert [step.do for step in said] == [None]
+    shown = repaired(place)
+    assert [step.do for step in shown] == [None]
     assert {file: file.read_bytes() for file in (place / LOG).iterdir()} == before
 
 

@@ -270,30 +270,30 @@ def _check_transactions(
             Invariant.TRANSACTION_INDEX,
             not exact or not stray,
             name,
-            f"segment {segment.base_offset} tells of aborted {stray}: {expected[0]}",
+            f"segment {segment.base_offset} lists aborted {stray}: {expected[0]}",
         )
         missing = {entry.last_offset for entry in expected[0]} & here - {entry.last_offset for entry in entries}
         _hold(
             Invariant.TRANSACTION_INDEX,
             not missing,
             name,
-            f"segment {segment.base_offset} does not tell of what was aborted at {missing}",
+            f"segment {segment.base_offset} does not list the transaction aborted at {missing}",
         )
         known += entries
     fates = [history.fates(batches) for batches in scans]
     for batch in found:
         header = batch.header
         if header.is_transactional and not header.is_control and header.record_count:
-            told = any(
+            reported = any(
                 entry.producer_id == header.producer_id and entry.first_offset <= batch.base_offset < entry.last_offset
                 for entry in known
             )
-            right = any(told == (fate.get(batch.base_offset) is False) for fate in fates)
+            right = any(reported == (fate.get(batch.base_offset) is False) for fate in fates)
             _hold(
                 Invariant.TRANSACTION_INDEX,
                 right,
                 name,
-                f"the batch at {batch.base_offset} is told to be {'aborted' if told else 'committed'}",
+                f"the batch at {batch.base_offset} is listed as {'aborted' if reported else 'committed'}",
             )
 
 

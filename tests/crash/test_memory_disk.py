@@ -138,8 +138,8 @@ class SameDisk(RuleBasedStateMachine):
 
     @rule(path=PATHS)
     def file_attributes(self, path: str) -> None:
-        for ask in (OsDisk.modified_ms, OsDisk.free_bytes, OsDisk.total_bytes):
-            name = ask.__name__
+        for query in (OsDisk.modified_ms, OsDisk.free_bytes, OsDisk.total_bytes):
+            name = query.__name__
             self.both(lambda disk, name=name: bool(getattr(disk, name)(self.path(path))))  # type: ignore[misc]
 
     @rule(path=PATHS)

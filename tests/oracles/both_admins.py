@@ -71,8 +71,8 @@ class Both:
         ]
         assert [answer.error_code for answer in answers] == [0, 0]
         self.ids[name] = answers[0].topic_id, answers[1].topic_id
-        asked = [ListOffsetsRequest.Topic.Partition(partition_index=at, timestamp=-1) for at in range(partitions)]
-        wanted = [ListOffsetsRequest.Topic(name=name, partitions=asked)]
+        requested = [ListOffsetsRequest.Topic.Partition(partition_index=at, timestamp=-1) for at in range(partitions)]
+        wanted = [ListOffsetsRequest.Topic(name=name, partitions=requested)]
         while any(
             found.error_code
             for found in self.clients[1].call(ApiKey.LIST_OFFSETS, 8, replica_id=-1, topics=wanted).topics[0].partitions

@@ -88,14 +88,14 @@ class BothControllers:
         our_code = self._decide(partial(register_broker, request=request, settings=self._ours.settings, alive=alive))[0]
         request.previous_broker_epoch = kafkas
 
-        def ask() -> int:
+        def query() -> int:
             answer = self._controller.call(ApiKey.BROKER_REGISTRATION, 4, **_fields(request))
             if not answer.error_code:
                 self._epochs[broker_id] = answer.broker_epoch
             code: int = answer.error_code
             return code
 
-        _eventually_equal(ask, our_code, self._keep_alive)
+        _eventually_equal(query, our_code, self._keep_alive)
         return our_code
 
     def _keep_alive(self) -> None:
@@ -161,12 +161,12 @@ class BothControllers:
         )
         our_answer: Any = (code, answer.is_caught_up, answer.is_fenced, answer.should_shut_down) if answer else (code,)
 
-        def ask() -> tuple[Any, ...]:
-            told = self._controller.call(ApiKey.BROKER_HEARTBEAT, 1, **_fields(request(kafkas)))
-            state = (told.is_caught_up, told.is_fenced, told.should_shut_down)
-            return (told.error_code, *state) if answer else (told.error_code,)
+        def query() -> tuple[Any, ...]:
+            reported = self._controller.call(ApiKey.BROKER_HEARTBEAT, 1, **_fields(request(kafkas)))
+            state = (reported.is_caught_up, reported.is_fenced, reported.should_shut_down)
+            return (reported.error_code, *state) if answer else (reported.error_code,)
 
-        _eventually_equal(ask, our_answer)
+        _eventually_equal(query, our_answer)
         return our_answer if answer else (code, False, True, False)
 
     def create(self, assignments: Mapping[int, list[int]], **configs: str) -> str:
@@ -174,9 +174,9 @@ class BothControllers:
         name = f"t{next(_IDS)}"
         assert self._ours.create(name, assignments=assignments, configs=configs).error_code == 0
         topic = new_topic(name, assignments=assignments, configs=configs)
-        told = self._broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000).topics[0]
-        assert told.error_code == 0, told.error_message
-        self._topic_ids[name] = told.topic_id
+        reported = self._broker.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000).topics[0]
+        assert reported.error_code == 0, reported.error_message
+        self._topic_ids[name] = reported.topic_id
         return name
 
     def state(self, name: str, partition: int = 0) -> State:
@@ -190,10 +190,12 @@ class BothControllers:
             sorted(found.last_known_elr),
         )
 
-        def ask() -> State:
+        def query() -> State:
             topics = [DescribeTopicPartitionsRequest.Topic(name=name)]
-            told = self._broker.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=2000)
-            (one,) = [one for one in told.topics[0].partitions if one.partition_index == partition] or [None]
+            reported = self._broker.call(
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=2000
+            )
+            (one,) = [one for one in reported.topics[0].partitions if one.partition_index == partition] or [None]
             if one is None:
                 return (-2, -2, [], [], [])
             return (
@@ -204,7 +206,7 @@ class BothControllers:
                 sorted(one.last_known_elr or ()),
             )
 
-        _eventually_equal(ask, ours)
+        _eventually_equal(query, ours)
         return ours
 
     def unregister(self, broker_id: int) -> int:
@@ -215,12 +217,12 @@ class BothControllers:
 
     def reassign(self, name: str, replicas: list[int] | None) -> int:
         """Reassign partition 0, or cancel its reassignment if `replicas` is None; return the error code of both."""
-        asked = AlterPartitionReassignmentsRequest.Topic
-        topics = [asked(name=name, partitions=[asked.Partition(partition_index=0, replicas=replicas)])]
+        requested = AlterPartitionReassignmentsRequest.Topic
+        topics = [requested(name=name, partitions=[requested.Partition(partition_index=0, replicas=replicas)])]
         request = AlterPartitionReassignmentsRequest(topics=topics)
         _, answer = self._decide(partial(alter_partition_reassignments, request=request, settings=self._ours.settings))
-        told = self._controller.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, **_fields(request))
-        ours, kafkas = (response.responses[0].partitions[0].error_code for response in (answer, told))
+        reported = self._controller.call(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, **_fields(request))
+        ours, kafkas = (response.responses[0].partitions[0].error_code for response in (answer, reported))
         assert ours == kafkas, (ours, kafkas)
         return int(ours)
 
@@ -229,10 +231,10 @@ class BothControllers:
         topic = self._ours.image.topic(name)
         assert topic is not None
         partition = topic.partitions[0]
-        asked, state = AlterPartitionRequest.Topic, AlterPartitionRequest.Topic.Partition.BrokerState
+        requested, state = AlterPartitionRequest.Topic, AlterPartitionRequest.Topic.Partition.BrokerState
 
         def request(topic_id: bytes, epochs: Mapping[int, int]) -> AlterPartitionRequest:
-            wanted = asked.Partition(
+            wanted = requested.Partition(
                 partition_index=0,
                 leader_epoch=partition.leader_epoch,
                 new_isr_with_epochs=[state(broker_id=one, broker_epoch=epochs[one]) for one in isr],
@@ -241,17 +243,19 @@ class BothControllers:
             return AlterPartitionRequest(
                 broker_id=partition.leader,
                 broker_epoch=epochs[partition.leader],
-                topics=[asked(topic_id=topic_id, partitions=[wanted])],
+                topics=[requested(topic_id=topic_id, partitions=[wanted])],
             )
 
         epochs = {broker.broker_id: broker.epoch for broker in self._ours.image.brokers.values()}
         _, answer = self._decide(
             partial(alter_partition, request=request(topic.topic_id, epochs), settings=self._ours.settings)
         )
-        told = self._controller.call(ApiKey.ALTER_PARTITION, 3, **_fields(request(self._topic_ids[name], self._epochs)))
+        reported = self._controller.call(
+            ApiKey.ALTER_PARTITION, 3, **_fields(request(self._topic_ids[name], self._epochs))
+        )
         ours, kafkas = (
             (one.error_code, one.leader_id, one.leader_epoch, one.isr, one.partition_epoch)
-            for one in (response.topics[0].partitions[0] for response in (answer, told))
+            for one in (response.topics[0].partitions[0] for response in (answer, reported))
         )
         assert ours == kafkas, (ours, kafkas)
         return int(ours[0])
@@ -261,21 +265,23 @@ class BothControllers:
         found = self._ours.partition(name, 0)
         ours = (list(found.replicas), sorted(found.adding_replicas), sorted(found.removing_replicas))
 
-        def ask() -> tuple[list[int], list[int], list[int]]:
+        def query() -> tuple[list[int], list[int], list[int]]:
             topics = [DescribeTopicPartitionsRequest.Topic(name=name)]
-            told = self._broker.call(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=2000)
+            reported = self._broker.call(
+                ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=2000
+            )
             moving = self._controller.call(
                 ApiKey.LIST_PARTITION_REASSIGNMENTS,
                 0,
                 topics=[ListPartitionReassignmentsRequest.Topic(name=name, partition_indexes=[0])],
             )
-            replicas = told.topics[0].partitions[0].replica_nodes
+            replicas = reported.topics[0].partitions[0].replica_nodes
             for topic in moving.topics:
                 (one,) = topic.partitions
                 return one.replicas, sorted(one.adding_replicas), sorted(one.removing_replicas)
             return replicas, [], []
 
-        _eventually_equal(ask, ours)
+        _eventually_equal(query, ours)
         return ours
 
     def allocate(self, broker_id: int, epoch: int = 0) -> tuple[int, int]:
@@ -284,9 +290,9 @@ class BothControllers:
         request = AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=known)
         code, answer = self._decide(partial(allocate_producer_ids, request=request))
         known = self._epochs.get(broker_id, 0) + epoch
-        told = self._controller.call(ApiKey.ALLOCATE_PRODUCER_IDS, 0, broker_id=broker_id, broker_epoch=known)
+        reported = self._controller.call(ApiKey.ALLOCATE_PRODUCER_IDS, 0, broker_id=broker_id, broker_epoch=known)
         ours = (code, answer.producer_id_len if answer else 0)
-        assert ours == (told.error_code, told.producer_id_len)
+        assert ours == (reported.error_code, reported.producer_id_len)
         return ours
 
     def _ours_epoch(self, broker_id: int) -> int:
@@ -311,10 +317,10 @@ def _fields(request: Any) -> dict[str, Any]:
     return {name: getattr(request, name) for cls in type(request).__mro__ for name in getattr(cls, "__slots__", ())}
 
 
-def _eventually_equal(ask: Callable[[], Any], ours: object, meanwhile: Callable[[], object] = lambda: None) -> None:
+def _eventually_equal(query: Callable[[], Any], ours: object, meanwhile: Callable[[], object] = lambda: None) -> None:
     """Return once Kafka gives the same result: its broker applies the controller's decisions with a delay."""
     deadline = time.monotonic() + _PATIENCE_S
-    while (told := ask()) != ours and time.monotonic() < deadline:
+    while (reported := query()) != ours and time.monotonic() < deadline:
         meanwhile()
         time.sleep(0.05)
-    assert ours == told, (ours, told)
+    assert ours == reported, (ours, reported)

@@ -78,21 +78,23 @@ class Both:
         self.sides = (Side(ours), Side(kafkas))
         self._waiting: dict[str, tuple[ApiKey, int]] = {}
 
-    def same(self, key: ApiKey, version: int, fields: Callable[[Side], dict[str, Any]], who: str = ANYBODY) -> Any:
+    def same(
+        self, key: ApiKey, version: int, fields: Callable[[Side], dict[str, Any]], client_name: str = ANYBODY
+    ) -> Any:
         """Send a request to both and compare the responses."""
-        self.send(key, version, fields, who)
-        return self.receive(who)
+        self.send(key, version, fields, client_name)
+        return self.receive(client_name)
 
-    def send(self, key: ApiKey, version: int, fields: Callable[[Side], dict[str, Any]], who: str) -> None:
+    def send(self, key: ApiKey, version: int, fields: Callable[[Side], dict[str, Any]], client_name: str) -> None:
         """Send a request to both; `receive` reads the responses."""
-        self._waiting[who] = key, version
+        self._waiting[client_name] = key, version
         for side in self.sides:
-            side.client(who).send(key, version, **fields(side))
+            side.client(client_name).send(key, version, **fields(side))
 
-    def receive(self, who: str) -> Any:
-        """Compare the two responses to the client `who`."""
-        key, version = self._waiting.pop(who)
-        ours, kafkas = (side.plain(side.client(who).receive(key, version)) for side in self.sides)
+    def receive(self, client_name: str) -> Any:
+        """Compare the two responses to the client `client_name`."""
+        key, version = self._waiting.pop(client_name)
+        ours, kafkas = (side.plain(side.client(client_name).receive(key, version)) for side in self.sides)
         assert ours == kafkas, f"{ours} is not {kafkas}"
         return ours
 
@@ -122,7 +124,7 @@ class Both:
     # The group protocol.
 
     def join(
-        self, who: str, group: str, member: str = "", *, version: int = 9, waits: bool = False, **more: Any
+        self, client_name: str, group: str, member: str = "", *, version: int = 9, waits: bool = False, **more: Any
     ) -> Any:
         """Join; with `waits`, the response is read later."""
         protocols = more.pop("protocols", [("range", b"x")])
@@ -138,12 +140,12 @@ class Both:
             }
             return defaults | more
 
-        self.send(ApiKey.JOIN_GROUP, version, fields, who)
-        return None if waits else self.receive(who)
+        self.send(ApiKey.JOIN_GROUP, version, fields, client_name)
+        return None if waits else self.receive(client_name)
 
     def sync(
         self,
-        who: str,
+        client_name: str,
         group: str,
         member: str,
         generation: int,
@@ -162,8 +164,8 @@ class Both:
             named = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
             return defaults | named | {"assignments": assigned} | more
 
-        self.send(ApiKey.SYNC_GROUP, version, fields, who)
-        return None if waits else self.receive(who)
+        self.send(ApiKey.SYNC_GROUP, version, fields, client_name)
+        return None if waits else self.receive(client_name)
 
     def heartbeat(self, group: str, member: str, generation: int, *, version: int = 4, **more: Any) -> int:
         def fields(side: Side) -> dict[str, Any]:
@@ -202,10 +204,10 @@ class Both:
                     topic_id=side.topic_ids[topic],
                     partitions=[
                         kind.Partition(partition_index=index, committed_offset=offset, committed_metadata=metadata)
-                        for index, offset in asked.items()
+                        for index, offset in requested.items()
                     ],
                 )
-                for topic, asked in offsets.items()
+                for topic, requested in offsets.items()
             ]
             return {"group_id": group, "member_id": side.member(member), "topics": topics} | more
 
@@ -217,8 +219,8 @@ class Both:
         def fields(side: Side) -> dict[str, Any]:
             if version < 8:
                 plain = OffsetFetchRequest.Topic
-                asked = None if topics is None else [plain(name=t, partition_indexes=i) for t, i in topics.items()]
-                return {"group_id": groups[0], "topics": asked} | more
+                requested = None if topics is None else [plain(name=t, partition_indexes=i) for t, i in topics.items()]
+                return {"group_id": groups[0], "topics": requested} | more
             kind = OffsetFetchRequest.Group
             return {
                 "groups": [
@@ -239,11 +241,11 @@ class Both:
 
     def delete_offsets(self, group: str, topics: dict[str, list[int]]) -> Any:
         kind = OffsetDeleteRequest.Topic
-        asked = [
+        requested = [
             kind(name=topic, partitions=[kind.Partition(partition_index=index) for index in indexes])
             for topic, indexes in topics.items()
         ]
-        return self.same(ApiKey.OFFSET_DELETE, 0, lambda _: {"group_id": group, "topics": asked})
+        return self.same(ApiKey.OFFSET_DELETE, 0, lambda _: {"group_id": group, "topics": requested})
 
     # Admin requests.
 

@@ -16,7 +16,7 @@ from storage.log.log import Log
 from tests.oracles import kafka_directory, our_logs
 from tests.oracles.kafka_server import KafkaServer
 from tests.oracles.read_back import ReadBack, read_back
-from tests.oracles.telling import Told, ask, wait_for_leaders
+from tests.oracles.telling import Reported, query, wait_for_leaders
 
 LOG_STARTS = "log-start-offset-checkpoint"
 KAFKAS_OWN = "partition.metadata"
@@ -26,7 +26,7 @@ class State(NamedTuple):
     """A data directory of Kafka's, and what Kafka returned about its topics."""
 
     directory: Path
-    told: dict[str, Told]
+    reported: dict[str, Reported]
 
 
 class Directories(NamedTuple):
@@ -35,7 +35,7 @@ class Directories(NamedTuple):
     clean: State
     killed: State
     logs: dict[str, Log]
-    told: dict[str, Told]
+    reported: dict[str, Reported]
     read: ReadBack
 
 
@@ -47,7 +47,7 @@ def make(folder: Path) -> Directories:
         kafka.wait()
         kafka_directory.create_topics(kafka.bootstrap, kafka_directory.TOPICS | our_logs.TOPICS)
         kafka_directory.write(kafka.bootstrap, kafka.data_dir)
-        told = {topic: ask(kafka.bootstrap, topic) for topic in kafka_directory.TOPICS}
+        reported = {topic: query(kafka.bootstrap, topic) for topic in kafka_directory.TOPICS}
         kafka.close()
         shutil.copytree(kafka.data_dir, folder / "clean")
         for log in logs.values():
@@ -55,13 +55,13 @@ def make(folder: Path) -> Directories:
         kafka.start()
         kafka.wait()
         wait_for_leaders(kafka.bootstrap, [*logs, *kafka_directory.TOPICS])
-        of_ours = {topic: ask(kafka.bootstrap, topic) for topic in logs}
+        of_ours = {topic: query(kafka.bootstrap, topic) for topic in logs}
         kafka_directory.write_more(kafka.bootstrap)
-        later = {topic: ask(kafka.bootstrap, topic) for topic in kafka_directory.TOPICS}
+        later = {topic: query(kafka.bootstrap, topic) for topic in kafka_directory.TOPICS}
         read = read_back(kafka.bootstrap, [*logs, *kafka_directory.TOPICS])
     finally:
         kafka.stop()
-    clean, killed = State(folder / "clean", told), State(kafka.data_dir, later)
+    clean, killed = State(folder / "clean", reported), State(kafka.data_dir, later)
     return Directories(clean, killed, logs, of_ours, read)
 
 

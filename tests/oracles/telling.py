@@ -24,7 +24,7 @@ class Aborted(NamedTuple):
     first_offset: int
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """All that requests return about the content of a partition."""
 
     log_start_offset: int
@@ -55,7 +55,7 @@ def wait_for_leaders(bootstrap: str, topics: Iterable[str], timeout_s: float = 6
     client.close()
 
 
-def ask(bootstrap: str, topic: str) -> Told:
+def query(bootstrap: str, topic: str) -> Reported:
     """Send a broker every request about a topic."""
     client = RawClient(bootstrap)
     offset, batches = _offset(client, topic, EARLIEST)[1], b""
@@ -67,7 +67,7 @@ def ask(bootstrap: str, topic: str) -> Told:
     times = {time for header in headers for time in (header.base_timestamp, header.max_timestamp + 1)}
     stable = found.last_stable_offset
     starts = [max(header.base_offset, found.log_start_offset) for header in headers]
-    told = Told(
+    reported = Reported(
         found.log_start_offset,
         found.high_watermark,
         stable,
@@ -78,7 +78,7 @@ def ask(bootstrap: str, topic: str) -> Told:
         _producers(client, topic),
     )
     client.close()
-    return told
+    return reported
 
 
 def _fetch(client: RawClient, topic: str, offset: int, *, max_bytes: int = 1 << 26, committed: bool = False) -> Any:
@@ -100,8 +100,8 @@ def _aborted_from(client: RawClient, topic: str, offset: int) -> tuple[int, set[
     found = _fetch(client, topic, offset, max_bytes=1024, committed=True)
     [first, *_] = iter_batches(found.records)
     end = first[1].next_offset
-    told = {Aborted(one.producer_id, one.first_offset) for one in found.aborted_transactions}
-    return end, {one for one in told if one.first_offset < end}
+    reported = {Aborted(one.producer_id, one.first_offset) for one in found.aborted_transactions}
+    return end, {one for one in reported if one.first_offset < end}
 
 
 def _offset(client: RawClient, topic: str, timestamp: int) -> tuple[int, int]:

@@ -51,7 +51,7 @@ def both(bootstraps: tuple[str, str]) -> Iterator[Both]:
 
 
 class TestCreateTopics:
-    def ask(self, both: Both, version: int, *topics: NewTopic, validate_only: bool = False) -> Any:
+    def query(self, both: Both, version: int, *topics: NewTopic, validate_only: bool = False) -> Any:
         fields = {"topics": list(topics), "timeout_ms": 30_000, "validate_only": validate_only}
         return both.same(ApiKey.CREATE_TOPICS, version, **fields)["topics"]
 
@@ -59,7 +59,7 @@ class TestCreateTopics:
     @pytest.mark.parametrize("validate_only", [False, True])
     def test_every_version(self, both: Both, version: int, validate_only: bool) -> None:
         name = f"t{next(NAMES)}"
-        answers = self.ask(
+        answers = self.query(
             both,
             version,
             counted(f"{name}-a", 3, retention_ms="1000", cleanup_policy="compact,delete"),
@@ -106,20 +106,20 @@ class TestCreateTopics:
     )
     def test_what_is_refused(self, both: Both, topic: NewTopic) -> None:
         for version in (4, 7):
-            self.ask(both, version, topic, validate_only=True)
+            self.query(both, version, topic, validate_only=True)
 
     def test_existing_topic_names_are_rejected(self, both: Both) -> None:
         name = both.create()
-        self.ask(both, 7, counted(name))
-        self.ask(both, 7, counted("a.b_c", 1))
-        self.ask(both, 7, counted("a_b.c", 1))
+        self.query(both, 7, counted(name))
+        self.query(both, 7, counted("a.b_c", 1))
+        self.query(both, 7, counted("a_b.c", 1))
 
     def test_nothing(self, both: Both) -> None:
-        assert self.ask(both, 7) == []
+        assert self.query(both, 7) == []
 
 
 class TestDeleteTopics:
-    def ask(self, both: Both, version: int, *names: str | None, ids: tuple[str, ...] = ()) -> Any:
+    def query(self, both: Both, version: int, *names: str | None, ids: tuple[str, ...] = ()) -> Any:
         def topics(side: int) -> list[DeleteTopicsRequest.Topic]:
             by_name = [DeleteTopicsRequest.Topic(name=name, topic_id=ZERO_UUID) for name in names]
             return by_name + [DeleteTopicsRequest.Topic(name=None, topic_id=both.ids[name][side]) for name in ids]
@@ -131,14 +131,14 @@ class TestDeleteTopics:
     @every_version(ApiKey.DELETE_TOPICS)
     def test_by_name(self, both: Both, version: int) -> None:
         name, twice = both.create(), both.create()
-        self.ask(both, version, name, MISSING, twice, twice, "b@d", "")
-        self.ask(both, version, name)
-        self.ask(both, version)
+        self.query(both, version, name, MISSING, twice, twice, "b@d", "")
+        self.query(both, version, name)
+        self.query(both, version)
 
     def test_by_id(self, both: Both) -> None:
         name, other, both_ways, twice = (both.create() for _ in range(4))
-        self.ask(both, 6, both_ways, None, ids=(name, MISSING, both_ways, twice, twice))
-        self.ask(both, 6, ids=(name, other))
+        self.query(both, 6, both_ways, None, ids=(name, MISSING, both_ways, twice, twice))
+        self.query(both, 6, ids=(name, other))
 
     def test_by_both(self, both: Both) -> None:
         name = both.create()
@@ -150,7 +150,7 @@ class TestDeleteTopics:
 
 
 class TestCreatePartitions:
-    def ask(
+    def query(
         self, both: Both, version: int, *topics: tuple[str, int, list[list[int]] | None], validate_only: bool = False
     ) -> Any:
         Topic = CreatePartitionsRequest.Topic  # noqa: N806
@@ -173,8 +173,8 @@ class TestCreatePartitions:
     @pytest.mark.parametrize("validate_only", [False, True])
     def test_every_version(self, both: Both, version: int, validate_only: bool) -> None:
         name, other = both.create(), both.create()
-        self.ask(both, version, (name, 3, None), (other, 3, [[1], [1]]), validate_only=validate_only)
-        self.ask(both, version, (name, 4, None), (name, 5, None), (MISSING, 2, None), validate_only=validate_only)
+        self.query(both, version, (name, 3, None), (other, 3, [[1], [1]]), validate_only=validate_only)
+        self.query(both, version, (name, 4, None), (name, 5, None), (MISSING, 2, None), validate_only=validate_only)
 
     @pytest.mark.parametrize(
         ("total", "assignments"),
@@ -192,7 +192,7 @@ class TestCreatePartitions:
         ],
     )
     def test_what_is_refused(self, both: Both, total: int, assignments: list[list[int]] | None) -> None:
-        self.ask(both, 3, (both.create(2), total, assignments), validate_only=True)
+        self.query(both, 3, (both.create(2), total, assignments), validate_only=True)
 
 
 class TestLogDirs:
@@ -238,12 +238,12 @@ def test_producers(both: Both) -> None:
 @every_version(ApiKey.ELECT_LEADERS)
 def test_elections(both: Both, version: int) -> None:
     name = both.create(2)
-    asked = [
+    requested = [
         ElectLeadersRequest.Topic(topic=topic, partitions=indexes)
         for topic, indexes in ((name, [0, 0, 7]), (MISSING, [0]), (name, [1]))
     ]
     for election_type in (0, 1) if version else (0,):
-        for topics in (asked, []):
+        for topics in (requested, []):
             both.same(ApiKey.ELECT_LEADERS, version, election_type=election_type, topic_partitions=topics)
 
 
@@ -268,7 +268,7 @@ class TestReassignments:
 
 @every_version(ApiKey.DESCRIBE_QUORUM)
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         [("__cluster_metadata", [0])],
         [("__cluster_metadata", [1])],
@@ -280,11 +280,11 @@ class TestReassignments:
     ],
     ids=str,
 )
-def test_the_quorum(both: Both, version: int, asked: list[tuple[str, list[int]]]) -> None:
+def test_the_quorum(both: Both, version: int, requested: list[tuple[str, list[int]]]) -> None:
     Topic = DescribeQuorumRequest.Topic  # noqa: N806
     topics = [
         Topic(topic_name=name, partitions=[Topic.Partition(partition_index=index) for index in indexes])
-        for name, indexes in asked
+        for name, indexes in requested
     ]
     both.same(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
 
@@ -317,13 +317,13 @@ def test_unregister_unknown_broker(both: Both) -> None:
     ids=str,
 )
 def test_features(both: Both, version: int, updates: list[tuple[str, int, int]]) -> None:
-    asked = [
+    requested = [
         UpdateFeaturesRequest.Update(
             feature=name, max_version_level=level, **({"upgrade_type": kind} if version else {"allow_downgrade": False})
         )
         for name, level, kind in updates
     ]
-    both.same(ApiKey.UPDATE_FEATURES, version, feature_updates=asked)
+    both.same(ApiKey.UPDATE_FEATURES, version, feature_updates=requested)
 
 
 @every_version(ApiKey.DESCRIBE_ACLS)
@@ -340,8 +340,8 @@ def test_acls(both: Both, version: int) -> None:
 
 @pytest.mark.parametrize("users", [None, [], ["me"], ["me", "me", "you", ""]], ids=str)
 def test_scram_credentials(both: Both, users: list[str] | None) -> None:
-    asked = None if users is None else [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
-    both.same(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
+    requested = None if users is None else [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
+    both.same(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=requested)
 
 
 @every_version(ApiKey.CREATE_DELEGATION_TOKEN)
@@ -361,8 +361,10 @@ def test_delegation_tokens(both: Both, version: int) -> None:
 
 class TestClientQuotas:
     def alter(self, both: Both, version: int, *entries: Quotas, validate_only: bool = False) -> list[int]:
-        asked = {"entries": list(entries), "validate_only": validate_only}
-        return [answer["error_code"] for answer in both.same(ApiKey.ALTER_CLIENT_QUOTAS, version, **asked)["entries"]]
+        requested = {"entries": list(entries), "validate_only": validate_only}
+        return [
+            answer["error_code"] for answer in both.same(ApiKey.ALTER_CLIENT_QUOTAS, version, **requested)["entries"]
+        ]
 
     def described(self, both: Both, version: int, *components: tuple[str, int, str | None], strict: bool) -> int:
         """Return how many entities match, once Kafka's broker has applied its controller's decision."""

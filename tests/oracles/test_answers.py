@@ -74,8 +74,8 @@ class Both:
 
     def _wait_for(self, side: Side, name: str, partitions: int) -> None:
         """Wait until the broker serves a topic: Kafka responds before it does."""
-        asked = [ListOffsetsRequest.Topic.Partition(partition_index=at, timestamp=-1) for at in range(partitions)]
-        topics = [ListOffsetsRequest.Topic(name=name, partitions=asked)]
+        requested = [ListOffsetsRequest.Topic.Partition(partition_index=at, timestamp=-1) for at in range(partitions)]
+        topics = [ListOffsetsRequest.Topic(name=name, partitions=requested)]
         while any(
             found.error_code
             for found in side.client.call(ApiKey.LIST_OFFSETS, 8, replica_id=-1, topics=topics).topics[0].partitions
@@ -129,12 +129,12 @@ class Both:
     def list_offsets(
         self, topic: str, version: int, *timestamps: int, epoch: int = -1, index: int = 0, **more: Any
     ) -> Any:
-        asked = [
+        requested = [
             ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=at, current_leader_epoch=epoch)
             for at in timestamps
         ]
         fields: dict[str, Any] = {"replica_id": -1, "isolation_level": 0} | more
-        topics = [ListOffsetsRequest.Topic(name=topic, partitions=asked)]
+        topics = [ListOffsetsRequest.Topic(name=topic, partitions=requested)]
         return self.same(ApiKey.LIST_OFFSETS, version, topics=topics, **fields)
 
 

@@ -66,18 +66,18 @@ class Described(NamedTuple):
     visibility: str
 
 
-Said = dict[str, list[list[str]]]
+Shown = dict[str, list[list[str]]]
 
 
 @pytest.fixture(scope="module")
-def kafka_says() -> Said:
+def kafka_says() -> Shown:
     command = [*JVM, "-cp", kafka_classpath(), str(CONFIGS), *TEXTS]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    said: Said = {"tried": [], "synonyms": [], "group synonym": [], **{name: [] for name in SETS}}
+    shown: Shown = {"tried": [], "synonyms": [], "group synonym": [], **{name: [] for name in SETS}}
     for line in printed.splitlines():
         kind, *rest = line.split("\t")
-        said[kind].append(rest)
-    return said
+        shown[kind].append(rest)
+    return shown
 
 
 def ours(definitions: Mapping[str, ConfigDef], *, with_modes: bool) -> dict[str, Described]:
@@ -93,7 +93,7 @@ def ours(definitions: Mapping[str, ConfigDef], *, with_modes: bool) -> dict[str,
     }
 
 
-def test_broker_configs_are_kafkas(kafka_says: Said) -> None:
+def test_broker_configs_are_kafkas(kafka_says: Shown) -> None:
     kafkas = {name: Described(*rest) for name, *rest in kafka_says["broker"]}
     for name, default in DEFAULTS_HERE.items():
         assert kafkas[name].default == "required"
@@ -108,12 +108,12 @@ def test_broker_configs_are_kafkas(kafka_says: Said) -> None:
 
 
 @pytest.mark.parametrize("kind", ["topic", "group", "client metrics"])
-def test_other_resources_have_kafkas_configs(kafka_says: Said, kind: str) -> None:
+def test_other_resources_have_kafkas_configs(kafka_says: Shown, kind: str) -> None:
     kafkas = {name: Described(*rest) for name, *rest in kafka_says[kind]}
     assert ours(SETS[kind], with_modes=False) == kafkas
 
 
-def test_topics_fall_back_to_the_same_configurations_of_brokers(kafka_says: Said) -> None:
+def test_topics_fall_back_to_the_same_configurations_of_brokers(kafka_says: Shown) -> None:
     kafkas = {name: list(zip(rest[::2], rest[1::2], strict=True)) for name, *rest in kafka_says["synonyms"]}
     assert kafkas == {
         name: [(synonym, str(SYNONYM_UNITS.get(synonym, 1))) for synonym in synonyms]
@@ -122,12 +122,12 @@ def test_topics_fall_back_to_the_same_configurations_of_brokers(kafka_says: Said
     }
 
 
-def test_groups_fall_back_to_the_same_configurations_of_brokers(kafka_says: Said) -> None:
+def test_groups_fall_back_to_the_same_configurations_of_brokers(kafka_says: Shown) -> None:
     assert dict(kafka_says["group synonym"]) == {name: broker_synonym(name) or "none" for name in GROUP_CONFIGS}
 
 
 @pytest.mark.parametrize("kind", SETS)
-def test_text_gives_the_same_value_or_the_same_error_message(kafka_says: Said, kind: str) -> None:
+def test_text_gives_the_same_value_or_the_same_error_message(kafka_says: Shown, kind: str) -> None:
     differ = []
     for _, name, text, kafkas in (tried for tried in kafka_says["tried"] if tried[0] == kind):
         definition = SETS[kind][name]

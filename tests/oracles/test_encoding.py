@@ -51,7 +51,7 @@ def samples() -> list[tuple[Message, int]]:
 def kafka_says(samples: list[tuple[Message, int]]) -> tuple[list[str], list[str]]:
     """Return Kafka's error codes, and its bytes of the headers and the samples."""
     definitions = kafka_definitions()
-    lines = [json.dumps(asked) for asked in HEADERS] + [
+    lines = [json.dumps(requested) for requested in HEADERS] + [
         json.dumps(
             {
                 "name": type(message).__name__,

@@ -88,9 +88,9 @@ class TestJoin:
             {"protocols": []},
             {"session_timeout_ms": 99},
             {"session_timeout_ms": 1_800_001},
-            {"member": "nobody"},
-            {"member": "nobody", "protocols": []},
-            {"member": "nobody", "session_timeout_ms": 1},
+            {"member": "unknown_client"},
+            {"member": "unknown_client", "protocols": []},
+            {"member": "unknown_client", "session_timeout_ms": 1},
         ],
         ids=repr,
     )
@@ -112,7 +112,7 @@ class TestJoin:
             {"protocol_type": ""},
             {"protocols": []},
             {"protocols": [("roundrobin", b"")]},
-            {"member": "nobody"},
+            {"member": "unknown_client"},
             {"member": "m1", "protocols": [("roundrobin", b"")]},
         ],
         ids=repr,
@@ -127,8 +127,8 @@ class TestJoin:
     def test_instances_that_are_refused(self, both: Both, group: str, version: int) -> None:
         alone(both, group, group_instance_id="A")
         assert both.join("b", group, "m1", version=version, group_instance_id="B")["error_code"]
-        assert both.join("b", group, "nobody", version=version, group_instance_id="A")["error_code"]
-        assert both.join("b", group, "nobody", version=version)["error_code"]
+        assert both.join("b", group, "unknown_client", version=version, group_instance_id="A")["error_code"]
+        assert both.join("b", group, "unknown_client", version=version)["error_code"]
 
     def test_a_protocol_without_a_name(self, both: Both, group: str) -> None:
         assert both.join("a", group, version=3, protocols=[("", b"x")])["protocol_name"] == ""
@@ -137,14 +137,14 @@ class TestJoin:
 
     def test_a_group_that_is_full(self, both: Both, group: str) -> None:
         states = ["CompletingRebalance", "PreparingRebalance", "PreparingRebalance"]
-        for members, (who, state) in enumerate(zip("abc", states, strict=True), 1):
-            both.join(who, group, version=3, waits=True)
+        for members, (client_name, state) in enumerate(zip("abc", states, strict=True), 1):
+            both.join(client_name, group, version=3, waits=True)
             both.until(group, state, members)
         # The first member is alone in generation 1; all three join the next one.
         assert both.receive("a")["generation_id"] == 1
         both.join("a", group, "m1", waits=True, protocols=[("range", b"new")])
-        for who in "cba":
-            both.receive(who)
+        for client_name in "cba":
+            both.receive(client_name)
         assert both.join("d", group)["error_code"]
         assert both.join("d", group, version=3)["error_code"]
         assert both.join("d", group, group_instance_id="D")["error_code"]
@@ -157,8 +157,8 @@ class TestJoin:
         both.until(group, "PreparingRebalance", 3)
         assert both.heartbeat(group, "m1", 1)
         both.join("a", group, "m1", waits=True, protocols=[("range", b"r1"), ("sticky", b"s1")])
-        for who in "bca":
-            assert both.receive(who)["protocol_name"] == "sticky"
+        for client_name in "bca":
+            assert both.receive(client_name)["protocol_name"] == "sticky"
 
 
 class TestRejoin:
@@ -247,11 +247,13 @@ class TestSync:
         member = both.join("a", group)["member_id"]
         both.join("a", group, member)
         assert both.sync("a", group, "m1", 0, version=version)["error_code"]
-        assert both.sync("a", group, "nobody", 1, version=version)["error_code"]
+        assert both.sync("a", group, "unknown_client", 1, version=version)["error_code"]
         assert both.sync("a", "no group", "m1", 1, version=version)["error_code"]
         assert both.sync("a", "", "m1", 1, version=version)["error_code"]
         # Assignments to unknown members are ignored; a member without an assignment receives an empty one.
-        assert both.sync("a", group, "m1", 1, version=version, assignments={"nobody": b"?"})["assignment"] == b""
+        assert (
+            both.sync("a", group, "m1", 1, version=version, assignments={"unknown_client": b"?"})["assignment"] == b""
+        )
         both.sync("a", group, "m1", 1, version=version)
 
     @pytest.mark.parametrize("name", [None, "", "sticky"])
@@ -278,7 +280,7 @@ class TestHeartbeat:
         assert both.heartbeat(group, "m1", 1, version=version) == 0
         assert both.heartbeat(group, "m1", 0, version=version)
         assert both.heartbeat(group, "m1", -1, version=version)
-        assert both.heartbeat(group, "nobody", 1, version=version)
+        assert both.heartbeat(group, "unknown_client", 1, version=version)
         assert both.heartbeat(group, "", -1, version=version)
         assert both.heartbeat("no group", "m1", 1, version=version)
         assert both.heartbeat("", "m1", 1, version=version)
@@ -289,7 +291,7 @@ class TestLeave:
     def test_every_version(self, both: Both, group: str, version: int) -> None:
         alone(both, group)
         pending = both.join("b", group)["member_id"]
-        both.leave(group, ("nobody", None), version=version)
+        both.leave(group, ("unknown_client", None), version=version)
         both.leave(group, (pending, None), version=version)
         both.leave(group, (pending, None), version=version)
         both.leave("no group", ("m1", None), version=version)
@@ -329,7 +331,7 @@ class TestOffsets:
         for generation in (0, 1):
             both.commit("no group", {TOPIC: {0: 5}}, version=version, generation_id_or_member_epoch=generation)
             both.commit(group, {TOPIC: {0: 5}}, version=version, generation_id_or_member_epoch=generation)
-        both.commit(group, {TOPIC: {0: 8}}, version=version, member="nobody")
+        both.commit(group, {TOPIC: {0: 8}}, version=version, member="unknown_client")
         both.describe(group)
         both.fetch(group)
 
@@ -337,7 +339,7 @@ class TestOffsets:
     def test_commits_of_members_in_every_version(self, both: Both, group: str, version: int) -> None:
         alone(both, group)
         for generation in (-1, 0, 1, 2):
-            for member in ("", "m1", "nobody"):
+            for member in ("", "m1", "unknown_client"):
                 both.commit(
                     group, {TOPIC: {0: 5}}, version=version, member=member, generation_id_or_member_epoch=generation
                 )

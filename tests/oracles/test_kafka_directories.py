@@ -15,7 +15,7 @@ from tests.oracles.directories import Directories
 from tests.oracles.dump_log_segments import dump, dumpable
 from tests.oracles.kafka_directory import TOPICS, TRANSACTIONAL
 from tests.oracles.read_back import ReadBack, read_back
-from tests.oracles.telling import Told, ask
+from tests.oracles.telling import Reported, query
 
 # Nothing must be cleaned before the comparison.
 SETTINGS = {"node.id": 1, "log.initial.task.delay.ms": 3_600_000}
@@ -24,8 +24,8 @@ SETTINGS = {"node.id": 1, "log.initial.task.delay.ms": 3_600_000}
 class GoneOn(NamedTuple):
     """Kafka's responses about a directory, Barnabas' responses about it, and the directory afterwards."""
 
-    kafkas: dict[str, Told]
-    ours: dict[str, Told]
+    kafkas: dict[str, Reported]
+    ours: dict[str, Reported]
     read: ReadBack
     directory: Path
     transaction_indexes: dict[Path, bytes]
@@ -41,11 +41,11 @@ def gone_on(
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), SETTINGS)
     broker.data_dir = state.directory
     with broker:
-        ours = {topic: ask(broker.bootstrap, topic) for topic in TOPICS}
+        ours = {topic: query(broker.bootstrap, topic) for topic in TOPICS}
         read = read_back(broker.bootstrap, TOPICS)
         assert broker.stop() == 0
         broker.check_log()
-    return GoneOn(state.told, ours, read, state.directory, indexes)
+    return GoneOn(state.reported, ours, read, state.directory, indexes)
 
 
 @pytest.mark.parametrize("topic", TOPICS)

@@ -10,7 +10,7 @@ from tests.logs import content
 from tests.oracles.directories import Directories
 from tests.oracles.our_logs import TOPICS
 from tests.oracles.read_back import records_in
-from tests.oracles.telling import EARLIEST, LATEST, MAX_TIMESTAMP, Aborted, Told
+from tests.oracles.telling import EARLIEST, LATEST, MAX_TIMESTAMP, Aborted, Reported
 
 
 @pytest.fixture(params=TOPICS)
@@ -25,18 +25,18 @@ def log(directories: Directories, topic: str) -> Log:
 
 
 @pytest.fixture
-def told(directories: Directories, topic: str) -> Told:
-    return directories.told[topic]
+def reported(directories: Directories, topic: str) -> Reported:
+    return directories.reported[topic]
 
 
-def test_kafka_has_byte_identical_batches(log: Log, told: Told) -> None:
-    assert (told.log_start_offset, told.high_watermark) == (log.log_start_offset, log.log_end_offset)
-    assert told.batches == content(log)
+def test_kafka_has_byte_identical_batches(log: Log, reported: Reported) -> None:
+    assert (reported.log_start_offset, reported.high_watermark) == (log.log_start_offset, log.log_end_offset)
+    assert reported.batches == content(log)
 
 
-def test_kafka_returns_the_same_offsets_for_timestamps(log: Log, told: Told) -> None:
+def test_kafka_returns_the_same_offsets_for_timestamps(log: Log, reported: Reported) -> None:
     ends = {EARLIEST: (-1, log.log_start_offset), LATEST: (-1, log.log_end_offset)}
-    for timestamp, answer in told.offsets.items():
+    for timestamp, answer in reported.offsets.items():
         if timestamp in ends:
             assert answer == ends[timestamp]
             continue
@@ -51,12 +51,12 @@ def test_kafka_returns_the_same_offsets_for_timestamps(log: Log, told: Told) -> 
         assert answer == (found[:2] if found is not None else (-1, -1))
 
 
-def test_kafka_knows_the_leader_epoch_in_which_we_wrote(log: Log, told: Told) -> None:
-    assert told.epochs == {0: (0, log.log_end_offset)}
+def test_kafka_knows_the_leader_epoch_in_which_we_wrote(log: Log, reported: Reported) -> None:
+    assert reported.epochs == {0: (0, log.log_end_offset)}
 
 
-def test_kafka_knows_the_producers_of_our_snapshots(log: Log, told: Told) -> None:
-    assert told.producers == {
+def test_kafka_knows_the_producers_of_our_snapshots(log: Log, reported: Reported) -> None:
+    assert reported.producers == {
         producer_id: (
             entry.epoch,
             entry.batches[-1].last_sequence if entry.batches else -1,
@@ -66,13 +66,13 @@ def test_kafka_knows_the_producers_of_our_snapshots(log: Log, told: Told) -> Non
         )
         for producer_id, entry in log.producers.producers.items()
     }
-    assert told.producers
+    assert reported.producers
 
 
-def test_rule_13_kafka_returns_the_aborted_transactions_of_our_indexes(log: Log, told: Told) -> None:
-    assert told.last_stable_offset == log.last_stable_offset
+def test_rule_13_kafka_returns_the_aborted_transactions_of_our_indexes(log: Log, reported: Reported) -> None:
+    assert reported.last_stable_offset == log.last_stable_offset
     entries = [entry for segment in log.segments for entry in segment.transaction_index.entries]
-    for start, (end, aborted) in told.aborted.items():
+    for start, (end, aborted) in reported.aborted.items():
         amid = [one for one in entries if one.last_offset >= start and one.first_offset < end]
         assert aborted == {Aborted(one.producer_id, one.first_offset) for one in amid}
 

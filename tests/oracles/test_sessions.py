@@ -17,7 +17,7 @@ from tests.oracles.kafka_server import KafkaServer
 from tests.raw_client import RawClient
 
 # Error messages differ; Kafka may send an empty or a null one where there is none.
-SAID = "error_message:"
+SHOWN = "error_message:"
 
 
 @pytest.fixture(scope="module")
@@ -75,4 +75,4 @@ def wait_for_topic(bootstrap: str) -> None:
 
 def compared(lines: list[str]) -> list[str]:
     """Return the lines without error messages and producer ids: earlier sessions have used some."""
-    return [re.sub(r"producer_id: \d+", "producer_id: any", line) for line in lines if SAID not in line]
+    return [re.sub(r"producer_id: \d+", "producer_id: any", line) for line in lines if SHOWN not in line]

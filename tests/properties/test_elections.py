@@ -157,7 +157,7 @@ class Elections(RuleBasedStateMachine):
         isr = {one for one in wanted if one in partition.isr or self.held[one] >= enough} | {leader}
         brokers = self.cluster.image.brokers
         Wanted = AlterPartitionRequest.Topic.Partition  # noqa: N806
-        asked = Wanted(
+        requested = Wanted(
             partition_index=0,
             leader_epoch=partition.leader_epoch,
             partition_epoch=partition.partition_epoch,
@@ -169,11 +169,11 @@ class Elections(RuleBasedStateMachine):
         request = AlterPartitionRequest(
             broker_id=leader,
             broker_epoch=brokers[leader].epoch,
-            topics=[AlterPartitionRequest.Topic(topic_id=topic_of(self.cluster, "t").topic_id, partitions=[asked])],
+            topics=[AlterPartitionRequest.Topic(topic_id=topic_of(self.cluster, "t").topic_id, partitions=[requested])],
         )
         records, response = alter_partition(self.cluster.image, request, self.cluster.settings)
         self.replay(*records)
-        self.check_answer(response, isr, recovering=asked.leader_recovery_state == RECOVERING)
+        self.check_answer(response, isr, recovering=requested.leader_recovery_state == RECOVERING)
         self.commit()
 
     def check_answer(self, response: AlterPartitionResponse, isr: set[int], *, recovering: bool) -> None:

@@ -101,14 +101,14 @@ class Reader(RuleBasedStateMachine):
     def evict_the_session(self) -> None:
         self.node.pass_time(121)
         for _ in range(2):
-            self.ask([Wanted(partition=0, fetch_offset=0, partition_max_bytes=0)], [], session_epoch=0)
+            self.query([Wanted(partition=0, fetch_offset=0, partition_max_bytes=0)], [], session_epoch=0)
 
     @rule(max_bytes=LIMITS, take=st.booleans(), wait=st.booleans())
     def fetch(self, max_bytes: int, take: bool, wait: bool) -> None:
         """Fetch; with `take`, advance past the records read, otherwise the next fetch must return them again."""
         full = self.epoch == 0
         named = self.known if full else self.changed
-        response = self.ask(
+        response = self.query(
             [
                 Wanted(partition=index, fetch_offset=self.known[index].offset, partition_max_bytes=UNLIMITED)
                 for index in sorted(named)
@@ -134,7 +134,7 @@ class Reader(RuleBasedStateMachine):
             for index, read in self.known.items():
                 self.check_full_knowledge(index, read, answered.get(index), take=take)
 
-    def ask(self, wanted: list[Wanted], forgotten: list[int], **fields: Any) -> Any:
+    def query(self, wanted: list[Wanted], forgotten: list[int], **fields: Any) -> Any:
         topic: dict[str, Any] = {"topic": "t", "topic_id": self.topic_id}
         return self.node.answer(
             ApiKey.FETCH,
@@ -145,7 +145,7 @@ class Reader(RuleBasedStateMachine):
         )
 
     def take_in(self, index: int, part: Any, *, take: bool) -> None:
-        assert index in self.known, "an answer about a partition that was not asked for"
+        assert index in self.known, "an answer about a partition that was not requested"
         read = self.known[index]
         if part.error_code:
             assert part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

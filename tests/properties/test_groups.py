@@ -62,7 +62,7 @@ class Client:
 
     def join(self) -> None:
         self.assignment = None
-        self.cluster.ask(
+        self.cluster.query(
             self,
             lambda shard, turn, to: shard.join(
                 turn,
@@ -117,7 +117,7 @@ class Client:
             assert joined.member_id in {member.member_id for member in joined.members}
             plan = {one.member_id: f"{joined.generation}:{one.member_id}".encode() for one in joined.members}
         sync = Sync("g", self.member_id, self.instance, self.generation, "consumer", "range", plan)
-        self.cluster.ask(self, lambda shard, turn, to: shard.sync(turn, sync, to))
+        self.cluster.query(self, lambda shard, turn, to: shard.sync(turn, sync, to))
 
     def synced(self, synced: Synced) -> None:
         self.assignment = synced.assignment
@@ -139,7 +139,7 @@ class Cluster:
         self.holding = False
         self.failing = False
         self.clients: list[Client] = []
-        self.asked = 0
+        self.requested = 0
         self.answers: Counter[int] = Counter()
 
     @property
@@ -149,13 +149,13 @@ class Cluster:
     def turn(self) -> GroupContext:
         return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
 
-    def ask(
+    def query(
         self, client: Client, rule: Callable[[GroupCoordinatorShard, GroupContext, tuple[Client, int]], object]
     ) -> None:
-        self.asked += 1
-        client.waits_for = self.asked
+        self.requested += 1
+        client.waits_for = self.requested
         turn = self.turn()
-        rule(self.shard, turn, (client, self.asked))
+        rule(self.shard, turn, (client, self.requested))
         self.perform(turn)
 
     def heartbeat(self, client: Client) -> ErrorCode:
@@ -176,7 +176,7 @@ class Cluster:
             self.check()
 
     def give(self, answer: CoordinatorResponse) -> None:
-        to: Any = answer.to  # the request of `ask`
+        to: Any = answer.to  # the request of `query`
         client, number = to
         self.answers[number] += 1
         assert self.answers[number] == 1, "answered twice"
@@ -260,8 +260,8 @@ def act(cluster: Cluster, what: str, which: int) -> None:
         client.alive = False
         turn = cluster.turn()
         leaving = [Leaving(client.member_id, client.instance, "")]
-        cluster.asked += 1
-        cluster.shard.leave(turn, "g", leaving, (client, cluster.asked))
+        cluster.requested += 1
+        cluster.shard.leave(turn, "g", leaving, (client, cluster.requested))
         cluster.perform(turn)
     elif what == "resubscribe" and client is not None and client.waits_for is None:
         client.metadata = bytes([which])

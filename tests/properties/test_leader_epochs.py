@@ -40,6 +40,6 @@ def test_entries_equal_a_list_of_each_records_epoch(steps: list[tuple[str, int, 
             a.epoch < b.epoch and a.start_offset < b.start_offset
             for a, b in zip(known.entries, known.entries[1:], strict=False)
         )
-        for asked in set(record_epochs[start:]):
-            last = max(offset for offset in offsets if record_epochs[offset] <= asked)
-            assert known.end_offset_for(asked, len(record_epochs)) == (asked, last + 1)
+        for requested in set(record_epochs[start:]):
+            last = max(offset for offset in offsets if record_epochs[offset] <= requested)
+            assert known.end_offset_for(requested, len(record_epochs)) == (requested, last + 1)

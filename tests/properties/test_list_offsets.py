@@ -37,7 +37,7 @@ BATCHES = st.lists(
 )
 
 
-def ask(node: Node, version: int, replica: int, isolation: int, timestamp: int) -> tuple[int, tuple[int, int]]:
+def query(node: Node, version: int, replica: int, isolation: int, timestamp: int) -> tuple[int, tuple[int, int]]:
     """Return the error code, and (offset, timestamp)."""
     Topic = ListOffsetsRequest.Topic  # noqa: N806
     wanted = Topic.Partition(partition_index=0, timestamp=timestamp)
@@ -97,10 +97,10 @@ def test_rule_22_list_offsets_equals_a_scan_for_every_timestamp(batches: list[Ba
             for (replica, isolation), limit in limits.items():
                 for timestamp in range(EARLIEST_PENDING_UPLOAD, LARGEST_TIME + 2):
                     expected = brute_force(times, start, limit, timestamp)
-                    assert ask(node, 11, replica, isolation, timestamp) == (ErrorCode.NONE, expected)
+                    assert query(node, 11, replica, isolation, timestamp) == (ErrorCode.NONE, expected)
             for version in range(1, 11):
                 for timestamp, since in SINCE.items():
-                    code, found = ask(node, version, CONSUMER, 0, timestamp)
+                    code, found = query(node, version, CONSUMER, 0, timestamp)
                     assert code == (ErrorCode.NONE if version >= since else ErrorCode.UNSUPPORTED_VERSION)
                     if version >= since:
                         assert found == brute_force(times, start, high_watermark, timestamp)

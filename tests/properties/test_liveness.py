@@ -16,7 +16,7 @@ BROKERS, CONNECTIONS = st.integers(1, 3), st.sampled_from("xyz")
 
 STEPS = st.one_of(
     st.tuples(st.just("wait"), st.integers(1, 1000)),
-    st.tuples(st.just("hear"), BROKERS, st.none() | CONNECTIONS),
+    st.tuples(st.just("receive"), BROKERS, st.none() | CONNECTIONS),
     st.tuples(st.just("lose"), CONNECTIONS),
     st.tuples(st.just("restart"), BROKERS),
     st.tuples(st.just("lead")),
@@ -42,7 +42,7 @@ class Model:
                     ends, connections = at_ms + SESSION, set()
                 case ("begin", begun) if begun == broker_id:
                     ends, connections = at_ms + SESSION, set()
-                case ("hear", heard, connection) if heard == broker_id:
+                case ("receive", contacted, connection) if contacted == broker_id:
                     ends = at_ms + SESSION
                     connections |= {connection} - {None}
                 case ("lose", connection) if connection in connections:
@@ -91,11 +91,11 @@ def test_sessions_expire_as_the_model_does(steps: list[tuple[Any, ...]]) -> None
         match step:
             case ("wait", duration_ms):
                 now = fence_until(now + duration_ms)
-            case ("hear", broker_id, connection):
+            case ("receive", broker_id, connection):
                 # A connection belongs to one broker.
                 name = connection and f"{connection}{broker_id}"
                 liveness.touch(broker_id, cluster.image.brokers[broker_id].epoch, 0, name, now)
-                model.note(now, "hear", broker_id, name)
+                model.note(now, "receive", broker_id, name)
             case ("lose", connection):
                 for broker_id in (1, 2, 3):
                     liveness.connection_lost(f"{connection}{broker_id}", now)

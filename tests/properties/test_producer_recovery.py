@@ -24,7 +24,7 @@ from tests.logs import NOW_MS, batch, content, open_log
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100)
 
 DOINGS = [
-    *("plain", "plain", "transactional", "commit", "abort", "bump", "nobody"),
+    *("plain", "plain", "transactional", "commit", "abort", "bump", "unknown_client"),
     *("flush", "roll", "restart", "crash", "truncate"),
 ]
 # (producer, action, number of records)
@@ -65,7 +65,7 @@ class Writer:
             if producer not in self.in_transaction:
                 self.epochs[producer] += 1
                 self.sequences[producer] = 0
-        elif action == "nobody":
+        elif action == "unknown_client":
             self.append(batch(count))
         elif action in ("commit", "abort"):
             self.end_transaction(producer, committed=action == "commit")

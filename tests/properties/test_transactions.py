@@ -204,13 +204,13 @@ def check_read(log: Log, found: list[Txn], offset: int, size_bytes: int) -> None
         return
     [part] = slices
     end = [header for _, header in iter_batches(part.read(0, part.size_bytes))][-1].next_offset
-    told = log.aborted_transactions(offset, part, limit)
+    reported = log.aborted_transactions(offset, part, limit)
     needed = [
         (txn.producer_id, txn.first_offset)
         for txn in found
         if txn.aborted and txn.marker is not None and txn.marker >= offset and txn.first_offset < end
     ]
-    assert [(one.producer_id, one.first_offset) for one in told if one.first_offset < end] == needed
+    assert [(one.producer_id, one.first_offset) for one in reported if one.first_offset < end] == needed
 
 
 @settings(max_examples=examples(200), deadline=None)

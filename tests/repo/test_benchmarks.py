@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from benchmarks._rows import Asked, Row, at_least, at_most, runs
+from benchmarks._rows import Row, Target, at_least, at_most, runs
 from benchmarks._warmth import MOST_ROUNDS, Figures, Warmed, warm_up
 
 
@@ -42,10 +42,10 @@ def test_short_rounds_repeat_until_minimum_warm_up_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "settled", "holds"),
+    ("target", "settled", "holds"),
     [(at_least(1), True, "yes"), (at_most(0.5), True, "NO"), (at_least(1), False, "unsettled")],
 )
-def test_row_reports_its_bound_only_if_both_sides_have_settled(asked: Asked, settled: bool, holds: str) -> None:
+def test_row_reports_its_bound_only_if_both_sides_have_settled(target: Target, settled: bool, holds: str) -> None:
     ours = runs([Warmed({"MB/s": 2}, {"MB/s": 2}, 3, settled=True)], "MB/s")
     theirs = runs([Warmed({"MB/s": 1}, {"MB/s": 1}, 10, settled)], "MB/s")
-    assert str(Row("MB/s", asked, ours, theirs)).endswith(f" {holds} |")
+    assert str(Row("MB/s", target, ours, theirs)).endswith(f" {holds} |")

@@ -110,14 +110,14 @@ def test_brokers_with_these_commands_serve_on_both_listeners(project: PROJECT, t
                 ports[match[0]] = str(free.getsockname()[1])
             return f"localhost:{ports[match[0]]}"
 
-        told = []
+        reported = []
         for number, command in enumerate(commands(project()), 1):
             text = "\n".join(command).replace("//:", f"//broker-{number}:").replace("localhost:", f"broker-{number}:")
             text = re.sub(r"broker-\d:\d+", here, text).replace("127.0.0.1:9404", "127.0.0.1:0")
-            told.append(text.replace("/var/lib/barnabas", str(tmp_path / str(number))).split("\n"))
+            reported.append(text.replace("/var/lib/barnabas", str(tmp_path / str(number))).split("\n"))
     brokers = []
     try:
-        for number, command in enumerate(told, 1):
+        for number, command in enumerate(reported, 1):
             with open(tmp_path / f"log{number}", "w+b") as log:
                 brokers.append(subprocess.Popen([*COMMAND, *command], stdout=subprocess.PIPE, stderr=log))
         for number, broker in enumerate(brokers, 1):

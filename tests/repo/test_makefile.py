@@ -52,9 +52,9 @@ def test_a_target_runs(target: str, commands: list[str], environment: Path) -> N
 
 
 def test_full_figures_match_the_variables_that_tests_read() -> None:
-    asked = re.compile(r'environ\.get\("(BARNABAS_TEST_\w+)", "\d+"\)')
+    requested = re.compile(r'environ\.get\("(BARNABAS_TEST_\w+)", "\d+"\)')
     tests = (path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
-    assert {name for text in tests for name in asked.findall(text)} == FULL_FIGURES.keys()
+    assert {name for text in tests for name in requested.findall(text)} == FULL_FIGURES.keys()
 
 
 def test_options_are_passed_on(environment: Path) -> None:
@@ -108,9 +108,9 @@ def test_one_command_in_a_fresh_clone_starts_a_broker(installer: str, tmp_path: 
         name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH", "MAKEFLAGS")
     }
     with subprocess.Popen(make, cwd=clone, env={**clean, "PATH": path}, stdout=subprocess.PIPE, text=True) as broker:
-        said = [present(broker.stdout).readline(), present(broker.stdout).readline()]
-        assert said[0] == "installing requirements/run.txt into .venv ...\n"
-        assert said[1].startswith("ready: 127.0.0.1:")
+        shown = [present(broker.stdout).readline(), present(broker.stdout).readline()]
+        assert shown[0] == "installing requirements/run.txt into .venv ...\n"
+        assert shown[1].startswith("ready: 127.0.0.1:")
         (child,) = (int(pid) for pid in Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split())
         os.kill(child, signal.SIGTERM)
     assert broker.returncode == 0

@@ -65,9 +65,9 @@ class Nodes:
                 return self.call("health")
         return self.call("health")
 
-    def call(self, *arguments: str, said: str = "") -> str:
+    def call(self, *arguments: str, typed: str = "") -> str:
         command = [*COMMAND, *arguments, "-b", self.bootstrap]
-        return subprocess.run(command, input=said, capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 def test_settings_of_the_page_make_a_cluster_that_keeps_metadata_after_losing_two_disks(nodes: Nodes) -> None:
     nodes.start()
     nodes.call("topic", "create", "orders:3")
-    nodes.call("produce", "orders", "-X", "acks=all", said="a\nb\n")
+    nodes.call("produce", "orders", "-X", "acks=all", typed="a\nb\n")
     before = json.loads(nodes.call("topic", "describe", "orders", "--json"))[0]["id"]
     nodes.stop()
     for node in NODES[1:]:
@@ -103,7 +103,7 @@ def test_rolling_restart_loses_no_record_and_interrupts_no_producer(nodes: Nodes
     for node in NODES:
         assert "healthy: yes" in nodes.until_healthy()
         assert nodes.stop(node) == [0]
-        nodes.call("produce", "orders", "-X", "acks=all", said=f"while {node} is away\n")
+        nodes.call("produce", "orders", "-X", "acks=all", typed=f"while {node} is away\n")
         nodes.start(node)
     assert "healthy: yes" in nodes.until_healthy()
     read = nodes.call("consume", "orders", "-o", "beginning", "-e").splitlines()

@@ -112,12 +112,12 @@ class Reader:
                 text=True,
                 start_new_session=True,
             )
-        said = present(started.stdout).readline()
-        if not said:
+        shown = present(started.stdout).readline()
+        if not shown:
             started.communicate()
             pytest.fail(f"{command}: {(self.folder / 'broker.log').read_text().splitlines()[-1]}")
         self._foreground = started
-        assert prints(expected, said), f"{command} printed\n{said}"
+        assert prints(expected, shown), f"{command} printed\n{shown}"
 
     def interrupt(self) -> None:
         """Send SIGINT to the broker's process group, as a terminal does on Ctrl-C."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.setups import prepared, require
 
-MISSING = "a-tool-that-nobody-has"
+MISSING = "a-tool-that-does-not-exist"
 
 
 @pytest.fixture(autouse=True)

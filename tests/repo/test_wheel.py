@@ -56,8 +56,8 @@ def contents(wheel: Path) -> set[str]:
         return set(archive.namelist())
 
 
-def say(*command: str | Path, said: str = "", cwd: Path, env: dict[str, str]) -> str:
-    return subprocess.run(command, input=said, cwd=cwd, env=env, capture_output=True, text=True, check=True).stdout
+def say(*command: str | Path, shown: str = "", cwd: Path, env: dict[str, str]) -> str:
+    return subprocess.run(command, input=shown, cwd=cwd, env=env, capture_output=True, text=True, check=True).stdout
 
 
 def test_the_wheel_is_one_package_with_the_server_inside(wheel: Path) -> None:
@@ -151,7 +151,7 @@ def test_modules_of_the_user_do_not_affect_the_broker(installed: Path, tmp_path:
             ready = present(broker.stdout).readline()
             assert ready.startswith("ready: 127.0.0.1:")
             environment["BARNABAS_BROKERS"] = ready.split()[1]
-            say(barnabas, "produce", "letters", said="alpha\nbeta\n", cwd=tmp_path, env=environment)
+            say(barnabas, "produce", "letters", shown="alpha\nbeta\n", cwd=tmp_path, env=environment)
             consumed = say(barnabas, "consume", "letters", "--exit", cwd=tmp_path, env=environment)
         finally:
             broker.terminate()
@@ -168,7 +168,7 @@ def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_
             environment = {**os.environ, "BARNABAS_BROKERS": present(broker.stdout).readline().split()[1]}
             lines = {codec: f"{codec * 100}\n" for codec in ("gzip", "snappy", "lz4", "zstd")}
             for codec, line in lines.items():
-                say(barnabas, "produce", "words", "-z", codec, said=line, cwd=tmp_path, env=environment)
+                say(barnabas, "produce", "words", "-z", codec, shown=line, cwd=tmp_path, env=environment)
             assert say(barnabas, "consume", "words", "--exit", cwd=tmp_path, env=environment) == "".join(lines.values())
         finally:
             broker.terminate()

@@ -322,15 +322,15 @@ class TopicAdministrator:
             await self._until_answered(self._get, topic, value)
 
     async def _get(self, topic: Topic, value: str) -> None:
-        asked = DescribeConfigsRequest.Resource(
+        requested = DescribeConfigsRequest.Resource(
             resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configuration_keys=["retention.ms"]
         )
-        answer = await self.client.call(self.client.fresh_broker(), ApiKey.DESCRIBE_CONFIGS, 4, resources=[asked])
+        answer = await self.client.call(self.client.fresh_broker(), ApiKey.DESCRIBE_CONFIGS, 4, resources=[requested])
         found = answer.results[0]
-        said = [config.value for config in found.configs]
-        known = len(said) == 1 and said[0] in (value, *self._perhaps_set)
+        shown = [config.value for config in found.configs]
+        known = len(shown) == 1 and shown[0] in (value, *self._perhaps_set)
         self.client.world.check(
-            Invariant.SETTINGS_STAY, known, f"retention.ms of {topic.name} is {said}, and was set to {value}"
+            Invariant.SETTINGS_STAY, known, f"retention.ms of {topic.name} is {shown}, and was set to {value}"
         )
 
     async def _look(self, topic: Topic) -> None:

@@ -81,7 +81,7 @@ def accepts_any_fetch_session_epoch(plant: Planter) -> None:
 
 def accepts_commits_of_any_generation(plant: Planter) -> None:
     """OffsetCommit does not check member and generation."""
-    plant.setattr(shard, "_check_committer", lambda group, who: None)
+    plant.setattr(shard, "_check_committer", lambda group, committed_by: None)
 
 
 def does_not_store_log_start(plant: Planter) -> None:

@@ -121,7 +121,7 @@ class Client:
         self._links: dict[Address, Link] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
         self._coordinators: dict[str, Address] = {}
-        self._told = -1
+        self._reported = -1
 
     def any_broker(self) -> Address:
         return self.random.choice(self._bootstrap)
@@ -132,7 +132,7 @@ class Client:
 
     def fresh(self, address: Address) -> Address:
         """Return the address of a broker with all metadata that this client received; else raise `Lost`."""
-        if not self.world.knows(address, self._told):
+        if not self.world.knows(address, self._reported):
             raise Lost(f"{address} is behind")
         return address
 
@@ -154,7 +154,7 @@ class Client:
         """Send a request and return its response; if none arrives, drop the connection and raise `Lost`."""
         link = await self.link(address)
         answer = await self.answer(link, link.send(self.loop, key, version, fields))
-        self._told = self.world.newest_offset
+        self._reported = self.world.newest_offset
         return answer
 
     async def answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:

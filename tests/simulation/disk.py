@@ -57,7 +57,7 @@ class SimulatedDisk(MemoryDisk):
         self.failures = 0
         self.sync_failed = False
         """Whether a sync has failed since the last power cut: the page cache may have data that the platter lacks."""
-        self._told_after: tuple[int, asyncio.Future[None]] | None = None
+        self._completed_after: tuple[int, asyncio.Future[None]] | None = None
         self._interrupted: tuple[int, Callable[[], None]] | None = None
         self.process: Loop | None = None
         """The loop of the process that uses the disk."""
@@ -91,9 +91,9 @@ class SimulatedDisk(MemoryDisk):
         self.slow_sync_s = 0.0
         self._interrupted = None
 
-    def notify_after(self, count: int, told: asyncio.Future[None]) -> None:
-        """Complete `told` after `count` more writes, syncs and directory changes."""
-        self._told_after = count, told
+    def notify_after(self, count: int, reported: asyncio.Future[None]) -> None:
+        """Complete `reported` after `count` more writes, syncs and directory changes."""
+        self._completed_after = count, reported
 
     def interrupt(self, count: int, interruption: Callable[[], None]) -> None:
         """Call `interruption` before the change after the next `count`; if it ends the process, the disk call ends
@@ -175,11 +175,11 @@ class SimulatedDisk(MemoryDisk):
 
     def took(self, effect: Effect) -> None:
         """Record the effect for durability and for the trace."""
-        if self._told_after is not None:
-            left, told = self._told_after
-            self._told_after = (left - 1, told) if left > 1 else None
-            if left <= 1 and not told.done():
-                told.set_result(None)
+        if self._completed_after is not None:
+            left, reported = self._completed_after
+            self._completed_after = (left - 1, reported) if left > 1 else None
+            if left <= 1 and not reported.done():
+                reported.set_result(None)
         if isinstance(effect, Write):
             self._hash(crc32(effect.data).to_bytes(4, "little"))
         elif isinstance(effect, Synced):

@@ -297,10 +297,10 @@ class Faults:
         network, others = self._world.network, [other.name for other in host.cluster if other is not host]
         if self._random.random() < 0.5:
             others = [self._random.choice(others)]
-        heard, told = self._random.choice(((False, False), (False, True), (True, False)))
+        contacted, reported = self._random.choice(((False, False), (False, True), (True, False)))
         for other in others:
-            network.link(other, host.name).up = heard
-            network.link(host.name, other).up = told
+            network.link(other, host.name).up = contacted
+            network.link(host.name, other).up = reported
         await self._while_s(self._random.choice((0.5, 4.0)))
         for other in others:
             network.link(other, host.name).up = network.link(host.name, other).up = True

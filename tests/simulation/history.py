@@ -283,7 +283,7 @@ class GroupHistory:
         self._assigned.setdefault(generation, []).append(assignments)
 
     def assigned(self, generation: int, member: str, assignment: bytes) -> None:
-        expected = [said[member] for said in self._assigned.get(generation, ()) if member in said]
+        expected = [shown[member] for shown in self._assigned.get(generation, ()) if member in shown]
         self._check(
             Invariant.ASSIGNMENTS_ARE_THE_LEADERS,
             assignment in expected or (not expected and self._begun_anew),

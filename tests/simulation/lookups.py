@@ -43,9 +43,9 @@ class Lookup:
         """Return the leader's response; None if another broker may lead."""
         wanted = ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=timestamp)
         topics = [ListOffsetsRequest.Topic(name=topic.name, partitions=[wanted])]
-        return await self._ask(topic, index, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
+        return await self._query(topic, index, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
 
-    async def _ask(self, topic: Topic, index: int, key: ApiKey, version: int, **fields: Any) -> Any:
+    async def _query(self, topic: Topic, index: int, key: ApiKey, version: int, **fields: Any) -> Any:
         world = self.client.world
         address = await self.client.leader(topic.name, index)
         await self.client.link(address)
@@ -124,7 +124,7 @@ class Lookup:
         epoch = known.epochs[offset]
         partition = OffsetForLeaderEpochRequest.Topic.Partition(partition=index, leader_epoch=epoch)
         topics = [OffsetForLeaderEpochRequest.Topic(topic=topic.name, partitions=[partition])]
-        one = await self._ask(topic, index, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=topics)
+        one = await self._query(topic, index, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=topics)
         if one is None or offset < known.start_ceiling or known.epochs.get(offset) != epoch:
             return
         if topic.compacted:

@@ -354,7 +354,7 @@ class Loop(asyncio.AbstractEventLoop):
             self.call_later(wait_s, self._step, worker, future)
 
     def set_exception_handler(self, handler: Any) -> None:
-        raise NotImplementedError("whoever made the loop sets on_exception")
+        raise NotImplementedError("the maker of the loop sets on_exception")
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.dead and self.on_exception is not None:

@@ -244,9 +244,9 @@ class RaftCluster:
     def _arrive(self, token: Token, message: Message) -> None:
         target = self.members[token.request.to]
         if target.raft is None:
-            asking = self.members[token.node_id]
-            if asking.life == token.life:
-                self.at(1, lambda: self.answered(asking, token.request, None), asking)
+            querying = self.members[token.node_id]
+            if querying.life == token.life:
+                self.at(1, lambda: self.answered(querying, token.request, None), querying)
         elif target.paused_until > self.now_ms:
             self.at(target.paused_until - self.now_ms, lambda: self._arrive(token, message))
         else:
@@ -258,10 +258,10 @@ class RaftCluster:
         if answer.read is not None:
             member.disk.fill_in(response, answer.read)
         self.promises.answers(member, token.request.message, response)
-        asking = self.members[token.node_id]
+        querying = self.members[token.node_id]
         data = over_the_wire(response)
-        if asking.life == token.life and not self._lost(member.node_id, asking.node_id):
-            self.at(self._delay_ms(), lambda: self.answered(asking, token.request, data), asking)
+        if querying.life == token.life and not self._lost(member.node_id, querying.node_id):
+            self.at(self._delay_ms(), lambda: self.answered(querying, token.request, data), querying)
 
     def answered(self, member: Member, request: OutboundRequest, response: Message | None) -> None:
         """Complete a request, unless it is completed already."""

@@ -53,7 +53,7 @@ class Nodes:
         self.nodes: dict[int, RaftNode] = {}
         self.cut: set[tuple[int, int]] = set()
         self.now_ms = 0
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.applied = dict.fromkeys(self.disks, 0)
         self._roles: dict[int, tuple[Role, int]] = {}
         self._due: list[tuple[int, int, OutboundRequest]] = []
@@ -170,8 +170,8 @@ class Nodes:
                     self._end(source, request, answer.response)
             if ready.high_watermark > self.applied[node_id]:
                 self.applied[node_id] = ready.high_watermark
-                self.told.append(f"{node_id}: committed below {ready.high_watermark}")
-            self.told += [f"{node_id}: warning: {warning}" for warning in ready.warnings]
+                self.reported.append(f"{node_id}: committed below {ready.high_watermark}")
+            self.reported += [f"{node_id}: warning: {warning}" for warning in ready.warnings]
             node.advance(ready)
             self._log_role(node_id)
 
@@ -179,13 +179,13 @@ class Nodes:
         disk = self.disks[node_id]
         disk.quorum_state = ready.election_state or disk.quorum_state
         if ready.truncate_to is not None:
-            self.told.append(f"{node_id}: cuts its log from {disk.end_offset} to {ready.truncate_to}")
+            self.reported.append(f"{node_id}: cuts its log from {disk.end_offset} to {ready.truncate_to}")
             disk.truncate(ready.truncate_to)
         for part in ready.snapshot_parts:
             disk.write_part(part)
         if ready.reset_to_snapshot is not None:
             disk.reset_to_snapshot(ready.reset_to_snapshot)
-            self.told.append(f"{node_id}: begins behind the snapshot {ready.reset_to_snapshot.file_name}")
+            self.reported.append(f"{node_id}: begins behind the snapshot {ready.reset_to_snapshot.file_name}")
         for entry in ready.entries:
             disk.append_entry(entry, self.now_ms)
         if ready.received is not None:
@@ -197,18 +197,20 @@ class Nodes:
         if self._roles[node_id] != (node.role, node.epoch):
             self._roles[node_id] = (node.role, node.epoch)
             of = f" of {node.leader_id}" if node.role in (Role.FOLLOWER, Role.OBSERVER) else ""
-            self.told.append(f"{node_id}: {node.role.value}{of} in epoch {node.epoch}")
+            self.reported.append(f"{node_id}: {node.role.value}{of} in epoch {node.epoch}")
 
     def _log_vote(self, node_id: int, request: OutboundRequest, response: Any) -> None:
         if isinstance(request.message, VoteRequest) and response.topics:
-            asked, answered = request.message.topics[0].partitions[0], response.topics[0].partitions[0]
-            says = ("would vote" if asked.pre_vote else "votes") if answered.vote_granted else "refuses"
-            self.told.append(f"{node_id}: {says} {'to vote ' if says == 'refuses' else ''}for {asked.replica_id}")
+            requested, answered = request.message.topics[0].partitions[0], response.topics[0].partitions[0]
+            says = ("would vote" if requested.pre_vote else "votes") if answered.vote_granted else "refuses"
+            self.reported.append(
+                f"{node_id}: {says} {'to vote ' if says == 'refuses' else ''}for {requested.replica_id}"
+            )
 
     def _send(self, node_id: int, request: OutboundRequest) -> None:
         if isinstance(request.message, BeginQuorumEpochRequest | EndQuorumEpochRequest):
             verb = "leads" if isinstance(request.message, BeginQuorumEpochRequest) else "leads no more"
-            self.told.append(f"{node_id}: tells {request.to} that it {verb}")
+            self.reported.append(f"{node_id}: reports to {request.to} that it {verb}")
         self._due.append((self.now_ms + TIMING.request_timeout_ms, node_id, request))
         if request.to not in self.nodes:
             self._end(node_id, request, None)

@@ -139,21 +139,23 @@ class Promises:
     def answers(self, member: Any, request: Any, response: Any) -> None:
         if not isinstance(response, VoteResponse) or not response.topics:
             return
-        asked = request.topics[0].partitions[0]
+        requested = request.topics[0].partitions[0]
         assert isinstance(request, VoteRequest)
-        if response.topics[0].partitions[0].vote_granted and not asked.pre_vote:
-            key = (member.node_id, asked.replica_epoch)
-            voted = self._votes.setdefault(key, asked.replica_id)
+        if response.topics[0].partitions[0].vote_granted and not requested.pre_vote:
+            key = (member.node_id, requested.replica_epoch)
+            voted = self._votes.setdefault(key, requested.replica_id)
             self.require(
                 Promise.ELECTION_SAFETY,
-                voted == asked.replica_id,
-                f"node {key[0]} voted for {voted} and {asked.replica_id} in {key[1]}",
+                voted == requested.replica_id,
+                f"node {key[0]} voted for {voted} and {requested.replica_id} in {key[1]}",
             )
             stored = member.disk.quorum_state or ElectionState()
-            told_first = stored.epoch < key[1] or (stored.epoch == key[1] and stored.voted_id not in (NO_NODE, voted))
+            reported_first = stored.epoch < key[1] or (
+                stored.epoch == key[1] and stored.voted_id not in (NO_NODE, voted)
+            )
             self.require(
                 Promise.ELECTION_SAFETY,
-                not told_first,
+                not reported_first,
                 f"node {key[0]} voted for {voted} in {key[1]} and stored {stored}",
             )
 
@@ -270,7 +272,7 @@ class Promises:
         """Return the nodes that do not yet follow the one leader, or have not applied more than `than`."""
         leader = self._cluster.leader()
         if leader is None:
-            return Promise.ELECTS, "nobody leads"
+            return Promise.ELECTS, "no leader"
         behind = None
         for member in self._cluster.members.values():
             raft, applied = member.raft, self._applied[member.node_id]

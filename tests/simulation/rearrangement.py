@@ -1,4 +1,4 @@
-"""An administrator who reassigns partitions, and moves leadership back to the preferred replicas.
+"""An administrator that reassigns partitions, and moves leadership back to the preferred replicas.
 
 A reassignment is completed, cancelled, or left under way while the next begins. Only preferred leaders are elected,
 since an unclean election loses acknowledged records.

@@ -109,11 +109,11 @@ def test_process_that_dies_before_task_starts_causes_no_never_awaited_warning(sc
     async def outer(work: Coroutine[object, object, None]) -> None:
         await work
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as reported:
         warnings.simplefilter("always")
         task = loop.create_task(outer(inner()))
         loop.die()
-    assert (told, task.done()) == ([], False)
+    assert (reported, task.done()) == ([], False)
 
 
 def test_paused_process_continues_after_resume(schedule: Schedule) -> None:

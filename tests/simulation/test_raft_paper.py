@@ -24,35 +24,35 @@ from tests.unit.controller.lone_voter import LoneVoter, begin, end, fetch, grant
 
 def test_section_5_1_leader_resigns_on_later_epoch() -> None:
     leader = LoneVoter(1).lead()
-    leader.asked(vote(2, leader.node.epoch + 1))
+    leader.requested(vote(2, leader.node.epoch + 1))
     assert leader.node.role is Role.UNATTACHED
 
 
 def test_section_5_1_requests_with_earlier_epochs_are_rejected() -> None:
     voter = LoneVoter(1, state=ElectionState(epoch=5))
     for request in (vote(2, 4), begin(2, 4), end(2, 4, 1), fetch(2, 4, 1, 1)):
-        assert only(voter.asked(request)).error_code == 74
+        assert only(voter.requested(request)).error_code == 74
     assert voter.node.epoch == 5
 
 
 def test_section_5_2_election_safety_voter_votes_once_per_epoch() -> None:
     voter = LoneVoter(1)
-    assert granted(voter.asked(vote(2, 7)))
-    assert not granted(voter.asked(vote(3, 7)))
-    assert granted(voter.asked(vote(2, 7)))
-    assert granted(voter.asked(vote(3, 8)))
+    assert granted(voter.requested(vote(2, 7)))
+    assert not granted(voter.requested(vote(3, 7)))
+    assert granted(voter.requested(vote(2, 7)))
+    assert granted(voter.requested(vote(3, 8)))
 
 
 def test_section_5_2_election_safety_vote_survives_crash() -> None:
     voter = LoneVoter(1)
-    voter.asked(vote(2, 7))
+    voter.requested(vote(2, 7))
     again = LoneVoter(1, state=voter.states[-1])
-    assert not granted(again.asked(vote(3, 7)))
+    assert not granted(again.requested(vote(3, 7)))
 
 
 def test_section_5_2_election_safety_ready_has_vote_to_store_with_its_response() -> None:
     voter = LoneVoter(1)
-    voter.asked(vote(2, 7))
+    voter.requested(vote(2, 7))
     states = [ready.election_state for ready in voter.readies if ready.responses]
     assert [(state.epoch, state.voted_id) for state in states] == [(7, 2)]
 
@@ -87,7 +87,7 @@ def test_section_5_3_leader_append_only_leader_keeps_entries_its_followers_lack(
     before = list(nodes.disks[1].batches)
     nodes.lead(1)
     assert nodes.disks[1].batches[: len(before)] == before
-    assert not [told for told in nodes.told if told.startswith("1: cuts")]
+    assert not [reported for reported in nodes.reported if reported.startswith("1: cuts")]
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def only_diverging(follower: LoneVoter, epoch: int, end_offset: int) -> tuple[An
 
 def test_section_5_4_1_leader_completeness_candidate_with_outdated_log_gets_no_vote() -> None:
     voter = LoneVoter(1, 1, 3, state=ElectionState(3))
-    assert not granted(voter.asked(vote(2, 4, end=(2, 9))))
-    assert not granted(voter.asked(vote(2, 5, end=(3, 2))))
-    assert granted(voter.asked(vote(2, 6, end=(3, 3))))
+    assert not granted(voter.requested(vote(2, 4, end=(2, 9))))
+    assert not granted(voter.requested(vote(2, 5, end=(3, 2))))
+    assert granted(voter.requested(vote(2, 6, end=(3, 3))))
 
 
 def test_section_5_4_1_leader_completeness_new_leader_has_all_committed_entries() -> None:
@@ -157,10 +157,10 @@ def test_section_5_4_2_entries_of_earlier_epochs_are_not_committed_by_counting()
     leader = LoneVoter(1, 2, state=ElectionState(3))
     leader.lead()
     assert leader.node.epoch == 4
-    leader.asked(fetch(2, 4, 2, 2))
+    leader.requested(fetch(2, 4, 2, 2))
     assert leader.node.high_watermark == 0
     # With its own first entry, all before are committed.
-    leader.asked(fetch(2, 4, 4, 3))
+    leader.requested(fetch(2, 4, 4, 3))
     assert leader.node.high_watermark == 3
 
 
@@ -194,14 +194,14 @@ def test_section_5_5_lost_request_is_sent_again() -> None:
 
 def test_thesis_section_3_10_preferred_successor_of_stopping_leader_starts_election_at_once() -> None:
     leader = LoneVoter(1).lead()
-    leader.asked(fetch(3, 2, 2, 2))
+    leader.requested(fetch(3, 2, 2, 2))
     leader.node.resign(0)
     leader.perform()
     (request, _) = leader.sent(EndQuorumEpochRequest)
     message = instance(EndQuorumEpochRequest, request.message)
     assert message.topics[0].partitions[0].preferred_successors == [3, 2]
     successor = LoneVoter(1, node_id=3).follow(1, 2)
-    successor.asked(request.message)
+    successor.requested(request.message)
     assert (successor.node.role, successor.node.epoch) == (Role.CANDIDATE, 3)
 
 
@@ -215,7 +215,7 @@ def test_thesis_section_6_2_leader_without_majority_resigns() -> None:
 
 def test_thesis_section_9_6_follower_with_live_leader_grants_no_pre_vote() -> None:
     follower = LoneVoter(1).follow(2, 2)
-    assert not granted(follower.asked(vote(3, 2, pre_vote=True)))
+    assert not granted(follower.requested(vote(3, 2, pre_vote=True)))
     assert follower.node.epoch == 2
 
 

@@ -59,7 +59,7 @@ class Stream:
         self._arrives_at = 0.0
         self._stalled_since: float | None = None
         self._room_bytes = network.random.choice((4_096, 65_536, 1 << 20))
-        self._told_of_room = True
+        self._notified_of_room = True
         self._dropped = False
         self.received = bytearray()
         self.ended = False
@@ -135,8 +135,8 @@ class Stream:
         """Read up to `size_bytes` of the received data."""
         taken = bytes(self.received[:size_bytes])
         del self.received[:size_bytes]
-        if taken and self._sender.wants_room and self._told_of_room:
-            self._told_of_room = False
+        if taken and self._sender.wants_room and self._notified_of_room:
+            self._notified_of_room = False
             self._network.wire.call_later(self._back.latency_s, self._notify_room)
         return taken
 
@@ -145,7 +145,7 @@ class Stream:
             if not self._sender.gone:
                 self._network.wire.call_later(_RETRY_S, self._notify_room)
             return
-        self._told_of_room = True
+        self._notified_of_room = True
         self._sender.writable()
 
 

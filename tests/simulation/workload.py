@@ -128,9 +128,9 @@ class Consumer:
             f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}, and is committed up to {committed}",
         )
         if self.client.world.clustered and epoch >= 0 and one.leader_epoch >= epoch:
-            said = f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}"
+            shown = f"{self.topic.name}-{index} ends at {one.offset} for {address[0]}"
             self.client.world.check(
-                Invariant.LATEST_IS_NOT_BEHIND, one.offset >= floor, f"{said}, and was known up to {floor}"
+                Invariant.LATEST_IS_NOT_BEHIND, one.offset >= floor, f"{shown}, and was known up to {floor}"
             )
         return int(one.offset)
 

@@ -152,7 +152,7 @@ class GroupCoordinatorShard:
     def commit(
         self,
         turn: GroupContext,
-        who: Commit,
+        committer: Commit,
         offsets: list[Offset],
         *,
         retention_ms: int = -1,
@@ -162,15 +162,15 @@ class GroupCoordinatorShard:
 
         Raise KafkaError if the whole commit is refused. A member's commit renews its session, as a heartbeat does.
         """
-        group = self.groups.get(who.group_id)
+        group = self.groups.get(committer.group_id)
         if group is not None:
-            _check_committer(group, who)
-            member = group.members.get(who.member_id)
+            _check_committer(group, committer)
+            member = group.members.get(committer.member_id)
             if member is not None and group.state in (STABLE, PREPARING):
                 renew_session(turn, member)
-        elif who.generation >= 0:
+        elif committer.generation >= 0:
             unknown = ErrorCode.GROUP_ID_NOT_FOUND if reports_unknown_group else ErrorCode.ILLEGAL_GENERATION
-            raise KafkaError(unknown, f"Group {who.group_id} not found.")
+            raise KafkaError(unknown, f"Group {committer.group_id} not found.")
         expire_ms = -1 if retention_ms < 0 else min(turn.now_ms + retention_ms, _NEVER_MS)
         written: list[Record] = []
         errors = []
@@ -180,7 +180,7 @@ class GroupCoordinatorShard:
                 continue
             errors.append(ErrorCode.NONE)
             committed = Committed(one.offset, one.leader_epoch, one.metadata, turn.now_ms, expire_ms, one.topic_id)
-            written.append(records.offset_record(who.group_id, one.topic, one.partition, committed))
+            written.append(records.offset_record(committer.group_id, one.topic, one.partition, committed))
         return CoordinatorResult(written, errors)
 
     def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> CoordinatorResult[list[ErrorCode]]:
@@ -288,12 +288,12 @@ class GroupCoordinatorShard:
             _close(turn, group, ErrorCode.NOT_COORDINATOR)
 
 
-def _check_committer(group: ClassicGroup, who: Commit) -> None:
-    if who.generation < 0 and group.state == EMPTY:
+def _check_committer(group: ClassicGroup, committer: Commit) -> None:
+    if committer.generation < 0 and group.state == EMPTY:
         return
-    if who.generation >= 0 or who.member_id or who.instance_id is not None:
-        error = group.check_member(who.member_id, who.instance_id)
-        if error == ErrorCode.NONE and who.generation != group.generation:
+    if committer.generation >= 0 or committer.member_id or committer.instance_id is not None:
+        error = group.check_member(committer.member_id, committer.instance_id)
+        if error == ErrorCode.NONE and committer.generation != group.generation:
             error = ErrorCode.ILLEGAL_GENERATION
     else:
         error = ErrorCode.UNKNOWN_MEMBER_ID

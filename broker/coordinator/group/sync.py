@@ -47,8 +47,8 @@ def _check(group: ClassicGroup, request: Sync) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _differ(asked: str | None, current: str | None) -> bool:
-    return asked is not None and current is not None and asked != current
+def _differ(requested: str | None, current: str | None) -> bool:
+    return requested is not None and current is not None and requested != current
 
 
 def _store_assignment(turn: GroupContext, group: ClassicGroup, assigned: dict[str, bytes]) -> None:

@@ -5,7 +5,7 @@ of what they mean. Records are appended in the step that decides them, so the lo
 that depends on records is sent once they are below the high watermark. Reads wait too, until everything they could see
 is committed: no response shows state that a new leader might lack.
 
-`ask`, `write` and `after` return an `Outcome[T]`: a `T` if it is available at once, else a future of one. They, or the
+`run_rule`, `write` and `after` return an `Outcome[T]`: a `T` if available at once, else a future of one. They, or the
 future, raise KafkaError with an error of the coordinator protocol.
 """
 
@@ -211,7 +211,7 @@ class ShardHost(Generic[S, C]):
             self.shard.fire(turn, event)
             self.perform(turn)
 
-    def ask(self, rule: Callable[[C, object], None]) -> Outcome[Any]:
+    def run_rule(self, rule: Callable[[C, object], None]) -> Outcome[Any]:
         """Run `rule` in a new turn, and return its answer."""
         to: asyncio.Future[Any] = self._loop.create_future()
         turn = self._turn()

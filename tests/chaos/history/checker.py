@@ -238,7 +238,7 @@ class _History:
 
     def _unsent_reads(self) -> Iterator[Anomaly]:
         for value in sorted(self._places.keys() - self._sends.keys()):
-            yield Anomaly("unsent read", f"{value!r} at {self._where(value)} was sent by nobody")
+            yield Anomaly("unsent read", f"{value!r} at {self._where(value)} was never sent")
 
     def _polls_out_of_order(self) -> Iterator[Anomaly]:
         for (process, _, partition), records in self._runs.items():

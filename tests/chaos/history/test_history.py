@@ -107,7 +107,7 @@ PLANTED = {
         "two acknowledged at one": after(Send("a", P, "x"), Acknowledged("a", P, "x", 5)),
         "another read later": after(Send("a", P, "x"), Assigned("c", "g", [P]), Polled("c", "g", P, [(5, "x")])),
     },
-    "unsent read": {"nobody's": read_back(lambda records: records.update({COUNT: "?"}))},
+    "unsent read": {"never sent": read_back(lambda records: records.update({COUNT: "?"}))},
     "non-monotonic poll": {
         "back": after(*polled(3)),
         "again": instead(polled(5)[0], *polled(5, 5)),
@@ -223,7 +223,7 @@ def test_truncated_last_line_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "status", "told"),
+    ("events", "status", "reported"),
     [
         (clean(), 0, "passed"),
         (PLANTED["duplicate"]["appended twice"], 1, "duplicate: a-5 is at t-0@5, t-0@110"),
@@ -231,7 +231,7 @@ def test_truncated_last_line_is_ignored() -> None:
     ],
     ids=["passed", "failed", "unknown"],
 )
-def test_tool_prints_verdict_of_file(events: list[Event], status: int, told: str, tmp_path: Path) -> None:
+def test_tool_prints_verdict_of_file(events: list[Event], status: int, reported: str, tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     with path.open("w") as file:
         for event in events:
@@ -239,4 +239,4 @@ def test_tool_prints_verdict_of_file(events: list[Event], status: int, told: str
     command = [sys.executable, "-m", "tests.chaos.history", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
-    assert told in done.stdout
+    assert reported in done.stdout

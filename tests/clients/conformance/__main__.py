@@ -45,7 +45,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     chosen = [suite for suite in SUITES if options.suite in (None, suite.name)]
     lines = [attempt(suite, Quick(options.test), folder / suite.name, options.brokers) for suite in chosen]
-    tell(lines)
+    print_report(lines)
     print(f"\nOutput of the suites and logs of the brokers: {folder}")
     return 1 if any(line.verdict.unexpected for line in lines) else 0
 
@@ -151,7 +151,7 @@ def cluster(order: Order, settings: Mapping[str, object]) -> Iterator[str]:
             process.kill()
 
 
-def tell(lines: Sequence[Line]) -> None:
+def print_report(lines: Sequence[Line]) -> None:
     """Print the expectations, the obsolete ones, and the table."""
     for line in lines:
         waiting = [f"    {o.name}: {e.waits_for} ({e.why})" for o, e in line.verdict.waiting if e.waits_for != NOTHING]

@@ -78,10 +78,10 @@ def outcomes(order: Order) -> Iterator[Outcome]:
         line = step.replace("AT", f"--bootstrap-server {order.bootstrap}", 1).replace("FOLDER", str(order.folder))
         class_name, *arguments = line.split()
         started = time.monotonic()
-        status, said = run_tool(class_name, *arguments)
-        (order.folder / f"{name}.log").write_text(said)
+        status, shown = run_tool(class_name, *arguments)
+        (order.folder / f"{name}.log").write_text(shown)
         result = "passed" if status == 0 else "failed"
-        yield Outcome(name, result, f"status {status}\n{said[-1000:]}", time.monotonic() - started)
+        yield Outcome(name, result, f"status {status}\n{shown[-1000:]}", time.monotonic() - started)
 
 
 def run_tool(class_name: str, *arguments: str) -> tuple[int | None, str]:
@@ -95,11 +95,11 @@ def run_tool(class_name: str, *arguments: str) -> tuple[int | None, str]:
         text=True,
     ) as tool:
         try:
-            said, _ = tool.communicate(TYPED, STEP_TIMEOUT_S)
+            shown, _ = tool.communicate(TYPED, STEP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             tool.kill()
             return None, tool.communicate()[0]
-        return tool.returncode, said
+        return tool.returncode, shown
 
 
 def set_up() -> Path:

@@ -42,7 +42,7 @@ def run_tests(order: Order) -> list[Outcome]:
 
 def outcomes(printed: str) -> list[Outcome]:
     """Read the events of ``test2json``; a test that started and never ended has failed."""
-    said: dict[str, list[str]] = {}
+    shown: dict[str, list[str]] = {}
     ended: dict[str, tuple[str, float]] = {}
     for line in printed.splitlines():
         if not line.startswith("{"):
@@ -52,11 +52,11 @@ def outcomes(printed: str) -> list[Outcome]:
         if name is None:
             continue
         if action == "output":
-            said.setdefault(name, []).append(event["Output"])
+            shown.setdefault(name, []).append(event["Output"])
         elif action in RESULTS:
             ended[name] = RESULTS[action], event["Elapsed"]
     found = []
-    for name, lines in said.items():
+    for name, lines in shown.items():
         result, seconds = ended.get(name, ("failed", 0.0))
         if result != "passed" or "/" not in name:
             words = "".join(line for line in lines if not re.match(r"\s*(===|---)", line))

@@ -82,8 +82,8 @@ class Runner:
         test, _, part = name.partition("/")
         chosen = {"TESTS": test[:4]} | ({"SUBTESTS": f"do_test_{part}:"} if part else {})
         # It runs all tests of the same number.
-        told = self.run(name.replace("/", "-"), 1, quick=name not in NOT_QUICK, **chosen)
-        found = [one for one in told if one.name in (test, SUITE_ITSELF)]
+        reported = self.run(name.replace("/", "-"), 1, quick=name not in NOT_QUICK, **chosen)
+        found = [one for one in reported if one.name in (test, SUITE_ITSELF)]
         return found[0]._replace(name=name)
 
     def cutting(self) -> list[Outcome]:
@@ -110,8 +110,8 @@ def outcomes(printed: str) -> list[Outcome]:
     printed = COLOUR.sub("", printed)
     failures = {found[1]: found[0] for found in re.finditer(r'^### Test "(\w+)[^\n]*\n[^\n]*', printed, re.MULTILINE)}
     return [
-        Outcome(name, RESULTS.get(result, "failed"), failures.get(name, said.strip()), float(seconds))
-        for name, result, seconds, said in SUMMARY.findall(printed)
+        Outcome(name, RESULTS.get(result, "failed"), failures.get(name, shown.strip()), float(seconds))
+        for name, result, seconds, shown in SUMMARY.findall(printed)
     ]
 
 

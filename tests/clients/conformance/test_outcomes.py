@@ -145,11 +145,11 @@ def test_unrun_test_that_was_not_tried_or_did_not_pass_stays_unrun() -> None:
 
 
 def test_next_unrun_test_is_tried_only_if_previous_one_passes(tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     def answer(order: Order) -> list[Outcome]:
         (name,) = order.only
-        asked.append(name)
+        requested.append(name)
         return [Outcome(name, "failed" if name == "b" else "passed")]
 
     suite = Suite("s", "", lambda: tmp_path, answer, settings=None)
@@ -157,4 +157,4 @@ def test_next_unrun_test_is_tried_only_if_previous_one_passes(tmp_path: Path) ->
     lines.append(Expectation("e", "unrun", "KIP-848", "why"))
     passed = try_unrun(suite, Order("", tmp_path), lines)
     assert [one.name for one in passed] == ["a", "e"]
-    assert asked == ["a", "b", "e"]
+    assert requested == ["a", "b", "e"]

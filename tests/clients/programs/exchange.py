@@ -61,14 +61,14 @@ class Stop:
     """True after SIGTERM."""
 
     def __init__(self) -> None:
-        self.asked = False
-        signal.signal(signal.SIGTERM, self._ask)
+        self.requested = False
+        signal.signal(signal.SIGTERM, self._query)
 
-    def _ask(self, *_: object) -> None:
-        self.asked = True
+    def _query(self, *_: object) -> None:
+        self.requested = True
 
     def __bool__(self) -> bool:
-        return self.asked
+        return self.requested
 
 
 def main(

@@ -45,8 +45,8 @@ def coordinator_error(client: RawClient) -> int:
     """Look up the coordinator of the group, which creates it; return the error of a request to it."""
     client.call(ApiKey.FIND_COORDINATOR, 6, key_type=0, coordinator_keys=[GROUP])
     group = OffsetFetchRequest.Group
-    asked = group(group_id=GROUP, member_id=None, member_epoch=-1, topics=None)
-    return int(client.call(ApiKey.OFFSET_FETCH, 9, groups=[asked]).groups[0].error_code)
+    requested = group(group_id=GROUP, member_id=None, member_epoch=-1, topics=None)
+    return int(client.call(ApiKey.OFFSET_FETCH, 9, groups=[requested]).groups[0].error_code)
 
 
 class Exchange(NamedTuple):
@@ -80,8 +80,8 @@ def replay(path: Path, bootstrap: str, patience_s: float = 0) -> Iterator[Exchan
             if step.kind == ANSWERED:
                 frame, *others = waiting.pop(step.connection)
                 while True:
-                    title, said = reader.response(step.connection, received(connection))
-                    now, recorded = [title, *said], [step.title, *step.said]
+                    title, shown = reader.response(step.connection, received(connection))
+                    now, recorded = [title, *shown], [step.title, *step.shown]
                     if now == recorded or others or "Metadata" not in title or time.monotonic() > deadline:
                         break
                     time.sleep(0.05)

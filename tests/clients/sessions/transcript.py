@@ -50,7 +50,7 @@ class Step(NamedTuple):
     connection: int
     kind: str
     title: str
-    said: list[str]
+    shown: list[str]
     frame: bytes
 
 
@@ -59,19 +59,19 @@ class Reader:
 
     def __init__(self) -> None:
         self.names = Names()
-        self._asked: dict[tuple[int, int], RequestHeader] = {}
+        self._requested: dict[tuple[int, int], RequestHeader] = {}
 
     def request(self, connection: int, frame: bytes) -> tuple[str, list[str]]:
         """Return a request's first line and its content."""
         header, message = decoded_request(frame)
-        self._asked[connection, header.correlation_id] = header
-        said = ["  (in a version that is not known here)"] if message is None else self._lines(message, header)
-        return f"{title(header)}, {header.client_id!r}", said
+        self._requested[connection, header.correlation_id] = header
+        shown = ["  (in a version that is not known here)"] if message is None else self._lines(message, header)
+        return f"{title(header)}, {header.client_id!r}", shown
 
     def response(self, connection: int, frame: bytes) -> tuple[str, list[str]]:
         """Return a response's first line and its content."""
         correlation_id = int.from_bytes(frame[:4], "big")
-        header = self._asked.pop((connection, correlation_id))
+        header = self._requested.pop((connection, correlation_id))
         version = header.api_version
         if version not in APIS[header.api_key].versions:
             version = 0  # only ApiVersions answers unknown versions (KIP-511)
@@ -116,19 +116,19 @@ def translated(frame: bytes, recorded: dict[str, Any], chosen: dict[str, Any]) -
 def write(path: Path, about: str, events: Iterable[Event]) -> None:
     """Write a session to a file."""
     reader = Reader()
-    told: list[str] = []
+    reported: list[str] = []
     for event in events:
         first = f"{event.connection} {event.kind}"
         if event.kind == CLOSED:
-            told.append(first)
+            reported.append(first)
             continue
-        name, said = (reader.request if event.kind == SENT else reader.response)(event.connection, event.frame)
-        told += [f"{first} {name}", *said]
+        name, shown = (reader.request if event.kind == SENT else reader.response)(event.connection, event.frame)
+        reported += [f"{first} {name}", *shown]
         if event.kind == SENT:
             text = event.frame.hex()
-            told += (f"  = {text[at : at + HEX_WIDTH]}" for at in range(0, len(text), HEX_WIDTH))
+            reported += (f"  = {text[at : at + HEX_WIDTH]}" for at in range(0, len(text), HEX_WIDTH))
     named = (f"let {name} = {_written(value)}" for name, value in reader.names.values.items())
-    path.write_text("\n".join([f"# {about}", *named, "", *told, ""]), encoding="utf-8")
+    path.write_text("\n".join([f"# {about}", *named, "", *reported, ""]), encoding="utf-8")
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Step]]:
@@ -158,6 +158,6 @@ def _steps(text: Iterable[str]) -> Iterator[Step]:
         elif step and line.startswith("  = "):
             step = step._replace(frame=step.frame + bytes.fromhex(line[4:]))
         elif step and line:
-            step.said.append(line)
+            step.shown.append(line)
     if step:
         yield step

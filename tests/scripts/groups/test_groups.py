@@ -61,15 +61,15 @@ class Machine:
         self.holding = False
         self.held: list[Any] = []
         self.names: dict[str, str] = {}
-        self.said: list[str] = []
+        self.observed: list[str] = []
 
     def run(self, step: Step) -> str:
-        self.said = []
+        self.observed = []
         try:
             getattr(self, "do_" + step.command.replace("-", "_"))(step)
         except KafkaError as error:
-            self.said.append(error.code.name)
-        text = "\n".join(self.said)
+            self.observed.append(error.code.name)
+        text = "\n".join(self.observed)
         return MEMBER_ID.sub(lambda match: self.name(match.group()), text)
 
     def name(self, member_id: str) -> str:
@@ -86,10 +86,10 @@ class Machine:
         while turn.effects:
             effect = turn.effects.pop(0)
             if isinstance(effect, CoordinatorResponse):
-                self.said.append(f"{effect.to}: {describe(effect.result)}")
+                self.observed.append(f"{effect.to}: {describe(effect.result)}")
                 continue
             assert isinstance(effect, Append)
-            self.said += [f"append {describe_record(*record)}" for record in effect.records]
+            self.observed += [f"append {describe_record(*record)}" for record in effect.records]
             if self.holding:
                 self.held.append(effect)
             else:
@@ -143,7 +143,7 @@ class Machine:
             step.get("instance") or None,
             step.int("generation"),
         )
-        self.said.append(error.name)
+        self.observed.append(error.name)
 
     def do_leave(self, step: Step) -> None:
         leaving = [Leaving(self.member(member), step.get("instance") or None, "") for member in step.list("members")]
@@ -153,7 +153,7 @@ class Machine:
         self.perform(turn)
 
     def do_commit(self, step: Step) -> None:
-        who = Commit(
+        committed_by = Commit(
             step.get("group", "g"),
             self.member(step.get("member")),
             step.get("instance") or None,
@@ -162,19 +162,19 @@ class Machine:
         offset = Offset(step.get("topic", "t"), TOPIC_ID, step.int("partition", 0), step.int("offset"), -1, "")
         records, errors, *_ = self.shard.commit(
             self.turn(),
-            who,
+            committed_by,
             [offset],
             retention_ms=step.int("retention", -1),
             reports_unknown_group=step.get("unknown") != "old",
         )
         self.write(records)
-        self.said += [error.name for error in errors]
+        self.observed += [error.name for error in errors]
 
     def do_delete_offsets(self, step: Step) -> None:
         partitions = [(step.get("topic", "t"), int(partition)) for partition in step.list("partitions")]
         records, errors, *_ = self.shard.delete_offsets(step.get("group", "g"), partitions)
         self.write(records)
-        self.said += [error.name for error in errors]
+        self.observed += [error.name for error in errors]
 
     def do_delete_group(self, step: Step) -> None:
         self.write(self.shard.delete_group(step.get("group", "g")).records)
@@ -189,7 +189,7 @@ class Machine:
 
     def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
         for key, value in records:
-            self.said.append(f"append {describe_record(key, value)}")
+            self.observed.append(f"append {describe_record(key, value)}")
             self.shard.replay(int(self.now * 1000), len(self.log), key, value)
             self.log.append((key, value))
 
@@ -202,7 +202,7 @@ class Machine:
             self.now = max(self.now, self.timers.next_at)
             timer = self.timers.pop_due(self.now)
             if timer is not None:
-                self.said.append(f"{timer.event} due at {self.now:g}")
+                self.observed.append(f"{timer.event} due at {self.now:g}")
                 turn = self.turn()
                 self.shard.fire(turn, timer.event)
                 self.perform(turn)
@@ -243,7 +243,7 @@ class Machine:
 
     def do_show(self, step: Step) -> None:
         for group in self.shard.groups.values():
-            self.said.append(
+            self.observed.append(
                 f"{group.group_id}: {group.state} generation={group.generation} type={group.protocol_type} "
                 f"protocol={group.protocol} leader={group.leader}"
             )
@@ -251,10 +251,10 @@ class Machine:
                 waits = "join" if member.awaiting_join else "sync" if member.awaiting_sync else "-"
                 instance = f" instance={member.instance_id}" if member.instance_id else ""
                 assignment = member.assignment.decode() or "-"
-                self.said.append(f"  {member.member_id}{instance} assignment={assignment} awaits={waits}")
-            self.said += [f"  {member_id} pending" for member_id in group.pending]
+                self.observed.append(f"  {member.member_id}{instance} assignment={assignment} awaits={waits}")
+            self.observed += [f"  {member_id} pending" for member_id in group.pending]
             for topic, partitions in self.shard.offsets.of_group(group.group_id).items():
-                self.said += [f"  {topic}-{index} at {offset.offset}" for index, offset in partitions.items()]
+                self.observed += [f"  {topic}-{index} at {offset.offset}" for index, offset in partitions.items()]
 
 
 def metadata(text: str) -> bytes:

@@ -54,15 +54,15 @@ class Machine:
 
     def state(self) -> str:
         partition = self.topic.partition("t")
-        leader = "nobody leads" if partition.leader == NO_LEADER else f"{partition.leader} leads"
-        said = [f"{leader} in epoch {partition.leader_epoch}", f"isr {_numbers(partition.isr)}"]
+        leader = "no leader" if partition.leader == NO_LEADER else f"{partition.leader} leads"
+        shown = [f"{leader} in epoch {partition.leader_epoch}", f"isr {_numbers(partition.isr)}"]
         if partition.eligible_leader_replicas:
-            said.append(f"eligible {_numbers(partition.eligible_leader_replicas)}")
+            shown.append(f"eligible {_numbers(partition.eligible_leader_replicas)}")
         if partition.last_known_elr:
-            said.append(f"last led by {_numbers(partition.last_known_elr)}")
+            shown.append(f"last led by {_numbers(partition.last_known_elr)}")
         if partition.leader_recovery_state == RECOVERING:
-            said.append("recovering")
-        return ", ".join([*said, f"partition epoch {partition.partition_epoch}"])
+            shown.append("recovering")
+        return ", ".join([*shown, f"partition epoch {partition.partition_epoch}"])
 
     def cluster(self, step: Step) -> None:
         brokers = step.int("brokers")

@@ -36,10 +36,10 @@ class Machine:
         self.logs: dict[int, Any] = {}
 
     def run(self, step: Step) -> str:
-        told = getattr(self, f"do_{step.command}")(step)
-        if told is None:
-            told, self.nodes.told = "\n".join(self.nodes.told) or "nothing happens", []
-        result: str = told
+        reported = getattr(self, f"do_{step.command}")(step)
+        if reported is None:
+            reported, self.nodes.reported = "\n".join(self.nodes.reported) or "nothing happens", []
+        result: str = reported
         return result
 
     def do_log(self, step: Step) -> str:

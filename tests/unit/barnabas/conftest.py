@@ -25,7 +25,7 @@ from tests.broker_process import COMMAND, BrokerProcess, free_address
 from tests.typed import instance, present
 
 
-class Said(NamedTuple):
+class Shown(NamedTuple):
     """The result of a command."""
 
     status: int
@@ -37,7 +37,7 @@ class Said(NamedTuple):
         return self.out.splitlines()
 
 
-Command = Callable[..., Said]
+Command = Callable[..., Shown]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,7 +66,7 @@ def settings_of_brokers(barnabas: Command) -> Iterator[None]:
 def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
     """Return a function that runs a command with arguments and standard input."""
 
-    def run(*arguments: str, stdin: bytes = b"") -> Said:
+    def run(*arguments: str, stdin: bytes = b"") -> Shown:
         monkeypatch.setattr(sys, "argv", ["barnabas", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         try:
@@ -74,7 +74,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         except SystemExit as end:  # raised by argparse
             status = instance(int, end.code)
         printed = capsys.readouterr()
-        return Said(status, printed.out, printed.err)
+        return Shown(status, printed.out, printed.err)
 
     yield run
     gc.collect()  # while this test catches its warnings

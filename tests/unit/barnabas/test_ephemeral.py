@@ -97,11 +97,11 @@ def test_data_of_an_ephemeral_broker_is_removed_after_any_exit(
 
 
 def test_ephemeral_broker_has_and_reports_no_initial_rebalance_delay_by_default() -> None:
-    for options, said in ((), True), (("-Dgroup.initial.rebalance.delay.ms=5",), False):
+    for options, shown in ((), True), (("-Dgroup.initial.rebalance.delay.ms=5",), False):
         with serve("--ephemeral", "--log-level", "debug", *options) as process:
             process.terminate()
             log = process.communicate(timeout=60)[1]
-        assert ("group.initial.rebalance.delay.ms=0" in log) is said
+        assert ("group.initial.rebalance.delay.ms=0" in log) is shown
 
 
 def test_ignored_sighup_does_not_stop_a_broker(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from tests.unit.barnabas.conftest import Command
 
 
 def test_help_explains_every_command(call: Command) -> None:
-    said = call("--help")
-    assert said == call("-h") == call("help")
-    assert (said.status, said.err) == (0, "")
-    assert all(f"\n  {command} " in said.out for command in ("serve", *COMMANDS))
+    shown = call("--help")
+    assert shown == call("-h") == call("help")
+    assert (shown.status, shown.err) == (0, "")
+    assert all(f"\n  {command} " in shown.out for command in ("serve", *COMMANDS))
 
 
 def test_the_version_is_the_package_s(call: Command) -> None:

@@ -20,6 +20,6 @@ def alter(
     resource = Resource(resource_type=kind, resource_name=name, configs=configs)
     fields = {"version": 1, "validate_only": False, **more}
     version = fields.pop("version")
-    [answer] = node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], **fields).responses
+    [answer] = node.query(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], **fields).responses
     assert (answer.resource_type, answer.resource_name) == (kind, name)
     return answer.error_code, answer.error_message

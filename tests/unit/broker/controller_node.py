@@ -146,7 +146,7 @@ class ControllerNode:
 
         return self.loop.run_until_complete(bounded())
 
-    def ask(self, key: ApiKey, version: int, *, listener: str = LISTENER, **fields: Any) -> Any:
+    def query(self, key: ApiKey, version: int, *, listener: str = LISTENER, **fields: Any) -> Any:
         """Send a request and return its response, as the client decodes it."""
         requests = request_class(key)
         request = requests.decode(requests(**fields).encode(version), version)

@@ -12,18 +12,18 @@ from tests.unit.broker.whole_cluster import WholeCluster
 METADATA = "__cluster_metadata"
 
 
-def ask(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
+def query(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
     """Send a request to a controller, by default the active one, on the controller listener."""
-    return cluster.ask(node or cluster.active, key, version, port=CONTROLLER_PORT, **fields)
+    return cluster.query(node or cluster.active, key, version, port=CONTROLLER_PORT, **fields)
 
 
-def ask_quorum(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
+def query_quorum(cluster: WholeCluster, key: ApiKey, version: int, /, *, node: int | None = None, **fields: Any) -> Any:
     """Request the metadata log's one partition; return its response, or the top-level error."""
     of = fields.pop("of", {})
     requests: Any = request_class(key)
     partition = requests.Topic.Partition(partition_index=0, **fields)
     topic = requests.Topic(topic_name=METADATA, partitions=[partition])
-    answer = ask(cluster, key, version, node=node, **{"cluster_id": cluster_id(cluster), "topics": [topic], **of})
+    answer = query(cluster, key, version, node=node, **{"cluster_id": cluster_id(cluster), "topics": [topic], **of})
     return ErrorCode(answer.error_code) if answer.error_code else answer.topics[0].partitions[0]
 
 

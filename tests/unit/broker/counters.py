@@ -146,7 +146,7 @@ class CounterCoordinator:
 
     def reset(self, name: str) -> Outcome[int | ErrorCode]:
         host = self.runtime.host_of(name)
-        return host.ask(lambda turn, to: host.shard.reset(turn, name, to))
+        return host.run_rule(lambda turn, to: host.shard.reset(turn, name, to))
 
     def totals(self) -> Outcome[CounterShard]:
         """Return the counters for reading, once they are committed."""

@@ -114,15 +114,17 @@ class GroupNode:
         return self.groups.join(request._replace(**changes))
 
     def sync(
-        self, member_id: str, generation: int, group: str = "g", *, instance: str | None = None, **told: Any
+        self, member_id: str, generation: int, group: str = "g", *, instance: str | None = None, **reported: Any
     ) -> Any:
-        return self.groups.sync(Sync(group, member_id, instance, generation, None, None, told.get("to", {})))
+        return self.groups.sync(Sync(group, member_id, instance, generation, None, None, reported.get("to", {})))
 
     def leave(self, *members: str, group: str = "g") -> Any:
         return self.groups.leave(group, [Leaving(member, None, "") for member in members])
 
-    def commit(self, offset: int = 5, topic: str = "t", partition: int = 0, group: str = "g", **who: Any) -> Any:
-        committer = Commit(group, "", None, -1)._replace(**who)
+    def commit(
+        self, offset: int = 5, topic: str = "t", partition: int = 0, group: str = "g", **client_fields: Any
+    ) -> Any:
+        committer = Commit(group, "", None, -1)._replace(**client_fields)
         offsets = [Offset(topic, bytes(16), partition, offset, -1, "")]
         return self.groups.commit(committer, offsets, retention_ms=-1, reports_unknown_group=True)
 

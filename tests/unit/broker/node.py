@@ -230,7 +230,7 @@ class Node:
 
     # Client requests.
 
-    def ask(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
+    def query(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
         """Send a request to its handler; return a response, an awaitable, or None.
 
         Like the dispatcher, call `handle_frame` first if the handler has one and `decodes_all` permits it.
@@ -254,13 +254,13 @@ class Node:
 
     def answer(self, key: ApiKey, version: int, /, client_id: str | None = None, **fields: Any) -> Any:
         """Send a request and wait for its response, which must be encodable."""
-        response = self.wait(self.ask(key, version, client_id, **fields))
+        response = self.wait(self.query(key, version, client_id, **fields))
         if response is not None:
             response.encode_parts(version, b"")
         return response
 
     def wait(self, outcome: Any) -> Any:
-        """Wait for the result of `ask`, in virtual time."""
+        """Wait for the result of `query`, in virtual time."""
 
         async def it() -> Any:
             return await outcome

@@ -47,7 +47,7 @@ class Node:
             served.script.answer = self.answer
 
     @property
-    def asked(self) -> list[Message]:
+    def requested(self) -> list[Message]:
         """The requests received, without ApiVersions."""
         return [request for header, request in self.seen if header.api_key is not ApiKey.API_VERSIONS]
 
@@ -111,7 +111,7 @@ class Network(VirtualLoop):
         if self.unreachable:
             raise OSError("no way leads there")
         if self.down:
-            raise ConnectionRefusedError("nobody is there")
+            raise ConnectionRefusedError("connection refused")
         protocol = factory()
         line = Line(self, protocol)
         self.lines.append(line)

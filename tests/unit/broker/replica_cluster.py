@@ -337,7 +337,7 @@ class Cluster:
         """Produce with acks=all at the leader; return the result of its handler."""
         batch = build_batch([(None, value)], timestamp_ms=self.members[self.leader].now_ms())
         partitions = [ProduceRequest.Topic.Partition(index=0, records=batch)]
-        return self.members[self.leader].ask(
+        return self.members[self.leader].query(
             ApiKey.PRODUCE,
             12,
             acks=-1,

@@ -228,11 +228,11 @@ def test_a_broken_invariant_reaches_the_loops_exception_handler(
     def handle(*_: RequestContext | HeartbeatRequest | SimpleNamespace) -> Never:
         raise InvariantError("the log would be corrupted")
 
-    told = []
-    event_loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    reported = []
+    event_loop.set_exception_handler(lambda _, context: reported.append(context["exception"]))
     with pytest.raises(Disconnect):
         handled_by(dispatcher, handle)(request(ApiKey.HEARTBEAT, 3, HEARTBEAT), CONNECTION)
-    assert [type(error) for error in told] == [InvariantError]
+    assert [type(error) for error in reported] == [InvariantError]
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_metadata_fails_topic_by_topic() -> None:
 
 
 def test_null_allowed_only_in_request_becomes_default() -> None:
-    asked = MetadataRequest(topics=[MetadataRequest.Topic(name=None)])
-    answer = failed(ApiKey.METADATA, 11, asked, ErrorCode.INVALID_REQUEST)
+    requested = MetadataRequest(topics=[MetadataRequest.Topic(name=None)])
+    answer = failed(ApiKey.METADATA, 11, requested, ErrorCode.INVALID_REQUEST)
     assert [topic.name for topic in MetadataResponse.decode(answer.encode(11), 11).topics] == [""]
 
 

@@ -112,7 +112,7 @@ def test_a_broker_that_is_started_in_a_group_is_ready_once_it_knows_the_group(pl
 def test_a_group_without_a_tag_is_refused(place: tuple[str, str, str, str]) -> None:
     status, output, log = run_to_its_end(*place, "--start-group=3")
     assert (status, output) == (2, "")
-    assert "--start-group 3: it has to be of the form TAG:BROKERS, the tag of 16 hexadecimal digits" in log
+    assert "--start-group 3: write it as TAG:BROKERS, the tag of 16 hexadecimal digits" in log
 
 
 LOOPS = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
@@ -305,11 +305,11 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path: Path) -> None:
     [
         (("--config", "/no/such/file"), "--config /no/such/file: no such file or directory"),
         (("--config", "/proc"), "--config /proc: is a directory"),
-        (("-D", "num.partitions"), "-D num.partitions: it has to be of the form key=value"),
-        (("--listen", "localhost"), "--listen localhost: it has to be of the form HOST:PORT"),
-        (("--listen", "::1:9092"), "--listen ::1:9092: it has to be of the form HOST:PORT, with [] around"),
+        (("-D", "num.partitions"), "-D num.partitions: write it as key=value"),
+        (("--listen", "localhost"), "--listen localhost: write it as HOST:PORT"),
+        (("--listen", "::1:9092"), "--listen ::1:9092: write it as HOST:PORT, with [] around"),
         (("--listen", "a b:1"), "--listen a b:1: "),
-        (("--advertise", "h:none"), "--advertise h:none: it has to be of the form HOST:PORT"),
+        (("--advertise", "h:none"), "--advertise h:none: write it as HOST:PORT"),
         (
             ("--listen", "127.0.0.1:0", "-D", "listeners=PLAINTEXT://:1"),
             "--listen 127.0.0.1:0 and -D listeners=PLAINTEXT://:1: both set listeners; leave one out",
@@ -322,26 +322,26 @@ def test_a_bad_setting_is_named_with_its_file(tmp_path: Path) -> None:
             ("--data-dir", "/proc/a", "-D", "log.dir=/proc/b"),
             "--data-dir /proc/a and -D log.dir=/proc/b: both set log.dirs",
         ),
-        (("--socket", "PLAINTEXT"), "--socket PLAINTEXT: it has to be of the form LISTENER=DESCRIPTOR"),
-        (("--socket", "SSL=0"), "--socket SSL=0: it has to be of the form LISTENER=DESCRIPTOR, with one of the"),
+        (("--socket", "PLAINTEXT"), "--socket PLAINTEXT: write it as LISTENER=DESCRIPTOR"),
+        (("--socket", "SSL=0"), "--socket SSL=0: write it as LISTENER=DESCRIPTOR, with one of the"),
         (("--socket", "PLAINTEXT=999"), "--socket PLAINTEXT=999: bad file descriptor"),
         (("--ephemeral", "-D", "log.dirs=/proc/b"), "--ephemeral and -D log.dirs=/proc/b: both set log.dirs"),
         (("--data-dir", ""), "must not be empty"),
         (("-D", "log.dir="), "must not be empty"),
-        (("--metrics", "nowhere"), "--metrics nowhere: it has to be of the form HOST:PORT"),
+        (("--metrics", "nowhere"), "--metrics nowhere: write it as HOST:PORT"),
         (
             ("-D", "barnabas.metrics.listener=:x"),
-            "-D barnabas.metrics.listener: barnabas.metrics.listener: it has to be of the form HOST:PORT",
+            "-D barnabas.metrics.listener: barnabas.metrics.listener: write it as HOST:PORT",
         ),
         (
             ("--ephemeral", "--listen", "127.0.0.1:0", "--metrics", "192.0.2.1:9404"),
             "cannot listen on 192.0.2.1:9404 for metrics: cannot assign requested address",
         ),
-        (("--topic", "t:none"), "--topic t:none: it has to be of the form NAME or NAME:PARTITIONS"),
+        (("--topic", "t:none"), "--topic t:none: write it as NAME or NAME:PARTITIONS"),
         (("--topic", "t:10001"), "--topic t:10001: a topic can be created with at most 10000 partitions"),
         (("--ephemeral", "--topic", "a/b", "--listen", "127.0.0.1:0"), "--topic a/b: "),
         (("--data-dir", "/proc/nowhere", "--topic", "bad name"), "--topic bad name: "),
-        (("--data-dir", "/proc/nowhere", "--topic", "t:0"), "--topic t:0: it has to be of the form"),
+        (("--data-dir", "/proc/nowhere", "--topic", "t:0"), "--topic t:0: write it as"),
         (
             ("--listen", "0.0.0.0:0"),
             "--listen 0.0.0.0:0: clients cannot connect to 0.0.0.0:0; set the address of this broker with --advertise",
@@ -433,14 +433,14 @@ def test_advertised_address_may_differ_from_listen_address(place: tuple[str, str
 def test_client_connections_leave_descriptors_for_logs(place: tuple[str, str, str, str]) -> None:
     """The hard limit applies; half of such a low limit is reserved for connections."""
     few_files = ("sh", "-c", 'ulimit -Sn 100; ulimit -Hn 200; exec "$0" "$@"')
-    ask_versions = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
+    query_versions = bytes.fromhex("0000000a 0012 0000 00000001 ffff")
     with serve(*place, by=few_files) as process, ExitStack() as clients:
         port = ready_port(process)
         answers = []
         for _ in range(110):
             client = clients.enter_context(socket.create_connection(("127.0.0.1", port)))
             try:
-                client.sendall(ask_versions)
+                client.sendall(query_versions)
                 answers.append(client.recv(4))
             except ConnectionError:
                 answers.append(b"")
@@ -479,8 +479,8 @@ def test_start_on_empty_directory_imports_no_groups_and_only_node_messages(
     of_its_own_controller = ("broker_heartbeat", "broker_registration")
     of_the_quorum = ("api_versions", "begin_quorum_epoch", "end_quorum_epoch", "fetch", "fetch_snapshot", "vote")
     of_other_brokers = ("alter_partition", "list_offsets")
-    asked = {f"protocol.messages.{name}" for name in (*of_its_own_controller, *of_the_quorum, *of_other_brokers)}
-    assert asked == {name for name in imported if name.startswith(("broker.coordinator.group", "protocol.messages."))}
+    wanted = {f"protocol.messages.{name}" for name in (*of_its_own_controller, *of_the_quorum, *of_other_brokers)}
+    assert wanted == {name for name in imported if name.startswith(("broker.coordinator.group", "protocol.messages."))}
 
 
 def test_metrics_and_probes_are_served_on_configured_address(place: tuple[str, str, str, str]) -> None:

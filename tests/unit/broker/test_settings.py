@@ -89,7 +89,7 @@ def test_an_error_in_an_option_names_the_option() -> None:
 
 @pytest.mark.parametrize("argument", ["num.partitions", "=3", ""])
 def test_an_option_is_key_and_value(argument: str) -> None:
-    with pytest.raises(SettingsError, match="has to be of the form key=value"):
+    with pytest.raises(SettingsError, match="write it as key=value"):
         read_option(argument)
 
 

@@ -29,16 +29,16 @@ def test_zero_initial_rebalance_delay_is_logged_with_its_origin(
 ) -> None:
     caplog.set_level("DEBUG", "broker")
     assert warned(group_initial_rebalance_delay_ms="3000") == []
-    [said] = warned(group_initial_rebalance_delay_ms="0")
-    assert said.startswith("group.initial.rebalance.delay.ms=0, as in the server.properties")
+    [shown] = warned(group_initial_rebalance_delay_ms="0")
+    assert shown.startswith("group.initial.rebalance.delay.ms=0, as in the server.properties")
 
 
 def test_unknown_settings_are_logged_with_suggestions(warned: Callable[..., list[str]]) -> None:
-    [said] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
-    assert "log.retention.hour (did you mean log.retention.hours?)" in said
-    assert "retention.ms (did you mean log.retention.ms?)" in said
-    assert "nothing.like.it" in said
-    assert "nothing.like.it (" not in said
+    [shown] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
+    assert "log.retention.hour (did you mean log.retention.hours?)" in shown
+    assert "retention.ms (did you mean log.retention.ms?)" in shown
+    assert "nothing.like.it" in shown
+    assert "nothing.like.it (" not in shown
 
 
 def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -53,13 +53,13 @@ def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptur
 
 def test_ineffective_security_settings_are_logged(warned: Callable[..., list[str]]) -> None:
     assert warned(sasl_enabled_mechanisms="GSSAPI") == []  # the default
-    [said] = warned(
+    [shown] = warned(
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         ssl_client_auth="required",
         listener_name_plaintext_sasl_enabled_mechanisms="PLAIN",
         log_retention_hours="5",
     )
-    assert said == (
+    assert shown == (
         "Security settings without effect: authorizer.class.name, "
         "listener.name.plaintext.sasl.enabled.mechanisms, ssl.client.auth. Any client can connect and do everything, "
         "without authentication or encryption"
@@ -67,8 +67,8 @@ def test_ineffective_security_settings_are_logged(warned: Callable[..., list[str
 
 
 def test_replication_factor_above_one_on_single_broker_is_logged(warned: Callable[..., list[str]]) -> None:
-    [said] = warned(default_replication_factor="3")
-    assert said.startswith("default.replication.factor=3, but there is one broker")
+    [shown] = warned(default_replication_factor="3")
+    assert shown.startswith("default.replication.factor=3, but there is one broker")
 
 
 def test_replication_factor_above_one_in_cluster_is_not_logged(warned: Callable[..., list[str]]) -> None:

@@ -33,7 +33,7 @@ class Whole(WholeBroker):
     async def produce(self, acks: int = -1) -> ErrorCode:
         partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([(None, b"value")]))
         data = [ProduceRequest.Topic(name="t", partition_data=[partition])]
-        answer = await self.ask(ApiKey.PRODUCE, 9, acks=acks, timeout_ms=10_000, topic_data=data)
+        answer = await self.query(ApiKey.PRODUCE, 9, acks=acks, timeout_ms=10_000, topic_data=data)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     def synced(self) -> int:

@@ -155,10 +155,10 @@ def test_a_failed_shared_fsync_takes_its_directory_offline_and_no_other(
     assert produce(whole, broken, b"never again") == ErrorCode.KAFKA_STORAGE_ERROR
     assert produce(whole, healthy, b"kept too") == ErrorCode.NONE
     assert read(whole, healthy) == [b"kept", b"kept too"]
-    told = directories(whole)
-    assert told["second"] == (ErrorCode.KAFKA_STORAGE_ERROR, set())
-    assert told["first"][0] == ErrorCode.NONE
-    assert healthy in told["first"][1]
+    reported = directories(whole)
+    assert reported["second"] == (ErrorCode.KAFKA_STORAGE_ERROR, set())
+    assert reported["first"][0] == ErrorCode.NONE
+    assert healthy in reported["first"][1]
 
 
 def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole: WholeBroker, disk: FaultyDisk) -> None:
@@ -226,10 +226,10 @@ def test_replicas_of_emptied_directory_are_logged_before_they_are_served(
     (tmp_path / "second").rename(tmp_path / "unmounted")
     caplog.clear()
     again = start()
-    said = [record.getMessage() for record in caplog.records]
-    (error,) = (number for number, line in enumerate(said) if uuid_text(home) in line)
-    assert f"{lost}-0" in said[error]
-    assert error < next(number for number, line in enumerate(said) if "listens on" in line)
+    shown = [record.getMessage() for record in caplog.records]
+    (error,) = (number for number, line in enumerate(shown) if uuid_text(home) in line)
+    assert f"{lost}-0" in shown[error]
+    assert error < next(number for number, line in enumerate(shown) if "listens on" in line)
     assert (read(again, lost), read(again, healthy)) == ([], [b"kept"])
     again.wait(again.stop())
     again.loop.close()
@@ -269,9 +269,9 @@ def test_full_disk_refuses_records_and_topics_until_there_is_space(
         for name in CHECKPOINTS:
             whole.wait(whole.node._tasks._checkpoint(name))
         whole.wait(whole.node._tasks.watch_space())
-    said = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
-    assert [line.partition(" in ")[0] for line in said] == ["Disk nearly full: 0 B free"] * 2
-    assert all(directory.path in line for directory, line in zip(whole.broker.logs.directories, said, strict=True))
+    shown = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert [line.partition(" in ")[0] for line in shown] == ["Disk nearly full: 0 B free"] * 2
+    assert all(directory.path in line for directory, line in zip(whole.broker.logs.directories, shown, strict=True))
     disk.full = False
     assert produce(whole, topic, b"after") == ErrorCode.NONE
     assert read(whole, topic) == [b"before", b"after"]

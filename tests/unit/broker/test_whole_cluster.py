@@ -120,7 +120,7 @@ def test_new_topic_can_be_produced_to_immediately_through_any_broker(three: Whol
                 assert three.broker(node_id).replicas.find_named(name, index) is not None
         for index, state in present(three.raft(1).image.topic(name)).partitions.items():
             assert three.produce(state.leader, name, b"x", index) == NONE
-    assert three.schedule.now < 20, "nobody waited for the next heartbeat"
+    assert three.schedule.now < 20, "no wait for the next heartbeat"
 
 
 def test_new_partitions_can_be_produced_to_immediately_through_any_broker(three: WholeCluster) -> None:
@@ -128,7 +128,7 @@ def test_new_partitions_can_be_produced_to_immediately_through_any_broker(three:
     requests: Any = request_class(ApiKey.CREATE_PARTITIONS)
     began = three.schedule.now
     topics = [requests.Topic(name="t", count=6, assignments=None)]
-    [result] = three.ask(
+    [result] = three.query(
         three.follower(), ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout_ms=20_000, validate_only=False
     ).results
     assert result.error_code == NONE
@@ -156,7 +156,7 @@ def test_create_topics_completes_before_client_timeout_with_hanging_broker(
     topic: Any = request_class(ApiKey.CREATE_TOPICS)
     topics = [topic.Topic(name="t", num_partitions=1, replication_factor=3, assignments=[], configs=[])]
     began = cluster.schedule.now
-    answer = cluster.ask(cluster.active, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=timeout_ms)
+    answer = cluster.query(cluster.active, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=timeout_ms)
     assert answer.topics[0].error_code == NONE
     assert cluster.schedule.now - began < min(timeout_ms / 1000, 30)
 
@@ -165,7 +165,7 @@ def test_heartbeats_do_not_wait_behind_client_requests(three: WholeCluster) -> N
     hangs = three.follower()
     three.hosts[hangs].pause()
     [other] = [node_id for node_id in three.running if node_id != three.active]
-    creating = three.asking_to_create(other, "t")
+    creating = three.requesting_to_create(other, "t")
     three.let_pass(8)
     assert not creating.done()
     assert not three.raft(three.active).image.brokers[other].fenced
@@ -174,17 +174,17 @@ def test_heartbeats_do_not_wait_behind_client_requests(three: WholeCluster) -> N
 
 def test_every_broker_returns_live_broker_as_controller(three: WholeCluster) -> None:
     fields: dict[str, Any] = {"topics": [], "allow_auto_topic_creation": False}
-    told = {three.ask(1, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
-    assert told == {1, 2, 3}
+    reported = {three.query(1, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
+    assert reported == {1, 2, 3}
     gone = three.follower()
     three.kill(gone)
     three.until(lambda: three.raft(three.active).image.brokers[gone].fenced)
-    told = {three.ask(three.active, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
-    assert told == {1, 2, 3} - {gone}
+    reported = {three.query(three.active, ApiKey.METADATA, 12, **fields).controller_id for _ in range(50)}
+    assert reported == {1, 2, 3} - {gone}
 
 
 def test_groups_have_a_coordinator_through_any_broker_with_all_its_replicas(three: WholeCluster) -> None:
-    answer = three.ask(three.follower(), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    answer = three.query(three.follower(), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
     [found] = answer.coordinators
     assert (found.error_code, found.node_id in (1, 2, 3)) == (NONE, True)
     assert len(three.partition(three.active, "__consumer_offsets").replicas) == 3
@@ -193,11 +193,11 @@ def test_groups_have_a_coordinator_through_any_broker_with_all_its_replicas(thre
 def test_offsets_topic_creation_waits_for_brokers_for_full_replication(make: Callable[..., WholeCluster]) -> None:
     cluster = make()
     cluster.start(1, 2)
-    answer = cluster.ask(1, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    answer = cluster.query(1, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
     assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert cluster.partition(1, "__consumer_offsets") is None
     cluster.start(3)
-    answer = cluster.ask(2, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
+    answer = cluster.query(2, ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=["g"])
     assert answer.coordinators[0].error_code == NONE
     assert len(cluster.partition(1, "__consumer_offsets").replicas) == 3
 
@@ -207,18 +207,18 @@ def metadata_after_kill(three: WholeCluster) -> Callable[[int], Any]:
     """Kill a broker that is a leader; send Metadata to another one as soon as it has lost the connections."""
     three.create(three.follower(), "t", partitions=6)
 
-    def ask(killed: int) -> Any:
+    def query(killed: int) -> Any:
         other = next(node_id for node_id in three.running if node_id != killed)
         assert any(state.leader == killed for state in present(three.raft(other).image.topic("t")).partitions.values())
         three.kill(killed)
         three.let_pass(0.003)
         begun = three.schedule.now
         topic = MetadataRequest.Topic(name="t")
-        answer = three.ask(other, ApiKey.METADATA, 12, topics=[topic])
+        answer = three.query(other, ApiKey.METADATA, 12, topics=[topic])
         assert three.schedule.now - begun < 0.5
         return answer
 
-    return ask
+    return query
 
 
 @pytest.mark.parametrize("of_controller", [False, True])
@@ -233,15 +233,15 @@ def test_metadata_right_after_kill_has_next_leader(
 def test_killed_broker_is_listed_for_limited_time_and_stopped_one_is_not(
     three: WholeCluster, metadata_after_kill: Callable[[int], Any]
 ) -> None:
-    def told(answer: Any) -> set[int]:
+    def reported(answer: Any) -> set[int]:
         return {broker.node_id for broker in answer.brokers}
 
     killed = three.follower()
-    assert told(metadata_after_kill(killed)) == {1, 2, 3}
+    assert reported(metadata_after_kill(killed)) == {1, 2, 3}
     other = three.active
     three.let_pass(3.5)
-    assert told(three.ask(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}
+    assert reported(three.query(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}
     three.start(killed)
     three.stop(killed)
     three.let_pass(0.5)
-    assert told(three.ask(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}
+    assert reported(three.query(other, ApiKey.METADATA, 12, topics=[])) == {1, 2, 3} - {killed}

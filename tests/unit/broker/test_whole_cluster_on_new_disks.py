@@ -54,7 +54,7 @@ def own_log_dir(cluster: WholeCluster, broker: int) -> bytes:
 
 def elect_unclean(cluster: WholeCluster, by: int) -> None:
     topics = [ElectLeadersRequest.Topic(topic="t", partitions=[0])]
-    cluster.ask(by, ApiKey.ELECT_LEADERS, 2, election_type=1, topic_partitions=topics, timeout_ms=20_000)
+    cluster.query(by, ApiKey.ELECT_LEADERS, 2, election_type=1, topic_partitions=topics, timeout_ms=20_000)
 
 
 def test_rule_28_broker_with_refilled_disk_may_lead(cluster: WholeCluster) -> None:

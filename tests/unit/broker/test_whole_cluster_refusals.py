@@ -15,7 +15,7 @@ from protocol.messages.metadata import MetadataRequest
 from tests.simulation.client import Lost
 from tests.simulation.cluster import CONTROLLER_PORT, PORT, Host
 from tests.typed import present
-from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.controllers import epoch, query
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster, node_settings
 
 APART = dict.fromkeys((1, 2, 3), CONTROLLER) | {4: BROKER}
@@ -37,7 +37,7 @@ def make() -> Iterator[Callable[..., WholeCluster]]:
 
 
 @pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
+def shown(caplog: pytest.LogCaptureFixture) -> Callable[[], str]:
     """Return the log so far, with the errors of failed starts."""
     caplog.set_level(logging.INFO)
     return lambda: caplog.text
@@ -62,7 +62,7 @@ def test_duplicate_broker_id_is_refused(make: Callable[..., WholeCluster]) -> No
     assert not cluster.raft(cluster.active).image.brokers[4].fenced
 
 
-def test_broker_of_other_cluster_is_refused(make: Callable[..., WholeCluster], said: Callable[[], str]) -> None:
+def test_broker_of_other_cluster_is_refused(make: Callable[..., WholeCluster], shown: Callable[[], str]) -> None:
     cluster = make(APART)
     cluster.start(1, 2, 3)
     settings = node_settings(4, APART, barnabas_cluster_id=OTHER)
@@ -70,11 +70,11 @@ def test_broker_of_other_cluster_is_refused(make: Callable[..., WholeCluster], s
     why = refused(cluster, Host(cluster.world, "b4", settings, []))
     assert f"the data directory belongs to cluster {OTHER}" in why
     assert cluster.schedule.now - began < 5
-    assert f"Node 1 is not in this node's cluster {OTHER}: " in said()
+    assert f"Node 1 is not in this node's cluster {OTHER}: " in shown()
 
 
 def test_unreachable_advertised_address_is_logged_and_its_followers_leave_isr(
-    make: Callable[..., WholeCluster], said: Callable[[], str]
+    make: Callable[..., WholeCluster], shown: Callable[[], str]
 ) -> None:
     cluster = make()
     cluster.add(3, advertised_listeners=f"PLAINTEXT://nowhere:{PORT},CONTROLLER://b3:{CONTROLLER_PORT}")
@@ -84,7 +84,7 @@ def test_unreachable_advertised_address_is_logged_and_its_followers_leave_isr(
     assert cluster.produce(1, "t", b"one", led[1]) == ErrorCode.NONE
     cluster.until(lambda: set(cluster.partition(1, "t", led[3]).isr) == {3})
     assert set(cluster.partition(1, "t", led[1]).isr) == {1, 2, 3}
-    assert f"Cannot connect to broker 3 at nowhere:{PORT}" in said()
+    assert f"Cannot connect to broker 3 at nowhere:{PORT}" in shown()
 
 
 def test_data_directory_of_other_node_is_refused(make: Callable[..., WholeCluster]) -> None:
@@ -98,20 +98,20 @@ def test_data_directory_of_other_node_is_refused(make: Callable[..., WholeCluste
 
 
 def test_controller_of_other_cluster_at_voters_address_is_excluded_from_quorum(
-    make: Callable[..., WholeCluster], said: Callable[[], str]
+    make: Callable[..., WholeCluster], shown: Callable[[], str]
 ) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER))
     cluster.add(3, barnabas_cluster_id=OTHER)
     cluster.start(1, 2, 3)
     assert cluster.active in (1, 2)
     cluster.let_pass(5)
-    assert f"Refused a request for cluster {OTHER}" in said()
+    assert f"Refused a request for cluster {OTHER}" in shown()
     assert cluster.raft(3).applied_offset == -1
     assert cluster.raft(3).leader_id == -1
 
 
 def test_a_controller_with_other_voters_does_not_lead(
-    make: Callable[..., WholeCluster], said: Callable[[], str]
+    make: Callable[..., WholeCluster], shown: Callable[[], str]
 ) -> None:
     cluster = make(dict.fromkeys((1, 2, 3), CONTROLLER), barnabas_cluster_id=OTHER)
     cluster.start(1, 2)
@@ -137,7 +137,7 @@ def test_a_controller_with_other_voters_does_not_lead(
     ],
 )
 def test_request_on_wrong_listener_is_logged_and_closes_connection(
-    make: Callable[..., WholeCluster], said: Callable[[], str], port: int, key: ApiKey, version: int
+    make: Callable[..., WholeCluster], shown: Callable[[], str], port: int, key: ApiKey, version: int
 ) -> None:
     cluster = make({1: BOTH})
     cluster.start()
@@ -156,8 +156,8 @@ def test_request_on_wrong_listener_is_logged_and_closes_connection(
         ApiKey.PRODUCE: {"transactional_id": None, "acks": 1, "timeout_ms": 1, "topic_data": []},
     }
     with pytest.raises(Lost):
-        cluster.ask(1, key, version, port=port, **of_each[key])
-    assert "is not served on this listener" in said()
+        cluster.query(1, key, version, port=port, **of_each[key])
+    assert "is not served on this listener" in shown()
 
 
 @pytest.mark.parametrize(("replica", "of_epoch"), [(9, 1), (2, 0)], ids=["no broker", "no run of this broker"])
@@ -172,7 +172,7 @@ def test_client_claiming_replica_id_does_not_advance_high_watermark(
         partition=0, current_leader_epoch=state.leader_epoch, fetch_offset=0, partition_max_bytes=1 << 20
     )
     topic_id = present(cluster.raft(1).image.topic("t")).topic_id
-    answer = cluster.ask(
+    answer = cluster.query(
         state.leader,
         ApiKey.FETCH,
         17,
@@ -195,14 +195,14 @@ def test_client_claiming_broker_id_without_epoch_fences_no_broker(make: Callable
     cluster = make()
     cluster.start()
     other = cluster.follower()
-    said: dict[str, Any] = {
+    shown: dict[str, Any] = {
         "want_fence": True,
         "want_shut_down": False,
         "offline_log_dirs": [],
         "cordoned_log_dirs": [],
     }
-    answer = ask(
-        cluster, ApiKey.BROKER_HEARTBEAT, 2, broker_id=other, broker_epoch=0, current_metadata_offset=1, **said
+    answer = query(
+        cluster, ApiKey.BROKER_HEARTBEAT, 2, broker_id=other, broker_epoch=0, current_metadata_offset=1, **shown
     )
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert epoch(cluster, other) > 0

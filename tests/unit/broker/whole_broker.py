@@ -58,7 +58,7 @@ class WholeBroker:
     def wait(self, awaitable: Awaitable[Any]) -> Any:
         return self.loop.run_until_complete(asyncio.wait_for(awaitable, 60))
 
-    async def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
+    async def query(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
         """Send a request over a connection of its own; return the response."""
         header = encode_request_header(RequestHeader(key, version, 1, "test"))
         request = header + request_class(key)(**fields).encode(version)
@@ -71,4 +71,4 @@ class WholeBroker:
         return response_class(key).decode(memoryview(bytearray(answer)), version, body_at)
 
     def call(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
-        return self.wait(self.ask(key, version, **fields))
+        return self.wait(self.query(key, version, **fields))

@@ -166,33 +166,33 @@ class WholeCluster:
 
     # Client requests.
 
-    def ask(self, node_id: int, key: ApiKey, version: int, /, *, port: int = PORT, **fields: Any) -> Any:
+    def query(self, node_id: int, key: ApiKey, version: int, /, *, port: int = PORT, **fields: Any) -> Any:
         """Send a request to a node; return its response."""
         return self.wait(self._client.call((f"b{node_id}", port), key, version, **fields))
 
-    def asking(self, node_id: int, key: ApiKey, version: int, /, *, port: int = PORT, **fields: Any) -> Any:
+    def querying(self, node_id: int, key: ApiKey, version: int, /, *, port: int = PORT, **fields: Any) -> Any:
         """Send a request to a node; return a task for the response."""
         return self._fate.create_task(self._client.call((f"b{node_id}", port), key, version, **fields))
 
     def create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
         """Create a topic through a node; return the response."""
-        creating = self.asking_to_create(node_id, name, partitions, replication_factor)
+        creating = self.requesting_to_create(node_id, name, partitions, replication_factor)
         [answer] = self.wait(creating).topics
         return answer
 
-    def asking_to_create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
+    def requesting_to_create(self, node_id: int, name: str, partitions: int = 1, replication_factor: int = -1) -> Any:
         """Create a topic through a node; return a task for the response."""
         topic = CreateTopicsRequest.Topic(
             name=name, num_partitions=partitions, replication_factor=replication_factor, assignments=[], configs=[]
         )
-        return self.asking(node_id, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=20_000)
+        return self.querying(node_id, ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=20_000)
 
     def produce(self, node_id: int, topic: str, value: bytes, index: int = 0) -> ErrorCode:
         """Produce one record with acks=all to a node; return the response."""
         requests: Any = request_class(ApiKey.PRODUCE)
         batch = build_batch([(None, value)], timestamp_ms=self.hosts[node_id].now_ms())
         partition = requests.Topic.Partition(index=index, records=batch)
-        [answer] = self.ask(
+        [answer] = self.query(
             node_id,
             ApiKey.PRODUCE,
             9,

@@ -85,7 +85,7 @@ class LoneVoter:
         self.node.step(Tick(), self.now_ms)
         self.perform()
 
-    def asked(self, request: Any, token: object = "token") -> list[Response]:
+    def requested(self, request: Any, token: object = "token") -> list[Response]:
         """Deliver a request of another node; return the responses sent immediately, to any node."""
         self.answers = []
         self.node.step(RequestReceived(token, request), self.now_ms)
@@ -113,7 +113,7 @@ class LoneVoter:
 
     def follow(self, leader_id: int, epoch: int) -> LoneVoter:
         """Become a follower of `leader_id`."""
-        self.asked(begin(leader_id, epoch, to=self.node.node_id))
+        self.requested(begin(leader_id, epoch, to=self.node.node_id))
         return self
 
     def the_fetch(self) -> OutboundRequest:

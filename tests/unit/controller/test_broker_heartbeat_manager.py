@@ -26,7 +26,7 @@ class Controller(Cluster):
         self.liveness = BrokerHeartbeatManager(SESSION, GRACE)
         self.liveness.lead(self.image, self.now)
 
-    def hear(self, *broker_ids: int, connection: str | None = "", offset: int | None = None) -> None:
+    def receive_heartbeat(self, *broker_ids: int, connection: str | None = "", offset: int | None = None) -> None:
         """Receive a heartbeat of each broker, each on its own connection unless `connection` names one."""
         for broker_id in broker_ids:
             self.liveness.touch(
@@ -68,7 +68,7 @@ class Controller(Cluster):
 def test_broker_without_heartbeats_expires_after_the_session() -> None:
     controller = Controller()
     controller.now += 5000
-    controller.hear(1, 3)
+    controller.receive_heartbeat(1, 3)
     assert controller.look() == [2]
     assert controller.now == 1000 + SESSION
     assert not controller.image.brokers[2].active
@@ -87,7 +87,7 @@ def test_a_session_lasts_to_its_last_millisecond() -> None:
 
 def test_broker_with_a_lost_connection_expires_after_the_grace() -> None:
     controller = Controller()
-    controller.hear(1, 2, 3)
+    controller.receive_heartbeat(1, 2, 3)
     controller.liveness.connection_lost("c2", controller.now)
     assert controller.look() == [2]
     assert controller.now == 1000 + GRACE
@@ -97,7 +97,7 @@ def test_broker_with_a_lost_connection_expires_after_the_grace() -> None:
 
 def test_broker_whose_process_exited_expires_without_grace() -> None:
     controller = Controller()
-    controller.hear(1, 2, 3)
+    controller.receive_heartbeat(1, 2, 3)
     [alone] = controller.liveness.connection_lost("c2", controller.now)
     assert alone.broker_id == 2
     controller.now += 20
@@ -105,22 +105,22 @@ def test_broker_whose_process_exited_expires_without_grace() -> None:
     assert controller.look() == [2]
     assert controller.now == 1020
     assert controller.liveness.end_reason(2) == "its connections were lost, and its address refuses new ones"
-    controller.hear(2)
+    controller.receive_heartbeat(2)
     assert controller.liveness.end_reason(2) == "no heartbeat within broker.session.timeout.ms"
 
 
 def test_heartbeat_after_a_reported_exit_keeps_the_broker_alive() -> None:
     controller = Controller()
-    controller.hear(1, 2, 3)
+    controller.receive_heartbeat(1, 2, 3)
     [alone] = controller.liveness.connection_lost("c2", controller.now)
-    controller.hear(2, connection="again")
+    controller.receive_heartbeat(2, connection="again")
     controller.liveness.ended(2, alone.epoch, controller.now)
     assert controller.liveness.expired(controller.now) == {}
 
 
 def test_exit_of_a_previous_incarnation_is_ignored() -> None:
     controller = Controller()
-    controller.hear(1, 2, 3)
+    controller.receive_heartbeat(1, 2, 3)
     controller.liveness.connection_lost("c2", controller.now)
     controller.liveness.ended(2, controller.image.brokers[2].epoch - 1, controller.now)
     assert controller.liveness.expired(controller.now) == {}
@@ -128,25 +128,25 @@ def test_exit_of_a_previous_incarnation_is_ignored() -> None:
 
 def test_broker_with_a_second_connection_survives_the_loss_of_one() -> None:
     controller = Controller()
-    controller.hear(2, connection="first")
-    controller.hear(2, connection="second")
+    controller.receive_heartbeat(2, connection="first")
+    controller.receive_heartbeat(2, connection="second")
     assert controller.liveness.connection_lost("first", controller.now) == []
 
 
 def test_heartbeat_within_the_grace_keeps_the_broker_alive() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     controller.liveness.connection_lost("c1", controller.now)
     controller.now += GRACE - 1
-    controller.hear(1, connection="another")
+    controller.receive_heartbeat(1, connection="another")
     assert controller.look() == [1]
     assert controller.now == 999 + GRACE + SESSION
 
 
 def test_loss_of_a_replaced_connection_is_ignored() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
-    controller.hear(1, connection="another")
+    controller.receive_heartbeat(1)
+    controller.receive_heartbeat(1, connection="another")
     controller.liveness.connection_lost("c1", controller.now)
     assert controller.liveness.due_ms == 1000 + SESSION
     controller.liveness.connection_lost("another", controller.now)
@@ -155,21 +155,21 @@ def test_loss_of_a_replaced_connection_is_ignored() -> None:
 
 def test_loss_of_a_client_connection_is_ignored() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     controller.liveness.connection_lost("a client's", controller.now)
     assert controller.liveness.due_ms == 1000 + SESSION
 
 
 def test_a_broken_connection_does_not_lengthen_a_session() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     controller.liveness.connection_lost("c1", 1000 + SESSION - 1)
     assert controller.liveness.due_ms == 1000 + SESSION
 
 
 def test_new_active_controller_gives_each_broker_a_full_session() -> None:
     controller = Controller(brokers=2)
-    controller.hear(1, 2)
+    controller.receive_heartbeat(1, 2)
     controller.liveness.connection_lost("c1", controller.now)
     controller.now += 200
     controller.liveness.lead(controller.image, controller.now)
@@ -182,7 +182,7 @@ def test_new_active_controller_gives_no_session_to_unreachable_brokers() -> None
     controller = Controller()
     controller.now += 250
     controller.liveness.lead(controller.image, controller.now)
-    controller.hear(3)
+    controller.receive_heartbeat(3)
     controller.liveness.unreachable(2, 1000)
     controller.liveness.unreachable(3, 1000)
     controller.liveness.unreachable(9, 1000)
@@ -193,7 +193,7 @@ def test_new_active_controller_gives_no_session_to_unreachable_brokers() -> None
 def test_claimed_id_of_a_broker_silent_to_a_new_controller_is_free_after_the_grace() -> None:
     controller = Controller()
     controller.now += 100
-    controller.hear(2)
+    controller.receive_heartbeat(2)
     for broker_id in (1, 2):
         controller.claim(broker_id)
     controller.now += GRACE
@@ -218,7 +218,7 @@ def test_broker_registered_with_this_controller_keeps_its_id() -> None:
 
 def test_heartbeat_of_a_previous_registration_is_ignored() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     old = controller.image.brokers[1].epoch
     controller.add_broker(1)
     controller.commit()
@@ -233,7 +233,7 @@ def test_starting_broker_is_alive_from_its_first_heartbeat() -> None:
     controller.add_broker(1, fenced=True)
     controller.commit()
     assert controller.liveness.alive(controller.now) == set()
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     assert controller.liveness.alive(controller.now + SESSION) == {1}
     assert controller.liveness.alive(controller.now + SESSION + 1) == set()
     controller.liveness.connection_lost("c1", controller.now)
@@ -242,11 +242,11 @@ def test_starting_broker_is_alive_from_its_first_heartbeat() -> None:
 
 def test_stopped_broker_can_register_again_immediately() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     controller.stop(1)
     assert controller.image.brokers[1].fenced
     assert controller.liveness.alive(controller.now) == set()
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     assert controller.liveness.alive(controller.now) == {1}
 
 
@@ -257,7 +257,7 @@ def test_fenced_brokers_have_no_session_until_their_next_heartbeat() -> None:
     assert controller.look() == [1]
     assert controller.liveness.alive(controller.now) == set()
     assert controller.liveness.expired(controller.now + 10 * SESSION) == {}
-    controller.hear(2)
+    controller.receive_heartbeat(2)
     request = BrokerHeartbeatRequest(
         broker_id=2, broker_epoch=epoch, current_metadata_offset=99, want_fence=False, want_shut_down=False
     )
@@ -281,7 +281,7 @@ def test_expired_broker_with_a_late_heartbeat_is_not_reported_again() -> None:
     controller = Controller(brokers=1)
     controller.liveness.expired(1000 + SESSION)
     controller.now += SESSION + 1
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     assert controller.liveness.alive(controller.now) == {1}
     assert controller.liveness.due_ms == controller.now + SESSION
 
@@ -289,7 +289,7 @@ def test_expired_broker_with_a_late_heartbeat_is_not_reported_again() -> None:
 def test_controller_stall_extends_all_sessions() -> None:
     controller = Controller(brokers=2)
     controller.now += 2000
-    controller.hear(1, 2)
+    controller.receive_heartbeat(1, 2)
     stands = controller.now + 500
     assert controller.liveness.expired(stands) == {}
     woken = stands + 60_000
@@ -303,9 +303,9 @@ def test_controller_stall_extends_all_sessions() -> None:
 
 def test_controller_stall_extends_sessions_if_a_heartbeat_comes_before_the_check() -> None:
     controller = Controller(brokers=2)
-    controller.hear(1, 2)
+    controller.receive_heartbeat(1, 2)
     controller.now += 60_000
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     assert controller.liveness.expired(controller.now) == {}
     assert controller.liveness.due_ms == controller.now + SESSION
 
@@ -320,7 +320,7 @@ def test_slightly_late_timer_does_not_extend_sessions(grace: int) -> None:
 
 def test_unregistered_broker_has_no_session() -> None:
     controller = Controller(brokers=1)
-    controller.hear(1)
+    controller.receive_heartbeat(1)
     controller.replay([])
     cluster = Cluster(brokers=0)
     controller.liveness.apply(cluster.image, controller.now)
@@ -334,16 +334,16 @@ def stopping() -> Controller:
     """Three brokers; broker 1 requested a controlled shutdown, and broker 2 has applied the record of it."""
     controller = Controller()
     controller.create("t", assignments={0: [1, 2, 3]})
-    controller.hear(1, 2, 3)
+    controller.receive_heartbeat(1, 2, 3)
     controller.stop(1)
     assert not controller.liveness.may_stop(1)
-    controller.hear(2)
+    controller.receive_heartbeat(2)
     return controller
 
 
 def test_broker_may_shut_down_once_all_active_brokers_applied_the_leader_changes(stopping: Controller) -> None:
     assert not stopping.liveness.may_stop(1)
-    stopping.hear(3)
+    stopping.receive_heartbeat(3)
     assert stopping.liveness.may_stop(1)
 
 
@@ -351,9 +351,9 @@ def test_shutdown_waits_for_the_offset_of_the_leader_changes(stopping: Controlle
     moved = stopping.image.offset
     stopping.create("u")
     stopping.commit()
-    stopping.hear(3, offset=moved - 1)
+    stopping.receive_heartbeat(3, offset=moved - 1)
     assert not stopping.liveness.may_stop(1)
-    stopping.hear(3, offset=moved)
+    stopping.receive_heartbeat(3, offset=moved)
     assert stopping.liveness.may_stop(1)
 
 
@@ -366,29 +366,29 @@ def test_fenced_and_stopping_brokers_do_not_delay_a_shutdown(stopping: Controlle
 
 
 def test_new_active_controller_waits_for_its_own_image_offset(stopping: Controller) -> None:
-    stopping.hear(3)
+    stopping.receive_heartbeat(3)
     stopping.liveness.lead(stopping.image, stopping.now)
     assert not stopping.liveness.may_stop(1)
-    stopping.hear(2, 3)
+    stopping.receive_heartbeat(2, 3)
     assert stopping.liveness.may_stop(1)
 
 
 @pytest.mark.parametrize("broker_id", [2, 9])
 def test_only_brokers_in_controlled_shutdown_may_stop(stopping: Controller, broker_id: int) -> None:
-    stopping.hear(3)
+    stopping.receive_heartbeat(3)
     assert not stopping.liveness.may_stop(broker_id)
 
 
 def test_offset_is_applied_when_every_active_broker_has_reached_it() -> None:
     controller = Controller()
     offset = controller.image.offset
-    controller.hear(1, 2, offset=offset)
+    controller.receive_heartbeat(1, 2, offset=offset)
     assert not controller.liveness.all_know(offset)
     assert controller.liveness.all_know(offset, but=3)
-    controller.hear(3, offset=offset - 1)
+    controller.receive_heartbeat(3, offset=offset - 1)
     assert not controller.liveness.all_know(offset)
     assert controller.liveness.all_know(offset - 1)
-    controller.hear(3, offset=offset)
+    controller.receive_heartbeat(3, offset=offset)
     assert controller.liveness.all_know(offset)
     assert not controller.liveness.all_know(offset + 1)
 
@@ -397,6 +397,6 @@ def test_fenced_broker_does_not_count_for_applied_offsets() -> None:
     controller = Controller()
     offset = controller.image.offset
     controller.now += SESSION // 2
-    controller.hear(1, 2, offset=offset)
+    controller.receive_heartbeat(1, 2, offset=offset)
     assert controller.look() == [3]
     assert controller.liveness.all_know(offset)

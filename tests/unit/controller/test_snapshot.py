@@ -72,7 +72,7 @@ def test_records_of_an_image_rebuild_it() -> None:
     again = apply_records(MetadataImage(cluster_id="cluster"), image_records(image), offset=0, epoch=1)
     assert contents(again) == contents(image)
     empty = contents(MetadataImage(cluster_id="another"))
-    assert not [name for name, said in contents(again).items() if said == empty[name]]
+    assert not [name for name, shown in contents(again).items() if shown == empty[name]]
 
 
 def test_metadata_version_comes_first() -> None:

@@ -77,5 +77,5 @@ def test_where_references_are_not_counted_exactly_no_buffer_is_used_again(
 )
 def test_build_determines_whether_reference_counts_are_exact(change: str, exact: bool) -> None:
     program = f"import sys\n{change}\nfrom protocol.buffer_pool import EXACT\nprint(EXACT)"
-    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == str(exact)
+    reported = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert reported.stdout.strip() == str(exact)

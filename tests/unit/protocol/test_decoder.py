@@ -29,12 +29,12 @@ def test_bytes_left_over_are_refused(order: type[Order], data: dict[int, bytes],
 
 
 def test_trailing_bytes_are_ignored_for_messages_with_a_known_client_bug() -> None:
-    asked_by_librdkafka = bytes.fromhex("00000000010000")
-    request = MetadataRequest.decode(asked_by_librdkafka, 13)
+    sent_by_librdkafka = bytes.fromhex("00000000010000")
+    request = MetadataRequest.decode(sent_by_librdkafka, 13)
     assert request == MetadataRequest(topics=None, allow_auto_topic_creation=False)
     for size in range(4):
         with pytest.raises(DecodeError):
-            MetadataRequest.decode(asked_by_librdkafka[:size], 13)
+            MetadataRequest.decode(sent_by_librdkafka[:size], 13)
 
 
 @pytest.mark.parametrize("version", range(4))

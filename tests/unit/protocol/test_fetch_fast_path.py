@@ -29,7 +29,7 @@ class Slice:
         return bytes(at % 251 for at in range(offset, offset + size))
 
 
-def said(topics: list[list[Found]], version: int, read_committed: bool) -> bytes:
+def shown(topics: list[list[Found]], version: int, read_committed: bool) -> bytes:
     """Return the frame that the message class encodes."""
     aborted: list[FetchResponse.Topic.Partition.AbortedTransaction] | None = [] if read_committed else None
     response = FetchResponse(
@@ -78,4 +78,4 @@ def found(index: int, *sizes: int) -> Found:
 def test_response_equals_the_message_encoding(topics: list[list[Found]], version: int, read_committed: bool) -> None:
     named = IDS if version >= TOPIC_IDS_FROM_VERSION else [encode_topic_name(name) for name in NAMES]
     answer = encode_plain_response(5, 77, dict(zip(named, topics, strict=False)), read_committed)
-    assert read_parts(answer) == said(topics, version, read_committed)
+    assert read_parts(answer) == shown(topics, version, read_committed)

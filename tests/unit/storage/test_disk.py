@@ -44,15 +44,15 @@ def test_file_is_sent_to_a_socket_without_a_copy(tmp_path: Path) -> None:
     content = os.urandom(5_000_000)
     (tmp_path / "file").write_bytes(content)
     file = DISK.open_file(str(tmp_path / "file"))
-    can_tell = file.pread_nowait(1, 0) is not None
+    knows_cached = file.pread_nowait(1, 0) is not None
     here, there = socket.socketpair()
     with here, there:
         here.setblocking(False)
-        assert file.send_nowait(here.fileno(), 100_000, 7) == (100_000 if can_tell else None)
-        assert not can_tell or there.recv(100_000, socket.MSG_WAITALL) == content[7:100_007]
-        assert file.send_nowait(here.fileno(), 100, len(content) - 3) == (3 if can_tell else None)
+        assert file.send_nowait(here.fileno(), 100_000, 7) == (100_000 if knows_cached else None)
+        assert not knows_cached or there.recv(100_000, socket.MSG_WAITALL) == content[7:100_007]
+        assert file.send_nowait(here.fileno(), 100, len(content) - 3) == (3 if knows_cached else None)
         assert file.send_nowait(here.fileno(), 100, len(content)) is None  # the page cache is empty
-        if can_tell:
+        if knows_cached:
             assert 0 < (file.send_nowait(here.fileno(), len(content), 0) or 0) < len(content)
             assert file.send_nowait(here.fileno(), len(content), 0) == 0
         there.close()
@@ -61,7 +61,7 @@ def test_file_is_sent_to_a_socket_without_a_copy(tmp_path: Path) -> None:
         assert file.send_nowait(here.fileno(), 1000, 0) is None
 
 
-@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system cannot tell what is in memory")
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system does not know what is in memory")
 @pytest.mark.parametrize("missing", [0, 100_000, 4 << 20, (8 << 20) - STRETCH])
 def test_range_partly_outside_the_page_cache_is_not_sent(
     tmp_path: Path, missing: int, monkeypatch: pytest.MonkeyPatch

@@ -193,9 +193,9 @@ def test_search_in_progress_fails_with_not_leader_after_a_move(manager: Manager)
     search = log.offset_for_timestamp(NOW_MS)
     next(search)
     manager.moved(log)
-    with pytest.raises(KafkaError) as told:
+    with pytest.raises(KafkaError) as reported:
         next(search)
-    assert told.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert reported.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_slice_of_the_old_files_stays_readable(manager: Manager) -> None:

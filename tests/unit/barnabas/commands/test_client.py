@@ -34,8 +34,8 @@ def test_option_overrides_the_environment_and_the_environment_the_default(monkey
 
 def test_help_shows_the_default_regardless_of_the_environment(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BARNABAS_BROKERS", "elsewhere:1")
-    said = call("topic", "list", "--help")
-    assert "(default: $BARNABAS_BROKERS or 127.0.0.1:9092)" in " ".join(said.out.split())
+    shown = call("topic", "list", "--help")
+    assert "(default: $BARNABAS_BROKERS or 127.0.0.1:9092)" in " ".join(shown.out.split())
 
 
 @pytest.mark.parametrize("address", ["localhost:kafka", ":9092", "a:1,,b:2", "", "a:0", "a:65536"])
@@ -62,10 +62,10 @@ def test_first_reachable_address_is_used(call: Command, shared_broker: BrokerPro
     with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         useless = [f"127.0.0.1:{one.getsockname()[1]}" for one in (silent, bound)]
-        said = call("topic", "list", "-b", ",".join([*useless, shared_broker.bootstrap]), "-m", "2")
+        shown = call("topic", "list", "-b", ",".join([*useless, shared_broker.bootstrap]), "-m", "2")
     first = f"{useless[0]} (it does not answer Kafka requests within 2 s)"
     away = f"no answer from {first}, {useless[1]} (connection refused); {shared_broker.bootstrap} answers"
-    assert (said.status, said.err) == (0, f"barnabas topic list: {away}\n")
+    assert (shown.status, shown.err) == (0, f"barnabas topic list: {away}\n")
 
 
 def test_unreachable_address_is_reported_once_for_several_connections(
@@ -78,7 +78,7 @@ def test_unreachable_address_is_reported_once_for_several_connections(
 
 
 @pytest.mark.parametrize(
-    ("received", "said"),
+    ("received", "shown"),
     [
         (b"\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0", "it does not use TLS: leave out -X security.protocol"),
         (b"\x15\x03\x03\0\2\2\x46", "it requires TLS: -X security.protocol=SSL or SASL_SSL"),
@@ -87,7 +87,7 @@ def test_unreachable_address_is_reported_once_for_several_connections(
         (b"", None),
     ],
 )
-def test_another_protocol_on_the_port_is_recognized(received: bytes, said: str | None) -> None:
+def test_another_protocol_on_the_port_is_recognized(received: bytes, shown: str | None) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -98,7 +98,7 @@ def test_another_protocol_on_the_port_is_recognized(received: bytes, said: str |
 
         answering = threading.Thread(target=answer)
         answering.start()
-        assert listener(f"127.0.0.1:{server.getsockname()[1]}", 10, tls=True) == said
+        assert listener(f"127.0.0.1:{server.getsockname()[1]}", 10, tls=True) == shown
         answering.join()
 
 
@@ -111,8 +111,8 @@ def test_invalid_port_is_named(capsys: pytest.CaptureFixture[str]) -> None:
 def test_listener_that_is_no_broker_is_reported_within_the_timeout(call: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        said = call("topic", "list", "-b", address, "-m", "0.3")
-    assert said == (
+        shown = call("topic", "list", "-b", address, "-m", "0.3")
+    assert shown == (
         1,
         "",
         f"barnabas topic list: no broker answers at {address} (it does not answer Kafka requests within 0.3 s); "

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.barnabas.conftest import Command, Said
+from tests.unit.barnabas.conftest import Command, Shown
 
 
-def offered(call: Callable[..., Said], *words: str) -> list[str]:
-    said = call("complete", *words)
-    assert (said.status, said.err) == (0, "")
-    return [line.partition("\t")[0] for line in said.lines]
+def offered(call: Callable[..., Shown], *words: str) -> list[str]:
+    shown = call("complete", *words)
+    assert (shown.status, shown.err) == (0, "")
+    return [line.partition("\t")[0] for line in shown.lines]
 
 
 @pytest.mark.parametrize(

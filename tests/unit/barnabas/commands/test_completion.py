@@ -16,11 +16,11 @@ from tests.unit.barnabas.conftest import Command
 
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_a_shell_accepts_its_script(call: Command, shell: str, tmp_path: Path) -> None:
-    said = call("completion", shell)
-    assert (said.status, said.err) == (0, "")
+    shown = call("completion", shell)
+    assert (shown.status, shown.err) == (0, "")
     require(shell)
     path = tmp_path / "script"
-    path.write_text(said.out)
+    path.write_text(shown.out)
     subprocess.run([shell, "-n", path], check=True)
 
 

@@ -19,9 +19,9 @@ def filled(barnabas: Command, topic: str) -> str:
 
 
 def test_consume_reads_all_records_up_to_the_end(barnabas: Command, filled: str) -> None:
-    said = barnabas("consume", filled, "--exit")
-    assert (said.status, said.err) == (0, "")
-    assert sorted(said.lines) == [f"p{partition}-{number}" for partition in range(3) for number in range(4)]
+    shown = barnabas("consume", filled, "--exit")
+    assert (shown.status, shown.err) == (0, "")
+    assert sorted(shown.lines) == [f"p{partition}-{number}" for partition in range(3) for number in range(4)]
 
 
 def test_one_partition_is_in_order(barnabas: Command, filled: str) -> None:
@@ -54,8 +54,8 @@ def test_consume_reads_the_range_of_the_offset_option(
 ) -> None:
     options = [word for one in offset for word in ("-o", one)]
     until = [] if any(":" in one or "e@" in one for one in offset) else ["-e"]
-    said = barnabas("consume", filled, "-p", "2", *options, *until)
-    assert said == (0, "".join(f"{line}\n" for line in printed), "")
+    shown = barnabas("consume", filled, "-p", "2", *options, *until)
+    assert shown == (0, "".join(f"{line}\n" for line in printed), "")
 
 
 def test_consume_starts_at_the_first_record_of_a_time(barnabas: Command, topic: str) -> None:
@@ -83,8 +83,8 @@ def test_options_without_effect_are_refused(call: Command, options: list[str], c
 
 
 def test_a_range_from_the_end_needs_no_equals_sign(barnabas: Command, filled: str) -> None:
-    said = barnabas("consume", filled, "-p", "0", "-e", "-o", "-1:end")
-    assert (said.status, len(said.lines), said.err) == (0, 1, "")
+    shown = barnabas("consume", filled, "-p", "0", "-e", "-o", "-1:end")
+    assert (shown.status, len(shown.lines), shown.err) == (0, 1, "")
 
 
 def test_consume_stops_after_the_requested_number_of_records(barnabas: Command, filled: str) -> None:
@@ -105,8 +105,8 @@ def test_consume_stops_after_the_requested_number_of_records(barnabas: Command, 
 def test_format_options_choose_the_printed_fields(
     barnabas: Command, filled: str, options: list[str], printed: str
 ) -> None:
-    said = barnabas("consume", filled, "-p", "0", "-n", "1", *options)
-    assert said == (0, printed.format(topic=filled), "")
+    shown = barnabas("consume", filled, "-p", "0", "-n", "1", *options)
+    assert shown == (0, printed.format(topic=filled), "")
 
 
 def test_null_marker_distinguishes_null_from_empty(barnabas: Command, topic: str) -> None:
@@ -133,10 +133,10 @@ def test_json_output_has_one_object_per_line(barnabas: Command, topic: str) -> N
 
 def test_several_topics_by_name_and_by_pattern(barnabas: Command, filled: str) -> None:
     barnabas("produce", f"{filled}-2", stdin=b"other\n")
-    said = barnabas("consume", filled, f"{filled}-2", "-e").lines
-    assert len(said) == 13
-    assert "other" in said
-    assert sorted(barnabas("consume", f"^{filled}", "-e").lines) == sorted(said)
+    shown = barnabas("consume", filled, f"{filled}-2", "-e").lines
+    assert len(shown) == 13
+    assert "other" in shown
+    assert sorted(barnabas("consume", f"^{filled}", "-e").lines) == sorted(shown)
     assert barnabas("consume", f"^{filled}-.$", "-e").lines == ["other"]
 
 
@@ -169,8 +169,8 @@ def test_new_group_can_start_at_the_end(barnabas: Command, filled: str) -> None:
 def test_missing_topic_or_partition_is_reported(
     barnabas: Command, filled: str, arguments: list[str], complaint: str
 ) -> None:
-    said = barnabas("consume", *(argument.format(topic=filled) for argument in arguments))
-    assert said == (1, "", f"barnabas consume: {complaint.format(topic=filled)}\n")
+    shown = barnabas("consume", *(argument.format(topic=filled) for argument in arguments))
+    assert shown == (1, "", f"barnabas consume: {complaint.format(topic=filled)}\n")
 
 
 def test_consume_does_not_create_a_missing_topic(barnabas: Command, topic: str) -> None:
@@ -204,6 +204,6 @@ def test_wrong_call_is_reported_without_a_connection(call: Command, arguments: l
 
 @pytest.mark.parametrize("more", [[], ["-e"], ["-c", "1"]])
 def test_an_offset_beyond_the_end_is_an_error(barnabas: Command, filled: str, more: list[str]) -> None:
-    said = barnabas("consume", filled, "-o", "1000000", *more)
-    assert (said.status, said.out) == (1, "")
-    assert re.search(rf"barnabas consume: {filled}-0 ends at \d+.*, before offset 1000000\n", said.err)
+    shown = barnabas("consume", filled, "-o", "1000000", *more)
+    assert (shown.status, shown.out) == (1, "")
+    assert re.search(rf"barnabas consume: {filled}-0 ends at \d+.*, before offset 1000000\n", shown.err)

@@ -18,29 +18,29 @@ from barnabas.commands import health
 from barnabas.commands.cluster import quorum
 from tests.broker_process import COMMAND, BrokerProcess, free_address
 from tests.typed import present
-from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless, Said
+from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless, Shown
 
 CHECKS = ["reachable", "controller", "fenced", "leaders", "in sync", "log dirs", "served", "coordinator"]
 
 
 def test_healthy_cluster(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("health")
-    assert said.status == 0
-    assert said.lines[0] == "healthy: yes"
-    told = json.loads(barnabas("health", "--json").out)
-    assert told["healthy"] is True
-    assert [check["check"] for check in told["checks"]] == CHECKS
+    shown = barnabas("health")
+    assert shown.status == 0
+    assert shown.lines[0] == "healthy: yes"
+    reported = json.loads(barnabas("health", "--json").out)
+    assert reported["healthy"] is True
+    assert [check["check"] for check in reported["checks"]] == CHECKS
 
 
 def test_failed_log_directory_and_its_partitions_are_reported(call: Command, half: Half) -> None:
-    said = call("health", "-b", half.bootstrap, "--json")
-    checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
-    assert said.status == 1
+    shown = call("health", "-b", half.bootstrap, "--json")
+    checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(shown.out)["checks"]}
+    assert shown.status == 1
     assert checks["log dirs"][0] is False
     assert checks["log dirs"][1].endswith("/second")
     assert checks["served"] == (False, ", ".join(f"t-{index}" for index in half.lost))
-    problems = {check["check"]: check["problems"] for check in json.loads(said.out)["checks"]}
+    problems = {check["check"]: check["problems"] for check in json.loads(shown.out)["checks"]}
     assert problems["served"] == [f"t-{index}" for index in half.lost]
     assert problems["reachable"] == []
     with urllib.request.urlopen(f"http://{half.metrics}/readyz") as page:
@@ -64,9 +64,9 @@ def test_unloadable_groups_are_reported_without_waiting(tmp_path: Path, call: Co
         broker.start()
         why = "__consumer_offsets-0 cannot be loaded: CORRUPT_MESSAGE"
         assert why in broker.log.read_text()
-        said = call("health", *place)
-        assert said.status == 1
-        assert "coordinator  no   a broker cannot load some partitions" in said.out
+        shown = call("health", *place)
+        assert shown.status == 1
+        assert "coordinator  no   a broker cannot load some partitions" in shown.out
         described = call("group", "describe", "g", *place)
         assert described.status == 1
         assert f"g: The groups of {why}" in described.err
@@ -120,11 +120,11 @@ def controllers(tmp_path: Path) -> Iterator[Controllers]:
 def test_unstarted_and_killed_controllers_are_reported(
     tmp_path: Path, controllers: Controllers, call: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def until(what: str) -> Said:
+    def until(what: str) -> Shown:
         deadline = time.monotonic() + 60
-        while not re.search(what, (said := call("health", "-b", broker.bootstrap)).out):
-            assert time.monotonic() < deadline, said
-        return said
+        while not re.search(what, (shown := call("health", "-b", broker.bootstrap)).out):
+            assert time.monotonic() < deadline, shown
+        return shown
 
     for node in (1, 2):
         controllers.start(node)
@@ -138,16 +138,16 @@ def test_unstarted_and_killed_controllers_are_reported(
         assert until(r"controller +no +controller 3 has not fetched for more than 2 s").status == 1
         monkeypatch.setattr(health, "LOOK_MS", 2000)
         controllers.kill(2)
-        said = until("controller +no +no controller answers: it takes more than half of the nodes 1,2,3")
-        assert (said.status, bool(re.search("leaders +no +unknown: no controller answers", said.out))) == (1, True)
+        shown = until("controller +no +no controller answers: it takes more than half of the nodes 1,2,3")
+        assert (shown.status, bool(re.search("leaders +no +unknown: no controller answers", shown.out))) == (1, True)
 
 
 def test_unreachable_broker_and_lost_controller_are_reported_and_the_rest_is_checked(
     call: Command, halved: Halved
 ) -> None:
-    said = call("health", "-b", halved.alive, "--json")
-    checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(said.out)["checks"]}
-    assert said.status == 1
+    shown = call("health", "-b", halved.alive, "--json")
+    checks = {check["check"]: (check["ok"], check["detail"]) for check in json.loads(shown.out)["checks"]}
+    assert shown.status == 1
     assert list(checks) == CHECKS
     assert checks["reachable"] == (False, f"broker 1 cannot be reached at {halved.dead} (connection refused)")
     assert checks["controller"] == (
@@ -155,7 +155,7 @@ def test_unreachable_broker_and_lost_controller_are_reported_and_the_rest_is_che
         "no controller answers: it takes more than half of the nodes 1; none can be reached",
     )
     assert checks["served"] == (True, "all replicas")
-    typed = {check["check"]: check for check in json.loads(said.out)["checks"]}
+    typed = {check["check"]: check for check in json.loads(shown.out)["checks"]}
     assert (typed["reachable"]["nodes"], typed["reachable"]["facts"]) == ([1], {"brokers": 2})
     assert [name for name, check in typed.items() if not check["known"]] == [
         "controller",
@@ -176,9 +176,9 @@ def test_killed_broker_is_unreachable_after_fencing(call: Command, leaderless: L
 
 
 def test_give_up_requires_exit_when_healthy_or_watch(call: Command) -> None:
-    said = call("health", "--give-up", "3")
-    assert (said.status, said.out) == (2, "")
-    assert "--give-up requires --exit-when-healthy or --watch" in said.err
+    shown = call("health", "--give-up", "3")
+    assert (shown.status, shown.out) == (2, "")
+    assert "--give-up requires --exit-when-healthy or --watch" in shown.err
 
 
 def test_cluster_without_topics_is_reported_as_such(tmp_path: Path, call: Command) -> None:
@@ -212,9 +212,9 @@ def test_unreachable_broker_is_unhealthy(call: Command, free: str) -> None:
 
 def test_wait_ends_at_its_timeout(call: Command, free: str) -> None:
     began = time.monotonic()
-    said = call("health", "-b", free, "--exit-when-healthy", "--interval", "0.05", "--give-up", "0.3")
-    assert said.status == 1
-    assert said.out.count("healthy: no") == 1  # printed once, because nothing has changed
+    shown = call("health", "-b", free, "--exit-when-healthy", "--interval", "0.05", "--give-up", "0.3")
+    assert shown.status == 1
+    assert shown.out.count("healthy: no") == 1  # printed once, because nothing has changed
     assert time.monotonic() - began < 20
 
 

@@ -23,8 +23,8 @@ def test_consumer_reports_a_rebalance_and_one_signal_ends_it_at_once(
         assert present(first.stdout).readline() == b"1\n"
         first.kill()
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as second:
-        said = present(second.stderr).readline()
-        assert said.startswith(f"barnabas consume: waiting for group {topic}: it rebalances".encode())
+        shown = present(second.stderr).readline()
+        assert shown.startswith(f"barnabas consume: waiting for group {topic}: it rebalances".encode())
         second.send_signal(ending)
         assert second.wait(15) == 0  # JoinGroup and kafka-python's LeaveGroup would wait for 30 s and more
     admin = AdminClient({"bootstrap.servers": shared_broker.bootstrap, "log_level": 0})

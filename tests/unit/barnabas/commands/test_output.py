@@ -128,7 +128,7 @@ def test_other_exceptions_are_not_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "observed"),
     [
         ("[Error 37] InvalidPartitionsError: only 3: no more", "only 3: no more"),
         ("[Error 35] IncompatibleBrokerVersion: no", "no"),
@@ -141,8 +141,8 @@ def test_other_exceptions_are_not_explained() -> None:
         ("just: words", "just: words"),
     ],
 )
-def test_error_class_names_of_the_client_are_omitted(text: str, said: str) -> None:
-    assert plain(text) == said
+def test_error_class_names_of_the_client_are_omitted(text: str, observed: str) -> None:
+    assert plain(text) == observed
 
 
 def test_message_of_the_broker_is_preferred_to_the_text_of_its_code() -> None:

@@ -236,17 +236,17 @@ def test_number_of_written_records_is_printed(barnabas: Command, topic: str, mon
 
 
 def test_too_large_record_names_the_setting_as_the_user_wrote_it(barnabas: Command, topic: str) -> None:
-    said = barnabas("produce", topic, "-X", "message.max.bytes=100", stdin=b"x" * 500 + b"\n")
-    assert said.status == 1
-    assert "larger than the 100 bytes of -X message.max.bytes" in said.err
+    shown = barnabas("produce", topic, "-X", "message.max.bytes=100", stdin=b"x" * 500 + b"\n")
+    assert shown.status == 1
+    assert "larger than the 100 bytes of -X message.max.bytes" in shown.err
 
 
 def test_no_transactions_are_written(barnabas: Command, topic: str) -> None:
-    said = barnabas("produce", topic, "-X", "transactional.id=a", stdin=b"x\n")
-    assert (said.status, said.err) == (2, "barnabas produce: -X transactional.id: no command writes transactions\n")
+    shown = barnabas("produce", topic, "-X", "transactional.id=a", stdin=b"x\n")
+    assert (shown.status, shown.err) == (2, "barnabas produce: -X transactional.id: no command writes transactions\n")
 
 
 def test_a_partition_is_a_number(barnabas: Command, topic: str) -> None:
-    said = barnabas("produce", topic, "-p", "x")
-    assert said.status == 2
-    assert said.err.endswith("'x' is not a whole number\n")
+    shown = barnabas("produce", topic, "-p", "x")
+    assert shown.status == 2
+    assert shown.err.endswith("'x' is not a whole number\n")

@@ -84,9 +84,9 @@ def test_a_setting_is_written_with_an_equals_sign() -> None:
 
 
 def test_settings_reach_the_client(barnabas: Command, topic: str) -> None:
-    said = barnabas("topic", "list", "-X", "nonsense=1")
-    assert said == (2, "", "barnabas topic list: -X nonsense: there is no such setting\n")
-    said = barnabas("consume", topic, "-X", "fetch.max.wait.ms=99999999")
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith("barnabas consume: invalid client settings: ")
-    assert "Error" not in said.err
+    shown = barnabas("topic", "list", "-X", "nonsense=1")
+    assert shown == (2, "", "barnabas topic list: -X nonsense: there is no such setting\n")
+    shown = barnabas("consume", topic, "-X", "fetch.max.wait.ms=99999999")
+    assert (shown.status, shown.out) == (2, "")
+    assert shown.err.startswith("barnabas consume: invalid client settings: ")
+    assert "Error" not in shown.err

@@ -71,9 +71,9 @@ def test_partitions_without_a_leader_are_reported(
     why = f"no broker leads {', '.join(leaderless.lost)}"
     assert why_quiet(options, ["t"]) == why
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
-    said = call("consume", "t", "-e", "-b", leaderless.bootstrap)
-    assert (said.status, said.out) == (1, "")
-    assert re.fullmatch(rf"(barnabas consume: {why}; waiting for it\n)?barnabas consume: {why}\n", said.err)
+    shown = call("consume", "t", "-e", "-b", leaderless.bootstrap)
+    assert (shown.status, shown.out) == (1, "")
+    assert re.fullmatch(rf"(barnabas consume: {why}; waiting for it\n)?barnabas consume: {why}\n", shown.err)
 
 
 def test_lost_controller_is_reported_if_all_leaders_respond(halved: Halved) -> None:
@@ -89,8 +89,8 @@ def test_no_reason_is_returned_without_a_reachable_broker(halved: Halved) -> Non
 
 def test_reading_ends_with_the_reason(call: Command, half: Half, patient: None) -> None:
     index = str(half.lost[0])
-    said = call("consume", "t", "-p", index, "-b", half.bootstrap)
-    assert (said.status, f"KAFKA_STORAGE_ERROR: t-{index}" in said.err) == (1, True)
+    shown = call("consume", "t", "-p", index, "-b", half.bootstrap)
+    assert (shown.status, f"KAFKA_STORAGE_ERROR: t-{index}" in shown.err) == (1, True)
 
 
 @pytest.mark.parametrize("which", [[], ["-g", "g"]])
@@ -99,8 +99,8 @@ def test_reading_with_some_leaderless_partitions_ends_with_the_reason(
 ) -> None:
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
     began = time.monotonic()
-    said = call("consume", "t", "-e", *which, "-b", half.bootstrap)
-    assert (said.status, f"KAFKA_STORAGE_ERROR: t-{half.lost[0]}" in said.err) == (1, True)
+    shown = call("consume", "t", "-e", *which, "-b", half.bootstrap)
+    assert (shown.status, f"KAFKA_STORAGE_ERROR: t-{half.lost[0]}" in shown.err) == (1, True)
     assert time.monotonic() - began < 60  # kafka-python without Barnabas' check would wait for 120 s
 
 
@@ -108,9 +108,9 @@ def test_reading_from_an_unreachable_leader_ends_with_the_reason(
     call: Command, halved: Halved, patient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_reading, "OFFSETS_MS", 500)
-    said = call("consume", "t", "-e", "-b", halved.alive)
-    assert said.status == 1
-    assert said.err.startswith(
+    shown = call("consume", "t", "-e", "-b", halved.alive)
+    assert shown.status == 1
+    assert shown.err.startswith(
         f"barnabas consume: {', '.join(halved.lost)} cannot be served: broker 1 cannot be reached"
     )
 
@@ -124,8 +124,8 @@ def test_writing_ends_with_the_reason(
     with monkeypatch.context() as shortened:
         shortened.setattr(_sending, "STALLED_S", 0.5)
         shortened.setattr(_sending, "CLOSE_S", 0.1)
-        said = call("produce", "t", "-p", str(lost), "-b", half.bootstrap, stdin=b"1\n2\n3\n")
-    assert (said.status, f"barnabas produce: KAFKA_STORAGE_ERROR: t-{lost} cannot" in said.err) == (1, True)
+        shown = call("produce", "t", "-p", str(lost), "-b", half.bootstrap, stdin=b"1\n2\n3\n")
+    assert (shown.status, f"barnabas produce: KAFKA_STORAGE_ERROR: t-{lost} cannot" in shown.err) == (1, True)
     monkeypatch.setattr(_sending, "STALLED_S", LONG_S)
     assert call("produce", "t", "-p", str(kept), "-b", half.bootstrap, stdin=b"1\n2\n3\n") == (0, "", "")
 
@@ -139,9 +139,9 @@ def test_partitions_with_a_leader_are_read_and_the_others_named(
     (led, *_) = sorted({f"t-{index}" for index in range(4)} - set(leaderless.lost))
     place = ("-b", leaderless.bootstrap, "-m", str(LONG_S))
     assert call("produce", "t", "-p", led.removeprefix("t-"), *place, stdin=b"1\n2\n").status == 0
-    said = call("consume", "t", "-e", *place)
-    assert (said.status, said.out) == (1, "1\n2\n")
-    assert said.err.endswith(f"barnabas consume: no broker leads {', '.join(leaderless.lost)}\n")
+    shown = call("consume", "t", "-e", *place)
+    assert (shown.status, shown.out) == (1, "1\n2\n")
+    assert shown.err.endswith(f"barnabas consume: no broker leads {', '.join(leaderless.lost)}\n")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_group_without_coordinator_is_reported_with_an_alternative(
     call: Command, halved: Halved, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consume, "GIVE_UP_S", 1.0)
-    said = call("consume", "t", "-e", "-g", "g", "-b", halved.alive)
-    assert (said.status, said.out) == (1, "")
-    assert "barnabas consume: no broker coordinates group g: no controller answers" in said.err
-    assert said.err.endswith(" (without --group, partitions with a leader can be read)\n")
+    shown = call("consume", "t", "-e", "-g", "g", "-b", halved.alive)
+    assert (shown.status, shown.out) == (1, "")
+    assert "barnabas consume: no broker coordinates group g: no controller answers" in shown.err
+    assert shown.err.endswith(" (without --group, partitions with a leader can be read)\n")

@@ -46,20 +46,20 @@ class Up:
     def ready(self) -> dict[str, Any]:
         """Return the ready line for programs."""
         line = present(self.process.stdout).readline()
-        assert line, self.said
+        assert line, self.shown
         result: dict[str, Any] = json.loads(line)
         return result
 
     @property
-    def said(self) -> str:
+    def shown(self) -> str:
         return self.log.read_text()
 
     def wait_for_log(self, pattern: str) -> re.Match[str]:
         """Wait for a match in the log, and return the first one."""
         deadline = time.monotonic() + TIMEOUT_S
-        while not (found := re.search(pattern, self.said)):
-            assert time.monotonic() < deadline, self.said
-            assert self.process.poll() is None, self.said
+        while not (found := re.search(pattern, self.shown)):
+            assert time.monotonic() < deadline, self.shown
+            assert self.process.poll() is None, self.shown
         return found
 
     def stop(self, number: int = signal.SIGTERM) -> int:
@@ -106,11 +106,13 @@ def test_three_brokers_serve_one_cluster_after_the_ready_line(
     up: Callable[..., Up], call: Command, tmp_path: Path
 ) -> None:
     running = up("--json", "--data-dir", str(tmp_path / "data"), "--topic", "t:6", "--topic", "plain")
-    told = running.ready()
-    assert [broker["id"] for broker in told["brokers"]] == [1, 2, 3]
-    assert told["bootstrap"] == ",".join(f"{broker['host']}:{broker['port']}" for broker in told["brokers"])
-    assert [broker["data_dir"] for broker in told["brokers"]] == [str(tmp_path / "data" / str(n)) for n in (1, 2, 3)]
-    first, *_, last = told["bootstrap"].split(",")
+    reported = running.ready()
+    assert [broker["id"] for broker in reported["brokers"]] == [1, 2, 3]
+    assert reported["bootstrap"] == ",".join(f"{broker['host']}:{broker['port']}" for broker in reported["brokers"])
+    assert [broker["data_dir"] for broker in reported["brokers"]] == [
+        str(tmp_path / "data" / str(n)) for n in (1, 2, 3)
+    ]
+    first, *_, last = reported["bootstrap"].split(",")
     assert call("produce", "t", "-p", "0", "-b", first, stdin=b"a\nb\n").status == 0
     assert call("consume", "t", "-e", "-b", last).out == "a\nb\n"
     described = json.loads(call("topic", "describe", "t", "plain", "--json", "-b", last).out)
@@ -120,7 +122,7 @@ def test_three_brokers_serve_one_cluster_after_the_ready_line(
     }
     assert call("config", "get", "topic/t", "min.insync.replicas", "-b", last).out.strip() == "2"
     assert running.stop() == 0
-    assert "Traceback" not in running.said
+    assert "Traceback" not in running.shown
 
 
 def test_killed_broker_is_reported_and_the_others_continue(
@@ -129,8 +131,8 @@ def test_killed_broker_is_reported_and_the_others_continue(
     running = up("--json", "--data-dir", str(tmp_path / "data dir"), "--topic", "t:3")
     victim, *others = running.ready()["brokers"]
     os.kill(victim["pid"], signal.SIGKILL)
-    said = running.wait_for_log(r"barnabas up: broker 1 \(process (\d+)\) was ended by SIGKILL; .*: barnabas (.*)\n")
-    assert int(said[1]) == victim["pid"]
+    shown = running.wait_for_log(r"barnabas up: broker 1 \(process (\d+)\) was ended by SIGKILL; .*: barnabas (.*)\n")
+    assert int(shown[1]) == victim["pid"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((victim["host"], victim["port"]))
     alone = [*COMMAND, "serve", "--listen", "127.0.0.1:0", "--data-dir", victim["data_dir"]]
@@ -156,9 +158,9 @@ def test_killed_broker_is_reported_and_the_others_continue(
 @contextmanager
 def restarted(running: Up, victim: dict[str, Any], tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Run the command that `barnabas up` printed to restart a broker."""
-    said = running.wait_for_log(rf"barnabas up: broker {victim['id']} .*restart it: barnabas (.*)\n")
+    shown = running.wait_for_log(rf"barnabas up: broker {victim['id']} .*restart it: barnabas (.*)\n")
     with open(tmp_path / "again", "wb") as log:
-        command = [*COMMAND, *shlex.split(said[1])]
+        command = [*COMMAND, *shlex.split(shown[1])]
         again = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     with again:
         try:
@@ -179,7 +181,7 @@ def test_up_stops_a_broker_that_was_restarted_by_hand(
     with restarted(running, victim, tmp_path) as again:
         assert running.stop(signal.SIGINT) == 0
         assert again.wait(timeout=TIMEOUT_S) == 0
-        assert f"barnabas up: broker 2 was restarted by hand (process {again.pid}): stopping it too\n" in running.said
+        assert f"barnabas up: broker 2 was restarted by hand (process {again.pid}): stopping it too\n" in running.shown
     assert "Traceback" not in (tmp_path / "again").read_text()
     assert not Path(victim["data_dir"]).parent.exists()
 
@@ -219,7 +221,7 @@ def test_up_exits_with_1_when_no_broker_runs(up: Callable[..., Up]) -> None:
     (only,) = running.ready()["brokers"]
     os.kill(only["pid"], signal.SIGKILL)
     assert running.end() == 1
-    assert "was ended by SIGKILL; no broker is left\n" in running.said
+    assert "was ended by SIGKILL; no broker is left\n" in running.shown
 
 
 def test_brokers_end_when_up_is_killed(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -267,18 +269,18 @@ def test_second_start_keeps_records_and_does_not_wait_for_sessions(
 ) -> None:
     options = ["--json", "--data-dir", str(tmp_path / "data"), PATIENT]
     running = up(*options, "--topic", "t")
-    told = running.ready()
-    assert call("produce", "t", "-b", told["bootstrap"], stdin=b"a\nb\n").status == 0
+    reported = running.ready()
+    assert call("produce", "t", "-b", reported["bootstrap"], stdin=b"a\nb\n").status == 0
     assert running.stop() == 0
     if ports == "the same":
-        options += ["--listen", told["bootstrap"].partition(",")[0]]
+        options += ["--listen", reported["bootstrap"].partition(",")[0]]
     again = up(*options, "--topic", "t:2")
     bootstrap = again.ready()["bootstrap"]
     assert call("consume", "t", "-e", "-b", bootstrap).out == "a\nb\n"
     assert call("produce", "t", "-b", bootstrap, stdin=b"c\n").status == 0
     assert again.stop(signal.SIGINT) == 0
-    assert "unclean" not in again.said
-    assert "barnabas up: t exists with 1 partition, not 2; `barnabas topic alter t --partitions 2`" in again.said
+    assert "unclean" not in again.shown
+    assert "barnabas up: t exists with 1 partition, not 2; `barnabas topic alter t --partitions 2`" in again.shown
 
 
 @pytest.mark.parametrize(("brokers", "controllers"), [(1, [1]), (2, [1]), (4, [1, 2, 3])])
@@ -286,26 +288,26 @@ def test_the_first_brokers_are_controllers(
     up: Callable[..., Up], call: Command, brokers: int, controllers: list[int]
 ) -> None:
     running = up("--json", "--ephemeral", "--brokers", str(brokers))
-    told = running.ready()
-    assert len(told["brokers"]) == brokers
-    nodes = json.loads(call("cluster", "--json", "-b", told["bootstrap"]).out)["controllers"]
+    reported = running.ready()
+    assert len(reported["brokers"]) == brokers
+    nodes = json.loads(call("cluster", "--json", "-b", reported["bootstrap"]).out)["controllers"]
     assert {node["node"] for node in nodes} == set(range(1, brokers + 1))
-    assert call("health", "-b", told["bootstrap"]).lines[0] == "healthy: yes"
+    assert call("health", "-b", reported["bootstrap"]).lines[0] == "healthy: yes"
     assert sorted(node["node"] for node in nodes if node["status"] != "observer") == controllers
     assert running.stop() == 0
-    assert not Path(told["brokers"][0]["data_dir"]).exists()
+    assert not Path(reported["brokers"][0]["data_dir"]).exists()
 
 
 def test_ready_line_on_a_descriptor_equals_the_printed_one(up: Callable[..., Up]) -> None:
     reading, writing = os.pipe()
     running = up("--ephemeral", "--brokers", "1", "--ready-fd", str(writing), pass_fds=(writing,))
     os.close(writing)
-    with open(reading, encoding="utf-8") as told:
-        line = told.read()  # up to EOF: the descriptor is closed
+    with open(reading, encoding="utf-8") as reported:
+        line = reported.read()  # up to EOF: the descriptor is closed
     assert re.fullmatch(r"ready: 127\.0\.0\.1:\d+\n", line)
     assert present(running.process.stdout).readline() == line
-    assert f"barnabas up: in other terminals: export BARNABAS_BROKERS={line.split()[1]}\n" in running.said
-    assert re.search(r"barnabas up: process ids: broker 1: \d+", running.said)
+    assert f"barnabas up: in other terminals: export BARNABAS_BROKERS={line.split()[1]}\n" in running.shown
+    assert re.search(r"barnabas up: process ids: broker 1: \d+", running.shown)
     assert running.stop() == 0
 
 
@@ -313,9 +315,9 @@ def test_each_log_line_has_the_broker_number(up: Callable[..., Up]) -> None:
     running = up("--json", "--ephemeral", "--brokers", "2")
     running.ready()
     assert running.stop() == 0
-    lines = running.said.splitlines()
+    lines = running.shown.splitlines()
     assert {line[:4] for line in lines} == {"[1] ", "[2] "}
-    assert [f"node {number} of cluster" in running.said for number in (1, 2)] == [True, True]
+    assert [f"node {number} of cluster" in running.shown for number in (1, 2)] == [True, True]
 
 
 def test_second_signal_kills_brokers_that_do_not_stop(up: Callable[..., Up]) -> None:
@@ -331,7 +333,7 @@ def test_a_setting_that_brokers_refuse_is_explained_once(up: Callable[..., Up], 
     running = up("--brokers", brokers, "--data-dir", str(tmp_path / "data"), "-Dlog.retention.hours=abc")
     assert running.end() == 2
     why = "Invalid value abc for configuration log.retention.hours: Not a number of type INT"
-    assert running.said == f"barnabas up: -D log.retention.hours: {why}\n"
+    assert running.shown == f"barnabas up: -D log.retention.hours: {why}\n"
 
 
 def test_setting_refused_by_one_broker_ends_the_start_with_its_number(up: Callable[..., Up], tmp_path: Path) -> None:
@@ -343,23 +345,23 @@ def test_setting_refused_by_one_broker_ends_the_start_with_its_number(up: Callab
     running = up("--brokers", "2", "--data-dir", str(tmp_path / "data"))
     assert running.end() == 2
     assert re.search(
-        r"^\[2\] barnabas: .*has node\.id=7, but the configuration has node\.id=2", running.said, re.MULTILINE
+        r"^\[2\] barnabas: .*has node\.id=7, but the configuration has node\.id=2", running.shown, re.MULTILINE
     )
-    assert re.search(r"barnabas up: broker 2 \(process \d+\) ended with status 2\n", running.said)
+    assert re.search(r"barnabas up: broker 2 \(process \d+\) ended with status 2\n", running.shown)
 
 
 def test_invalid_topic_ends_the_start(up: Callable[..., Up]) -> None:
     running = up("--ephemeral", "--brokers", "1", "--topic", "t:100000000")
     assert running.end() == 2
-    assert "barnabas up: --topic t: " in running.said
+    assert "barnabas up: --topic t: " in running.shown
 
 
 def test_a_port_in_use_is_named(call: Command, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        said = call("up", "--data-dir", str(tmp_path / "data"), "--listen", address)
-    assert (said.status, said.out) == (2, "")
-    assert said.err.startswith(f"barnabas up: cannot listen on {address}: address already in use; choose another")
+        shown = call("up", "--data-dir", str(tmp_path / "data"), "--listen", address)
+    assert (shown.status, shown.out) == (2, "")
+    assert shown.err.startswith(f"barnabas up: cannot listen on {address}: address already in use; choose another")
     assert not (tmp_path / "data").exists()
 
 
@@ -369,27 +371,27 @@ def test_a_directory_of_another_number_of_brokers_is_refused(
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     running.stop()
-    said = call("up", "--brokers", "3", "--data-dir", str(tmp_path / "data"))
-    assert said.status == 2
-    assert f"{tmp_path}/data holds a cluster of 1 broker: use --brokers 1, or choose another" in said.err
+    shown = call("up", "--brokers", "3", "--data-dir", str(tmp_path / "data"))
+    assert shown.status == 2
+    assert f"{tmp_path}/data holds a cluster of 1 broker: use --brokers 1, or choose another" in shown.err
 
 
 def test_running_cluster_is_not_changed(up: Callable[..., Up], call: Command, tmp_path: Path) -> None:
     running = up("--json", "--brokers", "1", "--data-dir", str(tmp_path / "data"))
     running.ready()
     before = {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()}
-    said = call("up", "--brokers", "1", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
-    assert said.status == 2
-    assert f"{tmp_path}/data is in use by another `barnabas up`: " in said.err
+    shown = call("up", "--brokers", "1", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0")
+    assert shown.status == 2
+    assert f"{tmp_path}/data is in use by another `barnabas up`: " in shown.err
     assert {file.name: file.read_bytes() for file in (tmp_path / "data").iterdir() if file.is_file()} == before
     assert running.stop() == 0
 
 
 def test_directory_with_foreign_files_is_refused(call: Command, tmp_path: Path) -> None:
     (tmp_path / "meta.properties").touch()
-    said = call("up", "--data-dir", str(tmp_path))
-    assert said.status == 2
-    assert f"{tmp_path} is not empty and has no cluster.properties" in said.err
+    shown = call("up", "--data-dir", str(tmp_path))
+    assert shown.status == 2
+    assert f"{tmp_path} is not empty and has no cluster.properties" in shown.err
 
 
 @pytest.mark.parametrize(
@@ -418,16 +420,16 @@ def test_wrong_call_is_reported_with_the_correct_usage(
     call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = call("up", *options)
-    assert (said.status, said.out) == (2, "")
-    assert problem in said.err
+    shown = call("up", *options)
+    assert (shown.status, shown.out) == (2, "")
+    assert problem in shown.err
 
 
 def test_read_only_descriptor_is_refused(call: Command) -> None:
     with open(os.devnull, encoding="utf-8") as file:
-        said = call("up", "--ready-fd", str(file.fileno()))
-    assert said.status == 2
-    assert f"'{file.fileno()!s}' cannot be written to" in said.err if not file.closed else said.err
+        shown = call("up", "--ready-fd", str(file.fileno()))
+    assert shown.status == 2
+    assert f"'{file.fileno()!s}' cannot be written to" in shown.err if not file.closed else shown.err
 
 
 def test_the_server_stays_out_of_this_process(tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ def test_watch_reports_an_error_and_continues(
 
     monkeypatch.setattr(_watch.time, "sleep", until(3))  # type: ignore[attr-defined]  # the module's own clock
     assert repeat(options("--watch"), once) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "barnabas cluster info: gone"
-    assert "(gone too)" in told[1]
+    reported = capsys.readouterr().err.splitlines()
+    assert reported[0] == "barnabas cluster info: gone"
+    assert "(gone too)" in reported[1]
 
 
 def test_wrong_call_and_internal_error_end_a_watch() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
-from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.controllers import epoch, query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 
 def allocate(
     three: WholeCluster, broker_id: int, broker_epoch: int, node: int | None = None
 ) -> AllocateProducerIdsResponse:
-    result: AllocateProducerIdsResponse = ask(
+    result: AllocateProducerIdsResponse = query(
         three, ApiKey.ALLOCATE_PRODUCER_IDS, 0, node=node, broker_id=broker_id, broker_epoch=broker_epoch
     )
     return result

@@ -15,7 +15,7 @@ Entry = AlterClientQuotasRequest.Entry
 def set_rate(controlled: ControllerNode, version: int, kind: str, name: str | None, key: str) -> ErrorCode:
     entity = [Entry.Entity(entity_type=kind, entity_name=name)]
     entry = Entry(entity=entity, ops=[Entry.Op(key=key, value=7.0, remove=False)])
-    response = controlled.ask(ApiKey.ALTER_CLIENT_QUOTAS, version, entries=[entry], validate_only=False)
+    response = controlled.query(ApiKey.ALTER_CLIENT_QUOTAS, version, entries=[entry], validate_only=False)
     [answer] = response.entries
     assert [(part.entity_type, part.entity_name) for part in answer.entity] == [(kind, name)]
     return ErrorCode(answer.error_code)

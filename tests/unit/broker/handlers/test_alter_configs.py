@@ -24,7 +24,7 @@ def test_topic_configs_are_replaced(controlled: ControllerNode, version: int) ->
     Resource = AlterConfigsRequest.Resource  # noqa: N806
     config = Resource.Config(name="retention.ms", value="5")
     resources = [Resource(resource_type=TOPIC, resource_name=name, configs=[config]) for name in ("t", "nope")]
-    response = controlled.ask(ApiKey.ALTER_CONFIGS, version, resources=resources, validate_only=False)
+    response = controlled.query(ApiKey.ALTER_CONFIGS, version, resources=resources, validate_only=False)
     assert [(answer.resource_name, answer.error_code) for answer in response.responses] == [
         ("t", ErrorCode.NONE),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -9,7 +9,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from tests.typed import present
-from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.controllers import epoch, query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 Partition = AlterPartitionRequest.Topic.Partition
@@ -31,7 +31,7 @@ def alter(
         new_isr_with_epochs=[Partition.BrokerState(broker_id=one, broker_epoch=epoch(three, one)) for one in isr],
         partition_epoch=state.partition_epoch,
     )
-    result: AlterPartitionResponse = ask(
+    result: AlterPartitionResponse = query(
         three,
         ApiKey.ALTER_PARTITION,
         3,

@@ -18,7 +18,7 @@ def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, ve
     create(controlled, "t", 4)
     wanted = {0: [1], 1: [2], 2: None, 7: [1]}
     partitions = [_Topic.Partition(partition_index=index, replicas=replicas) for index, replicas in wanted.items()]
-    response = controlled.ask(
+    response = controlled.query(
         ApiKey.ALTER_PARTITION_REASSIGNMENTS, version, topics=[_Topic(name="t", partitions=partitions)]
     )
     [topic] = response.responses
@@ -31,10 +31,12 @@ def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, ve
 
 
 def test_response_echoes_allow_replication_factor_change(controlled: ControllerNode) -> None:
-    response = controlled.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, allow_replication_factor_change=False, topics=[])
+    response = controlled.query(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, allow_replication_factor_change=False, topics=[]
+    )
     assert not response.allow_replication_factor_change
 
 
 def test_no_reassignment_is_listed_where_none_is_under_way(controlled: ControllerNode) -> None:
     create(controlled, "t", 1)
-    assert controlled.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None).topics == []
+    assert controlled.query(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, topics=None).topics == []

@@ -21,7 +21,7 @@ TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
 IMAGE = MetadataImage(cluster_id="c", offset=41, features={"metadata.version": 30, "group.version": 0})
 
 
-def ask(
+def query(
     version: int,
     name: str = "me",
     software: str = "1.0",
@@ -44,7 +44,7 @@ def listed(response: ApiVersionsResponse) -> dict[int, tuple[int, int]]:
 
 
 def test_every_served_api_is_listed_with_kafkas_versions() -> None:
-    found = listed(ask(4))
+    found = listed(query(4))
     assert found.keys() == served_apis("broker").keys() - TELEMETRY
     assert found[ApiKey.FETCH] == (4, 18)
 
@@ -52,8 +52,8 @@ def test_every_served_api_is_listed_with_kafkas_versions() -> None:
 def test_telemetry_is_listed_while_a_subscription_exists() -> None:
     record = ConfigRecord(resource_type=ResourceType.CLIENT_METRICS, resource_name="all", name="metrics", value="*")
     image = apply_records(IMAGE, [record], offset=42, epoch=1)
-    assert listed(ask(4, image=image)).keys() == served_apis("broker").keys()
-    assert not listed(ask(4)).keys() & TELEMETRY
+    assert listed(query(4, image=image)).keys() == served_apis("broker").keys()
+    assert not listed(query(4)).keys() & TELEMETRY
 
 
 def test_configs_are_scanned_once_until_they_change() -> None:
@@ -68,50 +68,50 @@ def test_configs_are_scanned_once_until_they_change() -> None:
     image = MetadataImage(cluster_id="c", offset=41, configs=configs)
     later = apply_records(image, [FeatureLevelRecord(name="metadata.version", feature_level=30)], offset=42, epoch=1)
     for one in (image, image, later):
-        assert not listed(ask(4, image=one)).keys() & TELEMETRY
+        assert not listed(query(4, image=one)).keys() & TELEMETRY
     assert configs.searches == 1
 
 
 def test_produce_is_listed_from_version_0_so_that_librdkafka_compresses() -> None:
-    assert listed(ask(0))[ApiKey.PRODUCE] == (0, 13)
+    assert listed(query(0))[ApiKey.PRODUCE] == (0, 13)
 
 
 def test_controller_does_not_list_broker_apis() -> None:
-    assert ApiKey.PRODUCE not in listed(ask(4, listener_type="controller"))
+    assert ApiKey.PRODUCE not in listed(query(4, listener_type="controller"))
 
 
 def test_finalized_features_have_the_epoch_of_the_metadata() -> None:
-    response = ask(4)
+    response = query(4)
     assert response.finalized_features_epoch == 41
     found = [(f.name, f.min_version_level, f.max_version_level) for f in response.finalized_features]
     assert found == [("metadata.version", 30, 30)]  # a level of 0 is not finalized
 
 
 def test_kraft_version_is_listed_among_finalized_features() -> None:
-    found = {feature.name: feature.max_version_level for feature in ask(4, kraft_version=1).finalized_features}
+    found = {feature.name: feature.max_version_level for feature in query(4, kraft_version=1).finalized_features}
     assert found == {"metadata.version": 30, "kraft.version": 1}
 
 
 def test_features_from_level_0_are_left_out_before_version_4() -> None:
-    assert [feature.name for feature in ask(3).supported_features] == ["metadata.version"]
-    assert "transaction.version" in {feature.name for feature in ask(4).supported_features}
+    assert [feature.name for feature in query(3).supported_features] == ["metadata.version"]
+    assert "transaction.version" in {feature.name for feature in query(4).supported_features}
 
 
 @pytest.mark.parametrize("bad", ["", "-x", "x-", "a b", "ü", "a/b", "a\n"])
 @pytest.mark.parametrize("which", ["name", "software"])
 def test_invalid_client_software_names_are_refused_from_version_3(bad: str, which: str) -> None:
-    assert ask(3, **{which: bad}).error_code == ErrorCode.INVALID_REQUEST  # type: ignore[arg-type]  # keywords of several types
-    assert ask(2, **{which: bad}).error_code == ErrorCode.NONE  # type: ignore[arg-type]  # keywords of several types
+    assert query(3, **{which: bad}).error_code == ErrorCode.INVALID_REQUEST  # type: ignore[arg-type]  # keywords of several types
+    assert query(2, **{which: bad}).error_code == ErrorCode.NONE  # type: ignore[arg-type]  # keywords of several types
 
 
 @pytest.mark.parametrize("good", ["a", "apache-kafka-java", "4.3.1", "librdkafka"])
 def test_valid_client_software_names_are_accepted(good: str) -> None:
-    assert ask(4, name=good).error_code == ErrorCode.NONE
+    assert query(4, name=good).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_response_encodes_in_every_version(version: int) -> None:
-    assert ask(version).encode(version)
+    assert query(version).encode(version)
 
 
 def test_unsupported_version_gets_a_version_0_response_with_supported_ranges() -> None:
@@ -130,5 +130,5 @@ def test_connection_stores_truncated_client_software_name_and_version(
     version: int, name: str, known: tuple[str, str]
 ) -> None:
     connection = Connection(1, "PLAINTEXT", "127.0.0.1")
-    ask(version, name=name, connection=connection)
+    query(version, name=name, connection=connection)
     assert connection.client_software == known

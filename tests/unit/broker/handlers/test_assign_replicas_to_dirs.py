@@ -9,7 +9,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from tests.typed import present
-from tests.unit.broker.controllers import ask, epoch
+from tests.unit.broker.controllers import epoch, query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 Directory = AssignReplicasToDirsRequest.Directory
@@ -31,7 +31,7 @@ def assign(
 ) -> AssignReplicasToDirsResponse:
     partitions = [Directory.Topic.Partition(partition_index=0)]
     topics = [Directory.Topic(topic_id=topic.topic_id, partitions=partitions)]
-    result: AssignReplicasToDirsResponse = ask(
+    result: AssignReplicasToDirsResponse = query(
         three,
         ApiKey.ASSIGN_REPLICAS_TO_DIRS,
         0,

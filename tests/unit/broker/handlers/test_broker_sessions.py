@@ -10,16 +10,16 @@ from protocol.fields import fields_of
 from protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
 from protocol.messages.broker_registration import BrokerRegistrationResponse
 from tests.unit.broker.controller_node import ControllerNode
-from tests.unit.broker.controllers import ask, cluster_id, epoch
+from tests.unit.broker.controllers import cluster_id, epoch, query
 from tests.unit.broker.whole_cluster import WholeCluster
 from tests.unit.controller.cluster import new_registration
 
 
 def register(three: WholeCluster, broker_id: int, node: int | None = None, **fields: str) -> BrokerRegistrationResponse:
-    said = {"cluster_id": cluster_id(three), "incarnation_id": b"n" * 16, "endpoints": {}, "directories": [b"f" * 16]}
-    request = new_registration(broker_id, **{**said, **fields})  # type: ignore[arg-type]  # keywords of several types
+    shown = {"cluster_id": cluster_id(three), "incarnation_id": b"n" * 16, "endpoints": {}, "directories": [b"f" * 16]}
+    request = new_registration(broker_id, **{**shown, **fields})  # type: ignore[arg-type]  # keywords of several types
     values = {field.name: getattr(request, field.name) for field in fields_of(type(request))}
-    result: BrokerRegistrationResponse = ask(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
+    result: BrokerRegistrationResponse = query(three, ApiKey.BROKER_REGISTRATION, 4, node=node, **values)
     return result
 
 
@@ -53,8 +53,8 @@ def beat(
     offset: int = 1 << 40,
     **fields: bool,
 ) -> BrokerHeartbeatResponse:
-    said = {"want_fence": False, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
-    result: BrokerHeartbeatResponse = ask(
+    shown = {"want_fence": False, "want_shut_down": False, "offline_log_dirs": [], "cordoned_log_dirs": []}
+    result: BrokerHeartbeatResponse = query(
         three,
         ApiKey.BROKER_HEARTBEAT,
         2,
@@ -62,7 +62,7 @@ def beat(
         broker_id=broker_id,
         broker_epoch=broker_epoch,
         current_metadata_offset=offset,
-        **{**said, **fields},
+        **{**shown, **fields},
     )
     return result
 
@@ -92,11 +92,11 @@ def test_inactive_controller_refuses_heartbeats(three: WholeCluster) -> None:
 
 def test_broker_is_unregistered(controlled: ControllerNode) -> None:
     controlled.register(2)
-    assert controlled.ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=2).error_code == ErrorCode.NONE
+    assert controlled.query(ApiKey.UNREGISTER_BROKER, 0, broker_id=2).error_code == ErrorCode.NONE
     assert list(controlled.image.brokers) == [1]
 
 
 def test_unknown_broker_is_refused(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as refused:
-        controlled.ask(ApiKey.UNREGISTER_BROKER, 0, broker_id=2)
+        controlled.query(ApiKey.UNREGISTER_BROKER, 0, broker_id=2)
     assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

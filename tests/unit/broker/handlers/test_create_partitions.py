@@ -22,7 +22,7 @@ def test_partitions_are_added(controlled: ControllerNode, version: int) -> None:
         CreatePartitionsRequest.Topic(name=name, count=count, assignments=None)
         for name, count in (("t", 4), ("nope", 2))
     ]
-    response = controlled.ask(ApiKey.CREATE_PARTITIONS, version, topics=topics, timeout_ms=5000, validate_only=False)
+    response = controlled.query(ApiKey.CREATE_PARTITIONS, version, topics=topics, timeout_ms=5000, validate_only=False)
     assert {result.name: result.error_code for result in response.results} == {
         "t": ErrorCode.NONE,
         "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -37,7 +37,7 @@ def test_a_full_disk_refuses_partitions(tmp_path: Path) -> None:
     create(node, "t")
     disk.full = True
     topics = [CreatePartitionsRequest.Topic(name="t", count=4, assignments=None)]
-    response = node.ask(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout_ms=5000, validate_only=False)
+    response = node.query(ApiKey.CREATE_PARTITIONS, 3, topics=topics, timeout_ms=5000, validate_only=False)
     assert [result.error_code for result in response.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert len(present(node.image.topic("t")).partitions) == 1
     disk.full = False

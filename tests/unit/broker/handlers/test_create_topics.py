@@ -17,7 +17,7 @@ from tests.unit.controller.cluster import new_topic
 @pytest.mark.parametrize("version", range(2, 8))
 def test_topics_are_created(controlled: ControllerNode, version: int) -> None:
     topics = [new_topic("t", 3, configs={"retention.ms": "5"}), new_topic("a b")]
-    response = controlled.ask(ApiKey.CREATE_TOPICS, version, topics=topics, timeout_ms=5000, validate_only=False)
+    response = controlled.query(ApiKey.CREATE_TOPICS, version, topics=topics, timeout_ms=5000, validate_only=False)
     created, refused = response.topics
     assert (created.name, created.error_code) == ("t", ErrorCode.NONE)
     assert (refused.name, refused.error_code) == ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -32,14 +32,14 @@ def test_topics_are_created(controlled: ControllerNode, version: int) -> None:
 
 
 def test_validate_only_creates_no_topic(controlled: ControllerNode) -> None:
-    response = controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=True)
+    response = controlled.query(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=True)
     assert response.topics[0].error_code == ErrorCode.NONE
     assert controlled.image.topic("t") is None
 
 
 def test_timeout_0_returns_request_timed_out(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as late:
-        controlled.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=0)
+        controlled.query(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=0)
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -48,7 +48,7 @@ def test_full_disk_refuses_topics_before_they_reach_the_controller(tmp_path: Pat
     node = ControllerNode(str(tmp_path), disk)
     node.start()
     disk.full = True
-    response = node.ask(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=False)
+    response = node.query(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=False)
     assert response.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "No space left in" in response.topics[0].error_message
     assert node.image.topic("t") is None

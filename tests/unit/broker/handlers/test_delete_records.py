@@ -18,15 +18,15 @@ from tests.disks import FaultyDisk
 from tests.unit.broker.node import Node
 
 
-def ask(node: Node, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 1000) -> Any:
+def query(node: Node, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 1000) -> Any:
     partition = DeleteRecordsRequest.Topic.Partition(partition_index=0, offset=offset)
     topics = [DeleteRecordsRequest.Topic(name=topic, partitions=[partition])]
-    return node.ask(ApiKey.DELETE_RECORDS, version, topics=topics, timeout_ms=timeout_ms)
+    return node.query(ApiKey.DELETE_RECORDS, version, topics=topics, timeout_ms=timeout_ms)
 
 
 def deleted(node: Node, offset: int, **more: Any) -> tuple[int, int]:
     """Return (error code, low watermark)."""
-    [answer] = node.wait(ask(node, offset, **more)).topics[0].partitions
+    [answer] = node.wait(query(node, offset, **more)).topics[0].partitions
     return answer.error_code, answer.low_watermark
 
 
@@ -111,7 +111,7 @@ def test_log_starts_of_all_partitions_are_checkpointed_with_one_write(tmp_path: 
     partitions = [DeleteRecordsRequest.Topic.Partition(partition_index=index, offset=1) for index in range(20)]
     topics = [DeleteRecordsRequest.Topic(name="t", partitions=partitions)]
     disk.calls.clear()
-    response = node.wait(node.ask(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout_ms=1000))
+    response = node.wait(node.query(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout_ms=1000))
     assert {answer.error_code for answer in response.topics[0].partitions} == {0}
     assert disk.called("replace").count("log-start-offset-checkpoint") == 1
     node.stop()
@@ -156,7 +156,7 @@ class TestReplicas:
         return node
 
     def test_rule_23_response_waits_until_every_replica_has_the_log_start(self, node: Node) -> None:
-        waiting = ask(node, 3)
+        waiting = query(node, 3)
         assert isinstance(waiting, Awaitable)
         node.loop.call_later(0.2, node.follower_fetch, node.partition("t"), 2, 5, 2)
         node.loop.call_later(0.4, node.follower_fetch, node.partition("t"), 2, 5, 3)
@@ -171,7 +171,7 @@ class TestReplicas:
         assert node.purgatory._watchers == {}
 
     def test_loss_of_leadership_ends_the_wait(self, node: Node) -> None:
-        waiting = ask(node, 3)
+        waiting = query(node, 3)
         node.loop.call_later(0.1, node.elect, "t", 2)
         [answer] = node.wait(waiting).topics[0].partitions
         assert (answer.error_code, answer.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

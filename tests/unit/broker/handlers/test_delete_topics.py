@@ -18,11 +18,11 @@ from tests.unit.broker.topics import create
 def test_topics_are_deleted(controlled: ControllerNode, version: int) -> None:
     topic_id = create(controlled, "t")
     if version < 6:
-        asked: dict[str, Any] = {"topic_names": ["t", "nope"]}
+        requested: dict[str, Any] = {"topic_names": ["t", "nope"]}
     else:
         pairs = [(None, topic_id), ("nope", ZERO_UUID)]
-        asked = {"topics": [DeleteTopicsRequest.Topic(name=name, topic_id=value) for name, value in pairs]}
-    response = controlled.ask(ApiKey.DELETE_TOPICS, version, timeout_ms=5000, **asked)
+        requested = {"topics": [DeleteTopicsRequest.Topic(name=name, topic_id=value) for name, value in pairs]}
+    response = controlled.query(ApiKey.DELETE_TOPICS, version, timeout_ms=5000, **requested)
     assert {topic.name: topic.error_code for topic in response.responses} == {
         "t": ErrorCode.NONE,
         "nope": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -33,6 +33,6 @@ def test_topics_are_deleted(controlled: ControllerNode, version: int) -> None:
 def test_deletion_can_be_disabled(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"delete.topic.enable": "false"})
     create(stopped_controller, "t")
-    response = stopped_controller.ask(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout_ms=5000)
+    response = stopped_controller.query(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout_ms=5000)
     assert response.responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
     assert stopped_controller.image.topic("t") is not None

@@ -33,17 +33,17 @@ def node(node: Node) -> Node:
     return node
 
 
-def ask_as_it_is(node: Node, components: list[Component], *, strict: bool, version: int) -> Any:
-    asked = [
+def query_unchanged(node: Node, components: list[Component], *, strict: bool, version: int) -> Any:
+    requested = [
         DescribeClientQuotasRequest.Component(entity_type=kind, match_type=how, match=match)
         for kind, how, match in components
     ]
-    return node.answer(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, components=asked, strict=strict)
+    return node.answer(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, components=requested, strict=strict)
 
 
-def ask(node: Node, components: list[Component], *, strict: bool, version: int = 1) -> list[int]:
+def query(node: Node, components: list[Component], *, strict: bool, version: int = 1) -> list[int]:
     """Return the numbers of the entities found."""
-    response = ask_as_it_is(node, components, strict=strict, version=version)
+    response = query_unchanged(node, components, strict=strict, version=version)
     assert all([value.key for value in entry.values] == ["some_rate"] for entry in response.entries)
     return [int(entry.values[0].value) for entry in response.entries]
 
@@ -65,13 +65,13 @@ def ask(node: Node, components: list[Component], *, strict: bool, version: int =
 def test_filter_matches_entities(
     node: Node, version: int, components: list[Component], loosely: list[int], strictly: list[int]
 ) -> None:
-    assert ask(node, components, strict=False, version=version) == loosely
-    assert ask(node, components, strict=True, version=version) == strictly
+    assert query(node, components, strict=False, version=version) == loosely
+    assert query(node, components, strict=True, version=version) == strictly
 
 
 def test_entity_components_are_sorted_by_type(node: Node) -> None:
-    asked = [DescribeClientQuotasRequest.Component(entity_type="client-id", match_type=DEFAULT, match=None)]
-    response = node.answer(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=asked, strict=False)
+    requested = [DescribeClientQuotasRequest.Component(entity_type="client-id", match_type=DEFAULT, match=None)]
+    response = node.answer(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=requested, strict=False)
     [entry] = response.entries
     assert [(part.entity_type, part.entity_name) for part in entry.entity] == [("client-id", None), ("user", "alice")]
 
@@ -90,6 +90,6 @@ def test_entity_components_are_sorted_by_type(node: Node) -> None:
     ],
 )
 def test_invalid_filter_is_refused(node: Node, components: list[Component], code: ErrorCode) -> None:
-    response = ask_as_it_is(node, components, strict=False, version=1)
+    response = query_unchanged(node, components, strict=False, version=1)
     assert (response.error_code, response.entries) == (code, None)
     assert response.error_message

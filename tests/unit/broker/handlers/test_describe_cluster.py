@@ -37,7 +37,7 @@ SERVER: Any = SimpleNamespace(
 )
 
 
-def ask(
+def query(
     version: int = 2,
     *,
     listener: str = "PLAINTEXT",
@@ -53,18 +53,18 @@ def ask(
 
 
 def test_brokers_are_listed_with_endpoints_of_the_request_listener() -> None:
-    response = ask()
+    response = query()
     assert (response.cluster_id, response.controller_id, response.endpoint_type) == ("cluster", 1, 1)
     assert [(b.broker_id, b.host, b.port, b.rack) for b in response.brokers] == [(1, "plaintext-1", 9001, "rack1")]
-    assert [broker.host for broker in ask(listener="OTHER").brokers] == ["other-3"]
+    assert [broker.host for broker in query(listener="OTHER").brokers] == ["other-3"]
 
 
 def test_fenced_brokers_are_listed_only_if_requested() -> None:
-    assert [(broker.broker_id, broker.is_fenced) for broker in ask(fenced=True).brokers] == [(1, False), (2, True)]
+    assert [(broker.broker_id, broker.is_fenced) for broker in query(fenced=True).brokers] == [(1, False), (2, True)]
 
 
 def test_a_controllers_listener_describes_controllers() -> None:
-    response = ask(listener="CONTROLLER", endpoint_type=2)
+    response = query(listener="CONTROLLER", endpoint_type=2)
     assert response.endpoint_type == 2
     assert [(c.broker_id, c.host, c.port) for c in response.brokers] == [
         (1, "controller-1", 9093),
@@ -74,25 +74,25 @@ def test_a_controllers_listener_describes_controllers() -> None:
 
 
 def test_controller_id_is_a_broker_reachable_on_the_request_listener() -> None:
-    assert [ask(listener=listener).controller_id for listener in ("PLAINTEXT", "OTHER", "NONE")] == [1, 3, -1]
+    assert [query(listener=listener).controller_id for listener in ("PLAINTEXT", "OTHER", "NONE")] == [1, 3, -1]
 
 
 @pytest.mark.parametrize(("listener", "wanted"), [("PLAINTEXT", 2), ("CONTROLLER", 1)])
 def test_endpoint_type_of_the_other_listener_is_refused(listener: str, wanted: int) -> None:
-    response = ask(listener=listener, endpoint_type=wanted)
+    response = query(listener=listener, endpoint_type=wanted)
     assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
     assert response.brokers == []
 
 
 def test_an_unknown_type_of_endpoint_is_refused() -> None:
-    assert ask(endpoint_type=3).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    assert query(endpoint_type=3).error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
 
 
 def test_authorized_operations_are_returned_only_if_requested() -> None:
-    assert ask().cluster_authorized_operations == -(1 << 31)
-    assert ask(operations=True).cluster_authorized_operations == 0b1_1111_1010_0000
+    assert query().cluster_authorized_operations == -(1 << 31)
+    assert query(operations=True).cluster_authorized_operations == 0b1_1111_1010_0000
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_response_encodes_in_every_version(version: int) -> None:
-    assert ask(version).encode(version)
+    assert query(version).encode(version)

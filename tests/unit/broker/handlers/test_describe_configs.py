@@ -27,7 +27,7 @@ def describe(
     node: ControllerNode, resource_type: int, name: str, keys: list[str] | None = None, version: int = 4, **more: Any
 ) -> Any:
     resource = DescribeConfigsRequest.Resource(resource_type=resource_type, resource_name=name, configuration_keys=keys)
-    [result] = node.ask(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **more).results
+    [result] = node.query(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource], **more).results
     assert (result.resource_type, result.resource_name) == (resource_type, name)
     return result
 

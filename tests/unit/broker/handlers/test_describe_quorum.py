@@ -17,18 +17,18 @@ METADATA = "__cluster_metadata"
 STATIC = {"controller.quorum.voters": "1@localhost:9093", "node.id": "1"}
 
 
-def ask(node: ControllerNode, version: int, *asked: tuple[str, list[int]]) -> Any:
+def query(node: ControllerNode, version: int, *requested: tuple[str, list[int]]) -> Any:
     _Topic = DescribeQuorumRequest.Topic  # noqa: N806
     topics = [
         _Topic(topic_name=name, partitions=[_Topic.Partition(partition_index=index) for index in indexes])
-        for name, indexes in asked
+        for name, indexes in requested
     ]
-    return node.ask(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
+    return node.query(ApiKey.DESCRIBE_QUORUM, version, topics=topics)
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_single_voter_is_the_leader_at_the_log_end(controlled: ControllerNode, version: int) -> None:
-    response = ask(controlled, version, (METADATA, [0]))
+    response = query(controlled, version, (METADATA, [0]))
     [topic] = response.topics
     [partition] = topic.partitions
     [voter] = partition.current_voters
@@ -42,21 +42,21 @@ def test_single_voter_is_the_leader_at_the_log_end(controlled: ControllerNode, v
 
 def test_static_voters_have_no_directory_id(stopped_controller: ControllerNode) -> None:
     stopped_controller.start(STATIC)
-    [voter] = ask(stopped_controller, 2, (METADATA, [0])).topics[0].partitions[0].current_voters
+    [voter] = query(stopped_controller, 2, (METADATA, [0])).topics[0].partitions[0].current_voters
     assert voter.replica_directory_id == ZERO_UUID
 
 
 def test_nodes_have_the_controller_endpoints(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"controller.listener.names": "CONTROLLER"})
     stopped_controller.endpoints = {"PLAINTEXT": Endpoint("here", 9092), "CONTROLLER": Endpoint("here", 9093)}
-    [node] = ask(stopped_controller, 2, (METADATA, [0])).nodes
+    [node] = query(stopped_controller, 2, (METADATA, [0])).nodes
     assert node.node_id == 1
     assert [(point.name, point.host, point.port) for point in node.listeners] == [("CONTROLLER", "here", 9093)]
 
 
 @pytest.mark.parametrize("version", [0, 2])
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         [("t", [0])],
         [(METADATA, [1])],
@@ -67,11 +67,11 @@ def test_nodes_have_the_controller_endpoints(stopped_controller: ControllerNode)
     ids=str,
 )
 def test_partition_other_than_the_metadata_log_is_unknown(
-    controlled: ControllerNode, version: int, asked: list[tuple[str, list[int]]]
+    controlled: ControllerNode, version: int, requested: list[tuple[str, list[int]]]
 ) -> None:
-    response = ask(controlled, version, *asked)
+    response = query(controlled, version, *requested)
     found = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in response.topics]
-    assert found == asked
+    assert found == requested
     codes = {one.error_code for topic in response.topics for one in topic.partitions}
     assert codes == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert response.nodes == []

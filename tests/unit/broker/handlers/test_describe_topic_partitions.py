@@ -15,9 +15,9 @@ from tests.unit.broker.topics import create
 Cursor = DescribeTopicPartitionsRequest.Cursor
 
 
-def ask(node: ControllerNode, *names: str, limit: int = 2000, cursor: Any = None) -> Any:
+def query(node: ControllerNode, *names: str, limit: int = 2000, cursor: Any = None) -> Any:
     topics = [DescribeTopicPartitionsRequest.Topic(name=name) for name in names]
-    return node.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=limit, cursor=cursor)
+    return node.query(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=topics, response_partition_limit=limit, cursor=cursor)
 
 
 def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
@@ -34,11 +34,11 @@ def controlled(controlled: ControllerNode) -> ControllerNode:
 
 
 def test_topics_are_sorted_by_name(controlled: ControllerNode) -> None:
-    assert page(ask(controlled)) == ([("a", [0, 1]), ("b", [0, 1, 2])], None)
+    assert page(query(controlled)) == ([("a", [0, 1]), ("b", [0, 1, 2])], None)
 
 
 def test_partitions_have_leader_isr_and_eligible_leader_replicas(controlled: ControllerNode) -> None:
-    [topic] = ask(controlled, "a").topics
+    [topic] = query(controlled, "a").topics
     assert (topic.error_code, topic.is_internal, topic.topic_authorized_operations) == (0, False, 3576)
     first = topic.partitions[0]
     assert (first.error_code, first.leader_id, first.leader_epoch) == (0, 1, 0)
@@ -51,7 +51,7 @@ def test_cursors_page_through_all_partitions_without_gaps(controlled: Controller
     seen: list[tuple[str, int]] = []
     cursor = None
     while True:
-        response = ask(controlled, limit=limit, cursor=cursor)
+        response = query(controlled, limit=limit, cursor=cursor)
         described, following = page(response)
         partitions = [(name, index) for name, indexes in described for index in indexes]
         assert 0 < len(partitions) <= limit
@@ -65,16 +65,16 @@ def test_cursors_page_through_all_partitions_without_gaps(controlled: Controller
 def test_max_request_partition_size_limit_bounds_a_page(stopped_controller: ControllerNode) -> None:
     stopped_controller.start({"max.request.partition.size.limit": "2"})
     create(stopped_controller, "t", 3)
-    assert page(ask(stopped_controller)) == ([("t", [0, 1])], ("t", 2))
+    assert page(query(stopped_controller)) == ([("t", [0, 1])], ("t", 2))
 
 
 def test_topic_deleted_since_the_last_page_is_skipped(controlled: ControllerNode) -> None:
     cursor = Cursor(topic_name="aa", partition_index=1)
-    assert page(ask(controlled, cursor=cursor)) == ([("b", [0, 1, 2])], None)
+    assert page(query(controlled, cursor=cursor)) == ([("b", [0, 1, 2])], None)
 
 
 def test_unknown_topics_are_reported_and_not_created(controlled: ControllerNode) -> None:
-    topics = ask(controlled, "nope", "a b").topics
+    topics = query(controlled, "nope", "a b").topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -84,5 +84,5 @@ def test_unknown_topics_are_reported_and_not_created(controlled: ControllerNode)
 
 def test_cursor_with_a_negative_partition_is_refused(controlled: ControllerNode) -> None:
     with pytest.raises(KafkaError) as invalid:
-        ask(controlled, cursor=Cursor(topic_name="a", partition_index=-1))
+        query(controlled, cursor=Cursor(topic_name="a", partition_index=-1))
     assert invalid.value.code is ErrorCode.INVALID_REQUEST

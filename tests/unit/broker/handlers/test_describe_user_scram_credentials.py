@@ -9,8 +9,8 @@ from tests.unit.broker.node import Node
 
 
 def describe(node: Node, users: list[str] | None) -> list[tuple[str, int]]:
-    asked = None if users is None else [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
-    response = node.answer(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
+    requested = None if users is None else [DescribeUserScramCredentialsRequest.User(name=user) for user in users]
+    response = node.answer(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=requested)
     assert response.error_code == ErrorCode.NONE
     return [(result.user, result.error_code) for result in response.results]
 

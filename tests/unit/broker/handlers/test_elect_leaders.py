@@ -15,7 +15,7 @@ from tests.unit.broker.topics import create
 KEY = ApiKey.ELECT_LEADERS
 
 
-def told(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
+def reported(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
     return [
         (topic.topic, [(one.partition_id, one.error_code) for one in topic.partition_result])
         for topic in response.replica_election_results
@@ -26,10 +26,10 @@ def told(response: Any) -> list[tuple[str, list[tuple[int, int]]]]:
 def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, version: int) -> None:
     create(controlled, "t", 2)
     topics = [ElectLeadersRequest.Topic(topic=name, partitions=[1, 7]) for name in ("t", "missing")]
-    response = controlled.ask(KEY, version, election_type=0, topic_partitions=topics)
+    response = controlled.query(KEY, version, election_type=0, topic_partitions=topics)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert response.error_code == ErrorCode.NONE
-    assert told(response) == [
+    assert reported(response) == [
         ("t", [(1, ErrorCode.ELECTION_NOT_NEEDED), (7, unknown)]),
         ("missing", [(1, unknown), (7, unknown)]),
     ]
@@ -37,4 +37,4 @@ def test_response_has_an_entry_for_each_partition(controlled: ControllerNode, ve
 
 def test_request_for_all_partitions_lists_none_if_none_needs_an_election(controlled: ControllerNode) -> None:
     create(controlled, "t", 2)
-    assert told(controlled.ask(KEY, 2, election_type=1, topic_partitions=None)) == [("t", [])]
+    assert reported(controlled.query(KEY, 2, election_type=1, topic_partitions=None)) == [("t", [])]

@@ -22,7 +22,7 @@ from protocol.messages.vote import VoteRequest
 from protocol.records.principal import encode_principal
 from protocol.schema import Message
 from tests.typed import present
-from tests.unit.broker.controllers import ask
+from tests.unit.broker.controllers import query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 TOPIC = CreateTopicsRequest.Topic(name="t", num_partitions=1, replication_factor=3, assignments=[], configs=[])
@@ -43,7 +43,7 @@ def send(
     address: bytes = bytes([10, 0, 0, 9]),
     node: int | None = None,
 ) -> EnvelopeResponse:
-    result: EnvelopeResponse = ask(
+    result: EnvelopeResponse = query(
         three,
         ApiKey.ENVELOPE,
         0,
@@ -96,9 +96,9 @@ def test_leader_only_request_is_refused_with_not_controller_if_the_leader_resign
         await resigning
         return answer
 
-    asking = controller.loop.create_task(handle_during_resignation())
-    three.until(asking.done)
-    assert asking.result().error_code in LEADS_NO_MORE
+    querying = controller.loop.create_task(handle_during_resignation())
+    three.until(querying.done)
+    assert querying.result().error_code in LEADS_NO_MORE
 
 
 @pytest.mark.parametrize(

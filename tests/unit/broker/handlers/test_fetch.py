@@ -30,11 +30,11 @@ def wanted(index: int = 0, offset: int = 0, max_bytes: int = 1 << 20, **more: An
     return Wanted(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes, **more)
 
 
-def ask(node: Node, topics: dict[str, list[Wanted]], *, version: int = 12, **more: Any) -> Any:
+def query(node: Node, topics: dict[str, list[Wanted]], *, version: int = 12, **more: Any) -> Any:
     """Fetch from topics by name; from version 13 on by their topic ids in the metadata image."""
     known = {name: node.image.topic(name) for name in topics}
     fields: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1} | more
-    return node.ask(
+    return node.query(
         ApiKey.FETCH,
         version,
         topics=[
@@ -48,7 +48,7 @@ def ask(node: Node, topics: dict[str, list[Wanted]], *, version: int = 12, **mor
 
 
 def fetch(node: Node, topics: dict[str, list[Wanted]], **more: Any) -> Any:
-    return node.wait(ask(node, topics, **more))
+    return node.wait(query(node, topics, **more))
 
 
 def fetched(node: Node, one: Wanted, topic: str = "t", **more: Any) -> Any:
@@ -88,8 +88,8 @@ def test_read_committed_response_lists_aborted_transactions(node: Node, version:
     def aborted(offset: int, isolation_level: int = 1) -> list[tuple[int, int]] | None:
         found = fetched(node, wanted(offset=offset), version=version, isolation_level=isolation_level)
         assert offsets(found)[0] == offset
-        told = found.aborted_transactions
-        return None if told is None else [(one.producer_id, one.first_offset) for one in told]
+        reported = found.aborted_transactions
+        return None if reported is None else [(one.producer_id, one.first_offset) for one in reported]
 
     assert aborted(0) == [(7, 1), (9, 7)]
     assert aborted(2) == [(7, 1), (9, 7)]
@@ -191,23 +191,23 @@ class TestWaiting:
 
     def test_fetch_with_min_bytes_available_does_not_wait(self, node: Node) -> None:
         node.append("t")
-        assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500), Awaitable)
+        assert not isinstance(query(node, {"t": [wanted()]}, max_wait_ms=500), Awaitable)
 
     def test_fetch_without_partitions_does_not_wait(self, node: Node) -> None:
-        assert not isinstance(ask(node, {}, max_wait_ms=500), Awaitable)
+        assert not isinstance(query(node, {}, max_wait_ms=500), Awaitable)
 
     def test_min_bytes_0_does_not_wait(self, node: Node) -> None:
-        assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=0), Awaitable)
+        assert not isinstance(query(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=0), Awaitable)
 
     def test_append_completes_the_fetch(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
         node.loop.call_later(0.2, lambda: node.append("t", index=1))
         response = node.wait(waiting)
         assert [offsets(part) for part in response.responses[0].partitions] == [[], [0]]
         assert node.loop.time() == pytest.approx(0.2, abs=0.01)
 
     def test_response_is_sent_in_the_purgatory_run_that_completes_the_fetch(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted()]}, max_wait_ms=500)
         answered: list[Any] = []
         waiting.add_done_callback(answered.append)
         node.append("t")
@@ -217,22 +217,22 @@ class TestWaiting:
 
     def test_fetch_completed_by_another_request_is_answered_after_it(self, node: Node) -> None:
         opened = fetch(node, {"t": [wanted()]}, session_epoch=0)
-        waiting = ask(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=1)
+        waiting = query(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=1)
         answered: list[Any] = []
         waiting.add_done_callback(answered.append)
-        ask(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=0)
+        query(node, {}, max_wait_ms=500, session_id=opened.session_id, session_epoch=0)
         assert not answered
         node.pass_time(0)
         assert answered == [waiting]
 
     def test_fetch_expires_after_max_wait(self, node: Node) -> None:
-        response = node.wait(ask(node, {"t": [wanted()]}, max_wait_ms=500))
+        response = node.wait(query(node, {"t": [wanted()]}, max_wait_ms=500))
         assert [offsets(part) for part in response.responses[0].partitions] == [[]]
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
     def test_fetch_waits_until_min_bytes_are_available(self, node: Node) -> None:
         node.append("t", (None, bytes(300)))
-        waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=5000, min_bytes=1000)
+        waiting = query(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=5000, min_bytes=1000)
         for second in (1, 2, 3):
             node.loop.call_later(second, lambda: node.append("t", (None, bytes(300)), index=1))
         response = node.wait(waiting)
@@ -240,7 +240,7 @@ class TestWaiting:
         assert node.loop.time() == pytest.approx(2.0, abs=0.01)
 
     def test_bytes_above_the_partition_limit_do_not_count_towards_min_bytes(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(max_bytes=100)]}, max_wait_ms=5000, min_bytes=400)
+        waiting = query(node, {"t": [wanted(max_bytes=100)]}, max_wait_ms=5000, min_bytes=400)
         for second in range(1, 5):
             node.loop.call_later(second, lambda: node.append("t", (None, bytes(300))))
         node.wait(waiting)
@@ -248,16 +248,16 @@ class TestWaiting:
 
     def test_min_bytes_is_capped_at_max_bytes(self, node: Node) -> None:
         node.append("t", (None, bytes(300)))
-        assert not isinstance(ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=1000, max_bytes=200), Awaitable)
+        assert not isinstance(query(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=1000, max_bytes=200), Awaitable)
 
     def test_expired_fetch_returns_fewer_than_min_bytes(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=10_000)
+        waiting = query(node, {"t": [wanted()]}, max_wait_ms=500, min_bytes=10_000)
         node.loop.call_later(0.2, lambda: node.append("t"))
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == [0]
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
     def test_response_has_all_records_appended_in_one_loop_iteration(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500)
 
         def burst() -> None:
             for index in (0, 1, 0):
@@ -268,18 +268,18 @@ class TestWaiting:
         assert [offsets(part) for part in response.responses[0].partitions] == [[0, 1], [0]]
 
     def test_fetch_with_an_error_does_not_wait(self, node: Node) -> None:
-        response = ask(node, {"t": [wanted(0), wanted(7)]}, max_wait_ms=500)
+        response = query(node, {"t": [wanted(0), wanted(7)]}, max_wait_ms=500)
         assert [part.error_code for part in response.responses[0].partitions] == [0, 3]
 
     def test_topic_deletion_completes_the_fetch(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted()]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.remove, "t")
         [partition] = node.wait(waiting).responses[0].partitions
         assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
     def test_append_to_a_recreated_topic_completes_the_fetch(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(offset=0)]}, max_wait_ms=1_000)
+        waiting = query(node, {"t": [wanted(offset=0)]}, max_wait_ms=1_000)
         node.remove("t")
         node.create("t")
         node.pass_time(0.1)
@@ -289,18 +289,18 @@ class TestWaiting:
         assert offsets(waiting.result().responses[0].partitions[0]) == [0]
 
     def test_new_leader_epoch_completes_fetches_with_the_old_one(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(current_leader_epoch=0)]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted(current_leader_epoch=0)]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.elect, "t", 1)
         [partition] = node.wait(waiting).responses[0].partitions
         assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
 
     def test_completed_fetch_has_no_watchers(self, node: Node) -> None:
         for _ in range(3):
-            node.wait(ask(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500))
+            node.wait(query(node, {"t": [wanted(0), wanted(1)]}, max_wait_ms=500))
         assert node.purgatory._watchers == {}
 
     def test_cancelled_fetch_has_no_watchers(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted()]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted()]}, max_wait_ms=500)
         waiting.cancel()
         node.pass_time(0)
         assert node.purgatory._watchers == {}
@@ -370,9 +370,9 @@ class TestLeaderEpochs:
 
     def test_diverged_reader_gets_the_high_watermark_after_truncation(self, node: Node) -> None:
         parted, cut = (wanted(offset=3, last_fetched_epoch=epoch) for epoch in (1, 2))
-        session = node.wait(ask(node, {"t": [parted]}, session_epoch=0)).session_id
-        told = node.wait(ask(node, {"t": [cut]}, session_id=session, session_epoch=1))
-        assert told.responses[0].partitions[0].high_watermark == 3
+        session = node.wait(query(node, {"t": [parted]}, session_epoch=0)).session_id
+        reported = node.wait(query(node, {"t": [cut]}, session_id=session, session_epoch=1))
+        assert reported.responses[0].partitions[0].high_watermark == 3
 
     def test_last_fetched_epoch_above_the_latest_epoch_is_out_of_range(self, node: Node) -> None:
         partition = fetched(node, wanted(offset=3, last_fetched_epoch=9))
@@ -380,7 +380,7 @@ class TestLeaderEpochs:
 
     def test_fetch_of_a_diverged_reader_does_not_wait(self, node: Node) -> None:
         one = wanted(offset=3, last_fetched_epoch=0)
-        assert not isinstance(ask(node, {"t": [one]}, max_wait_ms=500), Awaitable)
+        assert not isinstance(query(node, {"t": [one]}, max_wait_ms=500), Awaitable)
 
 
 class TestNotLeader:
@@ -421,7 +421,7 @@ class TestIsolation:
         assert (offsets(partition), partition.high_watermark) == ([0], 1)
 
     def test_fetch_above_the_high_watermark_waits(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
         node.loop.call_later(0.1, node.follower_fetch, node.partition("t"), 2, 2, 0)
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == [1]
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
@@ -431,7 +431,7 @@ class TestIsolation:
         assert fetched(node, wanted(), isolation_level=1).aborted_transactions == []
 
     def test_uncommitted_append_does_not_complete_consumer_fetches(self, node: Node) -> None:
-        waiting = ask(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
+        waiting = query(node, {"t": [wanted(offset=1)]}, max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t"))
         assert offsets(node.wait(waiting).responses[0].partitions[0]) == []
         assert node.loop.time() == pytest.approx(0.5, abs=0.01)

@@ -7,7 +7,7 @@ import pytest
 from broker.replication.replica_state import NO_OFFSET
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-from tests.unit.broker.handlers.test_fetch import ask, fetched, offsets, wanted
+from tests.unit.broker.handlers.test_fetch import fetched, offsets, query, wanted
 from tests.unit.broker.node import Node
 
 
@@ -40,14 +40,14 @@ def test_response_has_the_high_watermark_that_this_fetch_advanced(node: Node) ->
 def test_new_high_watermark_does_not_complete_a_replica_fetch(node: Node) -> None:
     node.create("t3", replicas=(1, 2, 3))
     node.append("t3")
-    waiting = ask(node, {"t3": [wanted(offset=1)]}, max_wait_ms=500, replica_id=2)
+    waiting = query(node, {"t3": [wanted(offset=1)]}, max_wait_ms=500, replica_id=2)
     node.loop.call_later(0.1, node.follower_fetch, node.partition("t3"), 3, 1, 0)
     assert node.wait(waiting).responses[0].partitions[0].high_watermark == 1
     assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
 
 def test_rule_3_fetch_offset_from_before_an_election_is_ignored_when_the_fetch_completes(node: Node) -> None:
-    waiting = ask(node, {"t": [wanted(offset=2)]}, max_wait_ms=500, replica_id=2)
+    waiting = query(node, {"t": [wanted(offset=2)]}, max_wait_ms=500, replica_id=2)
     node.elect("t", 1)
     node.wait(waiting)
     assert node.partition("t").followers[2].log_end_offset == NO_OFFSET
@@ -55,8 +55,8 @@ def test_rule_3_fetch_offset_from_before_an_election_is_ignored_when_the_fetch_c
 
 def test_new_log_start_completes_a_replica_fetch(node: Node) -> None:
     request = {"t": [wanted(offset=2)]}
-    session = node.wait(ask(node, request, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
-    waiting = ask(node, {}, session_id=session, session_epoch=1, max_wait_ms=500, replica_id=2)
+    session = node.wait(query(node, request, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
+    waiting = query(node, {}, session_id=session, session_epoch=1, max_wait_ms=500, replica_id=2)
     node.loop.call_later(0.1, node.replicas.delete_records, node.partition("t"), 1)
     assert node.wait(waiting).responses[0].partitions[0].log_start_offset == 1
     assert node.loop.time() == pytest.approx(0.1, abs=0.01)
@@ -64,10 +64,10 @@ def test_new_log_start_completes_a_replica_fetch(node: Node) -> None:
 
 def test_replica_with_an_older_log_start_gets_the_new_one_again_at_once(node: Node) -> None:
     request = wanted(offset=2, log_start_offset=0)
-    session = node.wait(ask(node, {"t": [request]}, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
+    session = node.wait(query(node, {"t": [request]}, session_epoch=0, max_wait_ms=0, replica_id=2)).session_id
     node.replicas.delete_records(node.partition("t"), 1)
     for epoch in (1, 2):  # the follower drops the first response, as after a newer leader epoch
-        again = ask(node, {"t": [request]}, session_id=session, session_epoch=epoch, max_wait_ms=500, replica_id=2)
+        again = query(node, {"t": [request]}, session_id=session, session_epoch=epoch, max_wait_ms=500, replica_id=2)
         assert node.wait(again).responses[0].partitions[0].log_start_offset == 1
     assert node.loop.time() == pytest.approx(0, abs=0.01)
 
@@ -76,17 +76,17 @@ def test_replica_with_an_older_log_start_gets_the_new_one_again_at_once(node: No
 def test_fetch_of_a_replica_with_a_later_log_start_waits(node: Node, session_epoch: int) -> None:
     """The former leader and this replica may have deleted records that the new leader still has."""
     request = {"t": [wanted(offset=2, log_start_offset=1)]}
-    waiting = ask(node, request, session_epoch=session_epoch, max_wait_ms=500, replica_id=2)
+    waiting = query(node, request, session_epoch=session_epoch, max_wait_ms=500, replica_id=2)
     assert node.wait(waiting).responses[0].partitions[0].log_start_offset == 0
     assert node.loop.time() == pytest.approx(0.5, abs=0.01)
 
 
 def test_new_leader_epoch_returns_unchanged_partitions_again(node: Node) -> None:
     [before, after] = [wanted(offset=2, current_leader_epoch=epoch) for epoch in (0, 1)]
-    session = node.wait(ask(node, {"t": [before]}, session_epoch=0, replica_id=2)).session_id
-    assert node.wait(ask(node, {"t": [before]}, session_id=session, session_epoch=1, replica_id=2)).responses == []
+    session = node.wait(query(node, {"t": [before]}, session_epoch=0, replica_id=2)).session_id
+    assert node.wait(query(node, {"t": [before]}, session_id=session, session_epoch=1, replica_id=2)).responses == []
     node.elect("t", 1)
-    again = node.wait(ask(node, {"t": [after]}, session_id=session, session_epoch=2, replica_id=2))
+    again = node.wait(query(node, {"t": [after]}, session_id=session, session_epoch=2, replica_id=2))
     assert again.responses[0].partitions[0].high_watermark == 2
 
 

@@ -11,7 +11,7 @@ from controller.raft.log import SnapshotId
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch_snapshot import FetchSnapshotRequest
-from tests.unit.broker.controllers import METADATA, ask, cluster_id
+from tests.unit.broker.controllers import METADATA, cluster_id, query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 Partition = FetchSnapshotRequest.Topic.Partition
@@ -41,7 +41,7 @@ def fetch(
         position=position,
     )
     topics = [FetchSnapshotRequest.Topic(name=name, partitions=[partition])]
-    answer = ask(
+    answer = query(
         three,
         ApiKey.FETCH_SNAPSHOT,
         1,

@@ -73,7 +73,7 @@ class TestFirstGroup:
     """The first FindCoordinator request creates `__consumer_offsets`."""
 
     @pytest.fixture
-    def asking(self, stopped_controller: ControllerNode) -> ControllerNode:
+    def querying(self, stopped_controller: ControllerNode) -> ControllerNode:
         node = stopped_controller
         node.start({"offsets.topic.num.partitions": "7"}, join=False)
         node.groups = GroupCoordinator(  # type: ignore[attr-defined]
@@ -86,17 +86,17 @@ class TestFirstGroup:
         )
         return node
 
-    def test_response_waits_for_creation_of_the_offsets_topic(self, asking: ControllerNode) -> None:
-        asking.register()
-        assert asking.image.topic(CONSUMER_OFFSETS) is None
-        [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
+    def test_response_waits_for_creation_of_the_offsets_topic(self, querying: ControllerNode) -> None:
+        querying.register()
+        assert querying.image.topic(CONSUMER_OFFSETS) is None
+        [one] = querying.query(KEY, 4, coordinator_keys=["g"]).coordinators
         assert (one.error_code, one.node_id, one.host, one.port) == (0, 1, "host1", 9092)
-        topic = asking.image.topic(CONSUMER_OFFSETS)
+        topic = querying.image.topic(CONSUMER_OFFSETS)
         assert topic is not None
         assert len(topic.partitions) == 7
 
-    def test_no_coordinator_while_the_offsets_topic_cannot_be_created(self, asking: ControllerNode) -> None:
-        [one] = asking.ask(KEY, 4, coordinator_keys=["g"]).coordinators
+    def test_no_coordinator_while_the_offsets_topic_cannot_be_created(self, querying: ControllerNode) -> None:
+        [one] = querying.query(KEY, 4, coordinator_keys=["g"]).coordinators
         assert one.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

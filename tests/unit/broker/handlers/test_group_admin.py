@@ -54,7 +54,7 @@ def test_groups_are_filtered_by_type(hosting: GroupNode, types: list[str], group
 def test_no_groups_are_listed_while_loading(hosting: GroupNode) -> None:
     hosting.restart()
     with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-        hosting.node.ask(ApiKey.LIST_GROUPS, 4)
+        hosting.node.query(ApiKey.LIST_GROUPS, 4)
 
 
 def test_failed_load_is_an_error_beside_the_loaded_groups(hosting: GroupNode, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,23 +118,23 @@ def test_group_with_another_coordinator_fails_alone(group_node: GroupNode) -> No
     assert (answer.error_code, answer.group_state) == (ErrorCode.NOT_COORDINATOR, "")
 
 
-@pytest.mark.parametrize(("asked", "operations"), [(True, READ_DELETE_DESCRIBE_AND_CONFIGS), (False, -(2**31))])
+@pytest.mark.parametrize(("requested", "operations"), [(True, READ_DELETE_DESCRIBE_AND_CONFIGS), (False, -(2**31))])
 def test_authorized_operations_of_groups_are_returned_if_requested(
-    group_node: GroupNode, asked: bool, operations: int
+    group_node: GroupNode, requested: bool, operations: int
 ) -> None:
     group_node.host().stable_member()
-    assert describe(group_node, 5, include_authorized_operations=asked).authorized_operations == operations
+    assert describe(group_node, 5, include_authorized_operations=requested).authorized_operations == operations
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_each_group_has_its_own_result(group_node: GroupNode, version: int) -> None:
     group_node.host().stable_member("busy")
     group_node.wait(group_node.commit(5))
-    answer = group_node.answer(ApiKey.DELETE_GROUPS, version, groups_names=["busy", "g", "nobody", "g"])
+    answer = group_node.answer(ApiKey.DELETE_GROUPS, version, groups_names=["busy", "g", "unknown_client", "g"])
     assert [(one.group_id, one.error_code) for one in answer.results] == [
         ("busy", ErrorCode.NON_EMPTY_GROUP),
         ("g", ErrorCode.NONE),
-        ("nobody", ErrorCode.GROUP_ID_NOT_FOUND),
+        ("unknown_client", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
     assert group_node.state("busy") == "Stable"
     assert group_node.state("g") is None
@@ -150,7 +150,7 @@ def test_response_waits_until_all_deletions_are_committed(group_node: GroupNode)
     committing = group_node.commit(5)
     group_node.replicate()
     assert group_node.wait(committing) == [ErrorCode.NONE]
-    deleting = group_node.node.loop.create_task(group_node.node.ask(ApiKey.DELETE_GROUPS, 2, groups_names=["g"]))
+    deleting = group_node.node.loop.create_task(group_node.node.query(ApiKey.DELETE_GROUPS, 2, groups_names=["g"]))
     group_node.settle()
     assert not deleting.done()
     group_node.replicate()

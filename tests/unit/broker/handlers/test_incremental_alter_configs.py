@@ -99,7 +99,7 @@ def test_loggers_and_topics_may_be_in_one_request(controlled: ControllerNode, lo
             (TOPIC, "nope", "retention.ms", "5"),
         )
     ]
-    answers = controlled.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False).responses
+    answers = controlled.query(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=resources, validate_only=False).responses
     assert [answer.error_code for answer in answers] == [
         ErrorCode.NONE,
         ErrorCode.INVALID_CONFIG,
@@ -111,5 +111,5 @@ def test_loggers_and_topics_may_be_in_one_request(controlled: ControllerNode, lo
 def test_logger_levels_cannot_be_altered_with_alter_configs(controlled: ControllerNode) -> None:
     Resource = AlterConfigsRequest.Resource  # noqa: N806
     resource = Resource(resource_type=LOGGER, resource_name="1", configs=[Resource.Config(name=NAME, value="INFO")])
-    [answer] = controlled.ask(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False).responses
+    [answer] = controlled.query(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False).responses
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")

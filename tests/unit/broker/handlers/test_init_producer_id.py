@@ -26,7 +26,7 @@ def test_every_request_gets_a_new_producer_id_with_epoch_0(node: Node, version: 
 
 def test_id_from_the_current_block_is_returned_synchronously(node: Node) -> None:
     init(node)
-    outcome = node.ask(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, transaction_timeout_ms=0)
+    outcome = node.query(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, transaction_timeout_ms=0)
     assert not isinstance(outcome, Awaitable)
 
 

@@ -15,7 +15,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = sorted(ResourceType)
 
 
 def listed(node: ControllerNode, version: int = 1, *kinds: int) -> list[tuple[int, str]]:
-    answer = node.ask(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=list(kinds))
+    answer = node.query(ApiKey.LIST_CONFIG_RESOURCES, version, resource_types=list(kinds))
     assert answer.error_code == 0
     return [(resource.resource_type, resource.resource_name) for resource in answer.config_resources]
 
@@ -46,5 +46,5 @@ def test_resource_without_configs_is_not_listed(controlled: ControllerNode) -> N
 
 
 def test_unknown_resource_type_is_refused(controlled: ControllerNode) -> None:
-    answer = controlled.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[TOPIC, 99])
+    answer = controlled.query(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=[TOPIC, 99])
     assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])

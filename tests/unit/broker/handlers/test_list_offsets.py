@@ -196,21 +196,21 @@ class TestLongSearches:
         node.append("many", *records, Record(0, 9, None, b""), compression=Compression.ZSTD)
         return node
 
-    def ask(self, node: Node, version: int = 11, **more: Any) -> Any:
+    def query(self, node: Node, version: int = 11, **more: Any) -> Any:
         partition = ListOffsetsRequest.Topic.Partition(partition_index=0, timestamp=2)
         fields = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 0} | more
         topics = [ListOffsetsRequest.Topic(name="many", partitions=[partition])]
-        return node.ask(ApiKey.LIST_OFFSETS, version, topics=topics, **fields)
+        return node.query(ApiKey.LIST_OFFSETS, version, topics=topics, **fields)
 
     def test_other_requests_are_served_during_a_search(self, node: Node) -> None:
-        outcome = self.ask(node)
+        outcome = self.query(node)
         assert isinstance(outcome, Awaitable)
         assert found(node, LATEST, topic="many")[1] == self.COUNT
         [answer] = node.wait(outcome).topics[0].partitions
         assert (answer.error_code, answer.offset, answer.timestamp) == (0, self.COUNT - 1, 9)
 
     def test_search_stops_at_the_request_timeout(self, node: Node) -> None:
-        outcome = self.ask(node, timeout_ms=1)
+        outcome = self.query(node, timeout_ms=1)
         node.pass_time(1)
         [answer] = node.wait(outcome).topics[0].partitions
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -228,7 +228,7 @@ class TestLongSearches:
     def test_search_survives_or_fails_after_a_partition_change(
         self, node: Node, happens: Callable[[Node], object], code: ErrorCode
     ) -> None:
-        outcome = self.ask(node)
+        outcome = self.query(node)
         happens(node)
         [answer] = node.wait(outcome).topics[0].partitions
         assert answer.error_code == code
@@ -240,7 +240,7 @@ class TestLongSearches:
             node.append("wide", (None, b"v"), index=index)
         wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=0) for index in range(8)]
         topics = [ListOffsetsRequest.Topic(name="wide", partitions=wanted)]
-        outcome = node.ask(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
+        outcome = node.query(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
         assert isinstance(outcome, Awaitable)
         assert [answer.offset for answer in node.wait(outcome).topics[0].partitions] == [0] * 8
 
@@ -248,6 +248,6 @@ class TestLongSearches:
         node.create("wide", partitions=100)
         wanted = [ListOffsetsRequest.Topic.Partition(partition_index=index, timestamp=LATEST) for index in range(100)]
         topics = [ListOffsetsRequest.Topic(name="wide", partitions=wanted)]
-        outcome = node.ask(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
+        outcome = node.query(ApiKey.LIST_OFFSETS, 11, replica_id=-1, isolation_level=0, topics=topics)
         assert isinstance(outcome, Awaitable)
         assert len(node.wait(outcome).topics[0].partitions) == 100

@@ -12,7 +12,7 @@ from controller.topic_names import METADATA_TOPIC_ID
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
-from tests.unit.broker.controllers import ask, cluster_id
+from tests.unit.broker.controllers import cluster_id, query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 Partition = FetchRequest.Topic.Partition
@@ -34,7 +34,7 @@ def fetch(three: WholeCluster, node: int, offset: int = 0, **fields: list[FetchR
         last_fetched_epoch=0,
         partition_max_bytes=1 << 20,
     )
-    asked = {
+    requested = {
         "cluster_id": cluster_id(three),
         "replica_state": FetchRequest.ReplicaState(replica_id=9),
         "max_wait_ms": 0,
@@ -42,7 +42,7 @@ def fetch(three: WholeCluster, node: int, offset: int = 0, **fields: list[FetchR
         "topics": [FetchRequest.Topic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
         "forgotten_topics_data": [],
     }
-    answer = ask(three, ApiKey.FETCH, 17, node=node, **{**asked, **fields})
+    answer = query(three, ApiKey.FETCH, 17, node=node, **{**requested, **fields})
     return ErrorCode(answer.error_code) if answer.error_code else answer.responses[0].partitions[0]
 
 

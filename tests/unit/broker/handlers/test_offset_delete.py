@@ -27,24 +27,24 @@ def delete(node: GroupNode, topic: str, *partitions: int, group: str = "g") -> A
     return node.answer(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics)
 
 
-def told(answer: Any) -> list[tuple[int, int]]:
+def reported(answer: Any) -> list[tuple[int, int]]:
     return [(one.partition_index, one.error_code) for topic in answer.topics for one in topic.partitions]
 
 
 def test_offset_is_deleted(hosting: GroupNode) -> None:
     answer = delete(hosting, "t", 0, 1)
-    assert (answer.error_code, told(answer)) == (0, [(0, 0), (1, 0)])
+    assert (answer.error_code, reported(answer)) == (0, [(0, 0), (1, 0)])
     assert hosting.offset() is None
 
 
 def test_unknown_partition_fails_without_failing_others(hosting: GroupNode) -> None:
-    assert told(delete(hosting, "t", 0, 9)) == [(0, 0), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
-    assert told(delete(hosting, "nowhere", 0)) == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert reported(delete(hosting, "t", 0, 9)) == [(0, 0), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert reported(delete(hosting, "nowhere", 0)) == [(0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 def test_offset_of_subscribed_topic_is_not_deleted(hosting: GroupNode) -> None:
     hosting.stable_member(protocols={"range": TO_T})
-    assert told(delete(hosting, "t", 0)) == [(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)]
+    assert reported(delete(hosting, "t", 0)) == [(0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)]
     assert hosting.offset() == 5
 
 

@@ -44,7 +44,7 @@ def fetch(node: GroupNode, version: int, *partitions: int, topic_id: bytes = T_I
     return group
 
 
-def told(answer: Any) -> list[tuple[Any, ...]]:
+def reported(answer: Any) -> list[tuple[Any, ...]]:
     return [
         (one.partition_index, one.committed_offset, one.metadata, one.error_code)
         for topic in answer.topics
@@ -55,7 +55,7 @@ def told(answer: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_committed_offset_is_returned_and_missing_offset_is_minus_1(hosting: GroupNode, version: int) -> None:
     answer = fetch(hosting, version, 0, 1)
-    assert told(answer) == [(0, 7, "note", 0), (1, -1, "", 0)]
+    assert reported(answer) == [(0, 7, "note", 0), (1, -1, "", 0)]
     assert answer.topics[0].partitions[0].committed_leader_epoch == (3 if version >= 5 else -1)
     assert answer.error_code == 0
 
@@ -63,7 +63,7 @@ def test_committed_offset_is_returned_and_missing_offset_is_minus_1(hosting: Gro
 @pytest.mark.parametrize("version", range(2, 11))
 def test_all_offsets_of_a_group_can_be_requested(hosting: GroupNode, version: int) -> None:
     answer = fetch(hosting, version)
-    assert told(answer) == [(0, 7, "note", 0)]
+    assert reported(answer) == [(0, 7, "note", 0)]
     if version >= 10:
         assert answer.topics[0].topic_id == T_ID
     else:
@@ -73,7 +73,7 @@ def test_all_offsets_of_a_group_can_be_requested(hosting: GroupNode, version: in
 @pytest.mark.parametrize("version", VERSIONS)
 def test_unknown_group_has_no_offsets(hosting: GroupNode, version: int) -> None:
     hosting.call("delete_group", "g")
-    assert told(fetch(hosting, version, 0)) == [(0, -1, "", 0)]
+    assert reported(fetch(hosting, version, 0)) == [(0, -1, "", 0)]
 
 
 def test_each_requested_group_has_its_own_offsets(hosting: GroupNode) -> None:
@@ -81,7 +81,7 @@ def test_each_requested_group_has_its_own_offsets(hosting: GroupNode) -> None:
     topics = [Group.Topic(name="t", partition_indexes=[0])]
     groups = [Group(group_id=name, topics=topics) for name in ("g", "h", "i")]
     answer = hosting.answer(KEY, 8, groups=groups)
-    assert [(one.group_id, told(one)) for one in answer.groups] == [
+    assert [(one.group_id, reported(one)) for one in answer.groups] == [
         ("g", [(0, 7, "note", 0)]),
         ("h", [(0, 7, "note", 0)]),
         ("i", [(0, -1, "", 0)]),
@@ -89,7 +89,7 @@ def test_each_requested_group_has_its_own_offsets(hosting: GroupNode) -> None:
 
 
 def test_unknown_topic_id_has_an_error(hosting: GroupNode) -> None:
-    assert told(fetch(hosting, 10, 0, topic_id=b"?" * 16)) == [(0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]
+    assert reported(fetch(hosting, 10, 0, topic_id=b"?" * 16)) == [(0, -1, "", ErrorCode.UNKNOWN_TOPIC_ID)]
 
 
 def test_unknown_topic_ids_are_last_in_the_response(hosting: GroupNode) -> None:
@@ -103,15 +103,15 @@ def test_recreated_topic_has_no_offsets_of_the_deleted_topic(hosting: GroupNode,
     """Rule 24."""
     hosting.node.remove("t")
     hosting.node.create("t", partitions=2, topic_id=b"u" * 16)
-    assert told(fetch(hosting, version, 0, topic_id=b"u" * 16)) == [(0, -1, "", 0)]
-    assert told(fetch(hosting, version)) == []
+    assert reported(fetch(hosting, version, 0, topic_id=b"u" * 16)) == [(0, -1, "", 0)]
+    assert reported(fetch(hosting, version)) == []
 
 
 @pytest.mark.parametrize(("require_stable", "error"), [(True, ErrorCode.UNSTABLE_OFFSET_COMMIT), (False, 0)])
 def test_an_offset_in_an_open_transaction_is_unstable(hosting: GroupNode, require_stable: bool, error: int) -> None:
     key, value = offset_record("g", "t", 0, Committed(9, -1, "", 0))
     hosting.groups.shard_of("g").replay(0, 99, key, value, ProducerIdAndEpoch(4, 0))
-    [(_, offset, _, code)] = told(fetch(hosting, 7, 0, require_stable=require_stable))
+    [(_, offset, _, code)] = reported(fetch(hosting, 7, 0, require_stable=require_stable))
     assert (offset, code) == (-1 if error else 7, error)
 
 
@@ -120,7 +120,7 @@ class TestNotCoordinator:
 
     def test_version_1_has_the_error_in_every_partition(self, group_node: GroupNode) -> None:
         answer = fetch(group_node, 1, 0, 1)
-        assert told(answer) == [(0, -1, "", ErrorCode.NOT_COORDINATOR), (1, -1, "", ErrorCode.NOT_COORDINATOR)]
+        assert reported(answer) == [(0, -1, "", ErrorCode.NOT_COORDINATOR), (1, -1, "", ErrorCode.NOT_COORDINATOR)]
 
     @pytest.mark.parametrize("version", range(2, 11))
     def test_later_versions_have_one_group_error(self, group_node: GroupNode, version: int) -> None:
@@ -143,10 +143,10 @@ def test_response_waits_for_pending_commits(group_node: GroupNode) -> None:
     committing = group_node.commit(5)
     topics = [Group.Topic(name="t", partition_indexes=[0])]
     fetching = group_node.node.loop.create_task(
-        group_node.node.ask(KEY, 8, groups=[Group(group_id="g", topics=topics)])
+        group_node.node.query(KEY, 8, groups=[Group(group_id="g", topics=topics)])
     )
     group_node.settle()
     assert not fetching.done()
     group_node.replicate()
     assert group_node.wait(committing) == [ErrorCode.NONE]
-    assert told(group_node.wait(fetching).groups[0]) == [(0, 5, "", 0)]
+    assert reported(group_node.wait(fetching).groups[0]) == [(0, 5, "", 0)]

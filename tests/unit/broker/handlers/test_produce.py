@@ -53,7 +53,7 @@ def send(
     topic_id: bytes = bytes(16),
 ) -> Any:
     """Produce one batch; return the handler's result."""
-    return node.ask(
+    return node.query(
         ApiKey.PRODUCE,
         version,
         client_id,
@@ -453,7 +453,7 @@ class TestAcksAll:
 
     def test_completed_partitions_are_answered_with_the_deferred_ones(self, node: Node) -> None:
         node.create("alone")
-        waiting = node.ask(
+        waiting = node.query(
             ApiKey.PRODUCE,
             12,
             acks=-1,

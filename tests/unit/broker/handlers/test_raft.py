@@ -6,14 +6,14 @@ from typing import Any
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from tests.unit.broker.controllers import ask_quorum
+from tests.unit.broker.controllers import query_quorum
 from tests.unit.broker.whole_cluster import WholeCluster
 
 VOTE = ApiKey.VOTE
 
 
 def vote(three: WholeCluster, node: int, candidate: int, epoch: int, last_offset: int, **of: int | str) -> Any:
-    return ask_quorum(
+    return query_quorum(
         three,
         VOTE,
         2,
@@ -44,7 +44,7 @@ def test_vote_request_for_another_voter_is_refused(three: WholeCluster) -> None:
 
 def begin(three: WholeCluster, node: int, leader: int, epoch: int, **of: str) -> Any:
     key = ApiKey.BEGIN_QUORUM_EPOCH
-    return ask_quorum(three, key, 1, node=node, leader_id=leader, leader_epoch=epoch, of={"voter_id": node, **of})
+    return query_quorum(three, key, 1, node=node, leader_id=leader, leader_epoch=epoch, of={"voter_id": node, **of})
 
 
 def test_follower_accepts_the_current_leader(three: WholeCluster) -> None:
@@ -68,7 +68,7 @@ def test_leader_with_another_cluster_id_is_refused(three: WholeCluster) -> None:
 def end(three: WholeCluster, node: int, leader: int, epoch: int, **of: str) -> Any:
     key = ApiKey.END_QUORUM_EPOCH
     fields = {"leader_id": leader, "leader_epoch": epoch, "preferred_candidates": []}
-    return ask_quorum(three, key, 1, node=node, **fields, of=of)
+    return query_quorum(three, key, 1, node=node, **fields, of=of)
 
 
 def test_another_leader_is_elected_after_resignation(three: WholeCluster) -> None:

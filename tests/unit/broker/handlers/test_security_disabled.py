@@ -36,7 +36,7 @@ def test_acls_are_refused(node: Node, key: ApiKey, version: int, fields: dict[st
 
 
 def create(node: ControllerNode, version: int, **owner: str) -> Any:
-    response = node.ask(ApiKey.CREATE_DELEGATION_TOKEN, version, renewers=[], max_lifetime_ms=-1, **owner)
+    response = node.query(ApiKey.CREATE_DELEGATION_TOKEN, version, renewers=[], max_lifetime_ms=-1, **owner)
     assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return response
 

@@ -17,7 +17,7 @@ def update(node: ControllerNode, version: int, **levels: int) -> Any:
         UpdateFeaturesRequest.Update(feature=name.replace("_", "."), max_version_level=level)
         for name, level in levels.items()
     ]
-    return node.ask(ApiKey.UPDATE_FEATURES, version, feature_updates=updates)
+    return node.query(ApiKey.UPDATE_FEATURES, version, feature_updates=updates)
 
 
 @pytest.mark.parametrize("version", range(3))

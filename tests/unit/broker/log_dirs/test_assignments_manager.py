@@ -28,7 +28,7 @@ NODE, OTHER = 1, 2
 GONE = b"g" * 16
 
 
-class Told:
+class Reported:
     """A broker with one replica per partition, and a controller that records the requests."""
 
     def __init__(self, path: Path) -> None:
@@ -48,7 +48,7 @@ class Told:
         self.requests.append(request)
         code = self.answers.pop(0) if self.answers else ErrorCode.NONE
         if code is ErrorCode.REQUEST_TIMED_OUT:
-            raise KafkaError(code, "nobody answered")
+            raise KafkaError(code, "no answer")
         return AssignReplicasToDirsResponse(error_code=code, directories=[])
 
     def apply(self, *records: object) -> None:
@@ -88,15 +88,20 @@ class Told:
     def look(self) -> list[list[int]]:
         """Check the assignments and let time pass; return the partitions that each request named."""
         self.assignments.report_differences(self.image, self.replicas)
-        return self.told()
+        return self.reported()
 
-    def told(self) -> list[list[int]]:
+    def reported(self) -> list[list[int]]:
         self.let_pass(0.1)
         requests, self.requests = self.requests, []
         assert all((one.broker_id, one.broker_epoch) == (NODE, 7) for one in requests)
         assert all(home.id == self.here for one in requests for home in one.directories)
         return [
-            [asked.partition_index for home in one.directories for topic in home.topics for asked in topic.partitions]
+            [
+                requested.partition_index
+                for home in one.directories
+                for topic in home.topics
+                for requested in topic.partitions
+            ]
             for one in requests
         ]
 
@@ -105,8 +110,8 @@ class Told:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Told]:
-    made = Told(tmp_path)
+def broker(tmp_path: Path) -> Iterator[Reported]:
+    made = Reported(tmp_path)
     yield made
     made.assignments.stop()
     made.let_pass(0)
@@ -114,7 +119,7 @@ def broker(tmp_path: Path) -> Iterator[Told]:
     made.logs.close()
 
 
-def test_only_replicas_in_other_dirs_than_assigned_are_reported(broker: Told) -> None:
+def test_only_replicas_in_other_dirs_than_assigned_are_reported(broker: Reported) -> None:
     other = broker.logs.directories[1].directory_id
     assert other is not None
     for known in (broker.here, other, broker.here, GONE):
@@ -122,22 +127,22 @@ def test_only_replicas_in_other_dirs_than_assigned_are_reported(broker: Told) ->
     assert broker.look() == [[1, 3]]
 
 
-def test_many_assignments_are_sent_in_several_requests(broker: Told) -> None:
+def test_many_assignments_are_sent_in_several_requests(broker: Reported) -> None:
     assignments = {(TOPIC_ID, index): broker.here for index in range(1001)}
     broker.assignments.report(assignments)
-    assert [len(named) for named in broker.told()] == [1000, 1]
+    assert [len(named) for named in broker.reported()] == [1000, 1]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER])
-def test_refused_assignment_is_retried(broker: Told, code: ErrorCode) -> None:
+def test_refused_assignment_is_retried(broker: Reported, code: ErrorCode) -> None:
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.answers = [code, code]
     assert broker.look() == [[0]]
     broker.let_pass(3)
-    assert broker.told() == [[0], [0]]
+    assert broker.reported() == [[0], [0]]
 
 
-def test_assignment_error_is_logged_once_until_it_changes(broker: Told, caplog: pytest.LogCaptureFixture) -> None:
+def test_assignment_error_is_logged_once_until_it_changes(broker: Reported, caplog: pytest.LogCaptureFixture) -> None:
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.answers = [ErrorCode.STALE_BROKER_EPOCH] * 3 + [ErrorCode.NOT_CONTROLLER] * 2
     broker.look()
@@ -152,24 +157,24 @@ def test_assignment_error_is_logged_once_until_it_changes(broker: Told, caplog: 
     ]
 
 
-def test_assignment_of_deleted_topic_is_not_sent(broker: Told) -> None:
+def test_assignment_of_deleted_topic_is_not_sent(broker: Reported) -> None:
     broker.partition(GONE, NODE, OTHER)
     broker.look()
     broker.apply(RemoveTopicRecord(topic_id=TOPIC_ID), TopicRecord(name="t", topic_id=TOPIC_ID))
     broker.place(0, GONE, NODE, OTHER, leader=OTHER)
-    assert broker.told() == []
+    assert broker.reported() == []
 
 
-def test_empty_replacement_of_lost_log_is_not_reported_without_leader(broker: Told) -> None:
+def test_empty_replacement_of_lost_log_is_not_reported_without_leader(broker: Reported) -> None:
     """Rule 28: it does not count as in sync, though the metadata still places the replica in the lost directory."""
     broker.partition(GONE, NODE, OTHER)
     assert broker.look() == []
     broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[NODE]))
-    assert broker.told() == []
+    assert broker.reported() == []
     broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=OTHER))
-    assert broker.told() == [[0]]
+    assert broker.reported() == [[0]]
     broker.apply(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, leader=NO_LEADER))
-    assert broker.told() == []
+    assert broker.reported() == []
 
 
 @pytest.mark.parametrize(
@@ -179,18 +184,20 @@ def test_empty_replacement_of_lost_log_is_not_reported_without_leader(broker: To
         lambda broker: broker.partition(GONE, NODE, OTHER, records=1),
         lambda broker: broker.partition(broker.logs.directories[1].directory_id, NODE, OTHER),
     ],
-    ids=["nobody else has any", "it was moved by hand", "its directory is there"],
+    ids=["no other replica has any", "it was moved by hand", "its directory is there"],
 )
-def test_replica_without_lost_records_is_reported_immediately(broker: Told, place: Callable[[Told], Partition]) -> None:
+def test_replica_without_lost_records_is_reported_immediately(
+    broker: Reported, place: Callable[[Reported], Partition]
+) -> None:
     place(broker)
     assert broker.look() == [[0]]
 
 
-def test_stopped_assignments_manager_sends_nothing(broker: Told) -> None:
+def test_stopped_assignments_manager_sends_nothing(broker: Reported) -> None:
     broker.answers = [ErrorCode.NOT_CONTROLLER]
     broker.partition(GONE, NODE, OTHER, leader=OTHER)
     broker.look()
     broker.assignments.stop()
     broker.assignments.report({(TOPIC_ID, 0): broker.here})
     broker.let_pass(3)
-    assert broker.told() == []
+    assert broker.reported() == []

@@ -62,8 +62,8 @@ def test_recovery_after_unclean_stop_is_logged(start: Start) -> None:
     start()
     first, *_, last = start.caplog.messages
     assert first == "The last shutdown was unclean: recovering logs from their recovery points"
-    assert last.startswith("Checked ")
-    assert last.endswith(" bytes, truncated 0")
+    assert last.startswith("Recovery checked ")
+    assert last.endswith(" bytes and truncated 0")
 
 
 def test_truncated_bytes_are_logged_with_repair_hint(start: Start) -> None:

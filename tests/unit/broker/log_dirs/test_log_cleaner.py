@@ -158,8 +158,8 @@ def test_uncleanable_log_is_logged(node: Node, caplog: pytest.LogCaptureFixture)
     at_work = cleaner(node)
     with caplog.at_level(logging.ERROR):
         node.loop.run_until_complete(at_work.run())
-    [said] = [record.getMessage() for record in caplog.records]
-    assert said.startswith("a-0 cannot be compacted: CORRUPT_MESSAGE")
+    [shown] = [record.getMessage() for record in caplog.records]
+    assert shown.startswith("a-0 cannot be compacted: CORRUPT_MESSAGE")
     assert at_work.uncleanable_count == 1
     assert at_work.passes == 0
 

@@ -111,15 +111,15 @@ def test_retention_deletion_is_logged_once(run: Run, tmp_path: Path, caplog: pyt
 def test_a_broken_invariant_reaches_the_loops_exception_handler(run: Run) -> None:
     async def body() -> None:
         loop = asyncio.get_running_loop()
-        told = loop.create_future()
-        loop.set_exception_handler(lambda _, context: told.done() or told.set_result(context["exception"]))  # type: ignore[func-returns-value]  # called for its effect
+        reported = loop.create_future()
+        loop.set_exception_handler(lambda _, context: reported.done() or reported.set_result(context["exception"]))  # type: ignore[func-returns-value]  # called for its effect
 
         async def chore() -> Never:
             raise InvariantError("the log would be corrupted")
 
         chores = LogMaintenance(loop)
         chores.every(0.0, chore)
-        assert isinstance(await told, InvariantError)
+        assert isinstance(await reported, InvariantError)
         await chores.stop()
 
     run(body())

@@ -185,8 +185,8 @@ def test_unrepairable_file_is_left_alone_and_reported(run: Run, folder: Path) ->
         status, out, _ = run("repair", execute=execute)
         assert status == 1
         assert "left alone: data/__cluster_metadata-0/quorum-state" in out
-    told = json.loads(run("repair", json=True)[1])
-    assert [(step["left"], step["done"]) for step in told] == [(True, False)]
+    reported = json.loads(run("repair", json=True)[1])
+    assert [(step["left"], step["done"]) for step in reported] == [(True, False)]
 
 
 @pytest.mark.parametrize("execute", [False, True])
@@ -224,8 +224,8 @@ def test_unrepairable_log_is_left_alone_and_repair_fails(run: Run, folder: Path,
     assert "left alone: data/b-0: base_offset: " in out
     assert "nothing is wrong" not in out
     assert "--execute" not in out
-    told = json.loads(run("repair", json=True)[1])
-    assert (f"{folder}/b-0", True, False) in [(step["path"], step["left"], step["done"]) for step in told]
+    reported = json.loads(run("repair", json=True)[1])
+    assert (f"{folder}/b-0", True, False) in [(step["path"], step["left"], step["done"]) for step in reported]
     assert run("repair", execute=True)[0] == 1
 
 

@@ -26,7 +26,7 @@ class Controller:
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.registrations = [NONE]
         self.epoch_of_refusals = -1
         self.heartbeat = {"is_caught_up": True, "is_fenced": False}
@@ -51,10 +51,10 @@ class Controller:
     async def call(
         self, request: BrokerHeartbeatRequest | BrokerRegistrationRequest, timeout_s: float
     ) -> BrokerHeartbeatResponse | BrokerRegistrationResponse:
-        self.asked.append((self.loop.time(), request))
+        self.requested.append((self.loop.time(), request))
         if self.silent:
             await asyncio.sleep(timeout_s)
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody answers")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no controller answers")
         if isinstance(request, BrokerRegistrationRequest):
             code = self.registrations.pop(0) if len(self.registrations) > 1 else self.registrations[0]
             return BrokerRegistrationResponse(error_code=code, broker_epoch=self.epoch_of_refusals if code else 11)
@@ -70,7 +70,7 @@ class Controller:
 
     @property
     def times(self) -> list[float]:
-        return [round(at, 2) for at, _ in self.asked]
+        return [round(at, 2) for at, _ in self.requested]
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_rejected_registration_leaves_broker_epoch_unset(controller: Controller)
 def test_registration_is_retried_while_previous_session_may_be_alive(controller: Controller) -> None:
     controller.registrations = [ErrorCode.DUPLICATE_BROKER_REGISTRATION] * 5 + [NONE]
     assert controller.run(controller.lifecycle.register(REGISTRATION, 60)) == 11
-    assert len(controller.asked) == 6
+    assert len(controller.requested) == 6
     assert controller.times[-1] < 1
 
 
@@ -167,7 +167,7 @@ def test_heartbeats_carry_metadata_offset_and_offline_and_cordoned_dirs(controll
     controller.offline, controller.cordoned = [b"o" * 16], [b"c" * 16]
     controller.lifecycle.begin()
     controller.let_pass(1)
-    [(_, heartbeat)] = controller.asked
+    [(_, heartbeat)] = controller.requested
     assert (heartbeat.broker_id, heartbeat.broker_epoch, heartbeat.current_metadata_offset) == (4, -1, 7)
     assert (heartbeat.want_fence, heartbeat.want_shut_down) == (False, False)
     assert (heartbeat.offline_log_dirs, heartbeat.cordoned_log_dirs) == ([b"o" * 16], [b"c" * 16])
@@ -201,7 +201,7 @@ def test_offline_dir_report_returns_after_acknowledged_heartbeat(controller: Con
     controller.let_pass(0.5)
     controller.offline = [b"o" * 16]
     controller.run(controller.lifecycle.send_and_wait())
-    assert controller.asked[-1][1].offline_log_dirs == [b"o" * 16]
+    assert controller.requested[-1][1].offline_log_dirs == [b"o" * 16]
 
 
 def test_broker_is_active_once_controller_unfences_it(controller: Controller) -> None:
@@ -236,7 +236,7 @@ def test_heartbeats_continue_after_failure_to_build_one(
     assert "A heartbeat failed" in caplog.text
     controller.offline = []
     controller.let_pass(INTERVAL_S)
-    assert controller.asked
+    assert controller.requested
 
 
 def test_fencing_and_unfencing_are_logged(controller: Controller, caplog: pytest.LogCaptureFixture) -> None:
@@ -257,8 +257,8 @@ def test_controlled_shutdown_ends_on_should_shut_down(controller: Controller) ->
     shutting_down = controller.loop.create_task(controller.lifecycle.shut_down(10))
     controller.let_pass(1)
     assert not shutting_down.done()
-    assert controller.asked[-1][1].want_shut_down
-    assert len(controller.asked) > 10, "nobody who stops waits for the next heartbeat"
+    assert controller.requested[-1][1].want_shut_down
+    assert len(controller.requested) > 10, "a broker that stops does not wait for the next heartbeat"
     controller.heartbeat = {"is_caught_up": True, "is_fenced": True, "should_shut_down": True}
     assert controller.run(shutting_down)
 

@@ -43,11 +43,11 @@ def alter(
     three: WholeCluster, node: int, *resources: IncrementalAlterConfigsRequest.Resource, validate_only: bool = False
 ) -> list[ErrorCode]:
     """Return the error codes in the order of the resources."""
-    answer = three.ask(
+    answer = three.query(
         node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=list(resources), validate_only=validate_only
     )
-    asked = [(one.resource_type, one.resource_name) for one in resources]
-    assert [(one.resource_type, one.resource_name) for one in answer.responses] == asked
+    requested = [(one.resource_type, one.resource_name) for one in resources]
+    assert [(one.resource_type, one.resource_name) for one in answer.responses] == requested
     return [ErrorCode(one.error_code) for one in answer.responses]
 
 
@@ -65,18 +65,18 @@ def test_all_brokers_apply_cluster_default_config(three: WholeCluster) -> None:
 
 def test_broker_refuses_to_alter_config_of_other_broker(three: WholeCluster) -> None:
     follower, active = three.follower(), three.active
-    for asked, other in ((follower, active), (active, follower)):
-        assert alter(three, asked, resource(BROKER, other, "max.connections", "7")) == [ErrorCode.INVALID_REQUEST]
+    for requested, other in ((follower, active), (active, follower)):
+        assert alter(three, requested, resource(BROKER, other, "max.connections", "7")) == [ErrorCode.INVALID_REQUEST]
 
 
 def test_legacy_alter_configs_is_handled_alike(three: WholeCluster) -> None:
     config = AlterConfigsRequest.Resource.Config(name="max.connections", value="9")
     follower = three.follower()
-    asked = [
+    requested = [
         AlterConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configs=[config])
         for name in (follower, three.active)
     ]
-    answer = three.ask(follower, ApiKey.ALTER_CONFIGS, 2, resources=asked, validate_only=False)
+    answer = three.query(follower, ApiKey.ALTER_CONFIGS, 2, resources=requested, validate_only=False)
     assert [one.error_code for one in answer.responses] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
     three.until(lambda: three.broker(follower).live["max.connections"] == 9)
 
@@ -132,15 +132,15 @@ def test_duplicate_resource_is_refused_in_each_entry(three: WholeCluster, logger
 
 def test_broker_describes_only_its_own_config(three: WholeCluster) -> None:
     follower = three.follower()
-    asked = [
+    requested = [
         DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name=str(name), configuration_keys=["node.id"])
         for name in (follower, three.active)
     ]
-    answer = three.ask(
+    answer = three.query(
         follower,
         ApiKey.DESCRIBE_CONFIGS,
         4,
-        resources=asked,
+        resources=requested,
         include_synonyms=False,
         include_documentation=False,
     )

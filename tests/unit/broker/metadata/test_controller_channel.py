@@ -106,8 +106,8 @@ class Broker:
         return several
 
     @property
-    def asked(self) -> list[Any]:
-        return self.network.node.asked
+    def requested(self) -> list[Any]:
+        return self.network.node.requested
 
 
 @pytest.fixture
@@ -119,8 +119,8 @@ def broker() -> Iterator[Broker]:
     made.network.close()
 
 
-def failure(asked: asyncio.Task[Any]) -> KafkaError:
-    return instance(KafkaError, asked.exception())
+def failure(requested: asyncio.Task[Any]) -> KafkaError:
+    return instance(KafkaError, requested.exception())
 
 
 def not_controller() -> KafkaError:
@@ -131,7 +131,7 @@ def test_request_is_sent_to_active_controller(broker: Broker) -> None:
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).is_caught_up
     assert broker.connected == [2]
-    assert broker.asked == [HEARTBEAT]
+    assert broker.requested == [HEARTBEAT]
 
 
 def test_connection_is_kept_until_leader_changes(broker: Broker) -> None:
@@ -149,11 +149,11 @@ def test_active_controller_handles_request_locally(broker: Broker) -> None:
 
 
 def test_request_waits_until_leader_is_known(broker: Broker) -> None:
-    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(2)
-    assert not asking.done()
+    assert not querying.done()
     broker.quorum.elect(3)
-    assert broker.run(asking).is_caught_up
+    assert broker.run(querying).is_caught_up
     assert broker.network.time() < 2.1
 
 
@@ -169,7 +169,7 @@ def test_request_is_retried_on_not_controller_until_answered(broker: Broker) -> 
     broker.network.node.reply = lambda *_: BrokerHeartbeatResponse(error_code=codes.pop(0))
     broker.quorum.elect(2)
     assert broker.run(broker.channel.call(HEARTBEAT, 5)).error_code == ErrorCode.NONE
-    assert len(broker.asked) == 4
+    assert len(broker.requested) == 4
     assert broker.network.time() < 1
 
 
@@ -180,16 +180,16 @@ def test_response_is_not_controller_only_if_all_parts_are(broker: Broker, codes:
     broker.network.node.reply = lambda *_: answers.pop(0)
     broker.quorum.elect(2)
     found = broker.run(broker.channel.call(CREATE, 5))
-    asked_again = len(codes) > 0 and set(codes) == {ErrorCode.NOT_CONTROLLER}
-    assert len(broker.asked) == 1 + asked_again
-    assert len(found.topics) == (0 if asked_again else len(codes))
+    requested_again = len(codes) > 0 and set(codes) == {ErrorCode.NOT_CONTROLLER}
+    assert len(broker.requested) == 1 + requested_again
+    assert len(found.topics) == (0 if requested_again else len(codes))
 
 
 def test_request_without_known_error_field_is_not_sent(broker: Broker) -> None:
     broker.quorum.elect(2)
     with pytest.raises(KeyError):
         broker.run(broker.channel.call(DeleteTopicsRequest(topics=[], timeout_ms=1), 5))
-    assert broker.asked == []
+    assert broker.requested == []
 
 
 def test_other_error_is_returned(broker: Broker) -> None:
@@ -202,10 +202,10 @@ def test_other_error_is_returned(broker: Broker) -> None:
 def test_deposed_leader_sends_request_to_its_successor(broker: Broker, code: ErrorCode) -> None:
     broker.refusals = [KafkaError(code, "another leads")]
     broker.quorum.elect(1, leads=True)
-    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(0.01)
     broker.quorum.elect(2)
-    assert broker.run(asking).is_caught_up
+    assert broker.run(querying).is_caught_up
 
 
 def test_local_error_is_returned(broker: Broker) -> None:
@@ -219,22 +219,22 @@ def test_local_error_is_returned(broker: Broker) -> None:
 def test_request_is_retried_after_connection_loss(broker: Broker) -> None:
     broker.network.down = True
     broker.quorum.elect(2)
-    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(1)
-    assert not asking.done()
+    assert not querying.done()
     broker.network.down = False
-    assert broker.run(asking).is_caught_up
+    assert broker.run(querying).is_caught_up
 
 
 def test_pending_request_moves_to_new_leader(broker: Broker) -> None:
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.network.silent = True
-    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 30))
     broker.let_pass(0.1)
     broker.network.silent = False
     broker.quorum.elect(3)
-    assert broker.run(asking).is_caught_up
+    assert broker.run(querying).is_caught_up
     assert broker.network.time() < 1
     assert broker.connected == [2, 3]
 
@@ -245,13 +245,13 @@ def test_pending_request_is_sent_again_if_leader_is_reelected(broker: Broker, be
     broker.quorum.elect(2)
     broker.run(broker.channel.call(HEARTBEAT, 5))
     broker.network.silent = True
-    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 30))
     broker.let_pass(0.1)
     broker.network.silent = False
     for leader in (*between, 2):
         broker.quorum.elect(leader)
         broker.let_pass(0.01)
-    assert broker.run(asking).is_caught_up
+    assert broker.run(querying).is_caught_up
     assert broker.network.time() < 1
     assert broker.connected == [2, 2]
 
@@ -260,14 +260,14 @@ def test_pending_request_is_not_resent_if_leader_epoch_is_unchanged(broker: Brok
     broker.quorum.elect(2)
     epoch = broker.quorum.epoch
     broker.network.node.reply = lambda *_: []
-    asking = broker.start(broker.channel.call(HEARTBEAT, 5))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 5))
     broker.let_pass(0.1)
     for leader in (-1, 2):
         broker.quorum.elect(leader)
         broker.quorum.epoch = epoch
         broker.let_pass(0.1)
-    assert not asking.done()
-    assert len(broker.asked) == 1
+    assert not querying.done()
+    assert len(broker.requested) == 1
 
 
 def test_request_fails_early_if_controllers_are_of_another_cluster(broker: Broker) -> None:
@@ -296,7 +296,7 @@ def test_envelope_carries_unmodified_request_with_principal_and_client_address(b
     broker.quorum.elect(2)
     frame = read_parts(broker.run(broker.forward()))
     assert frame == len(b"the whole answer").to_bytes(4, "big") + b"the whole answer"
-    [envelope] = broker.asked
+    [envelope] = broker.requested
     header, body_at = decode_request_header(envelope.request_data)
     assert header == (ApiKey.CREATE_TOPICS, 7, 99, "an app")
     assert CreateTopicsRequest.decode(envelope.request_data, 7, body_at) == CREATE
@@ -349,7 +349,7 @@ def test_request_does_not_wait_behind_another(broker: Broker) -> None:
 def test_forwarded_requests_share_limited_connections(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
-    assert len(broker.asked) == len(broker.connected) == MOST_FORWARDED
+    assert len(broker.requested) == len(broker.connected) == MOST_FORWARDED
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
     broker.let_pass(3)
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
@@ -365,16 +365,16 @@ def alter_a_setting(node: Any) -> Awaitable[Message]:
     return answer_partly(node, request, IncrementalAlterConfigsResponse, {})
 
 
-@pytest.mark.parametrize("ask", [create_a_topic, alter_a_setting])
-def test_requests_on_behalf_of_clients_share_limited_connections(broker: Broker, ask: Callable[..., object]) -> None:
+@pytest.mark.parametrize("query", [create_a_topic, alter_a_setting])
+def test_requests_on_behalf_of_clients_share_limited_connections(broker: Broker, query: Callable[..., object]) -> None:
     node = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
-    several = [broker.start(ask(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # always this type here
+    several = [broker.start(query(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # always this type here
     broker.let_pass(2)
-    assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
-        several
-    )
+    assert [instance(KafkaError, requested.exception()).code for requested in several] == [
+        ErrorCode.REQUEST_TIMED_OUT
+    ] * len(several)
     assert len(broker.connected) == MOST_FORWARDED
 
 
@@ -384,9 +384,9 @@ def test_active_controller_does_not_limit_concurrent_client_requests(broker: Bro
     several = broker.crowd()
     broker.answering = None
     assert broker.run(broker.forward(1)) == HERE
-    assert not any(asked.done() for asked in several)
-    for asked in several:
-        asked.cancel()
+    assert not any(requested.done() for requested in several)
+    for requested in several:
+        requested.cancel()
 
 
 def test_queued_requests_go_to_new_leader(broker: Broker) -> None:
@@ -407,7 +407,7 @@ def test_queued_requests_are_not_sent_if_no_other_node_leads(
     several = broker.crowd()
     broker.quorum.elect(leader_id, leads=leads)
     broker.let_pass(10)
-    assert [asked.result() if asked.done() else None for asked in several] == [answer] * len(several)
+    assert [requested.result() if requested.done() else None for requested in several] == [answer] * len(several)
     assert len(broker.connected) == MOST_FORWARDED
 
 
@@ -416,9 +416,9 @@ def test_closing_fails_queued_requests(broker: Broker) -> None:
     several = broker.crowd()
     broker.channel.close()
     broker.let_pass(0.1)
-    assert [instance(KafkaError, asked.exception()).code for asked in several] == [ErrorCode.REQUEST_TIMED_OUT] * len(
-        several
-    )
+    assert [instance(KafkaError, requested.exception()).code for requested in several] == [
+        ErrorCode.REQUEST_TIMED_OUT
+    ] * len(several)
     assert len(broker.connected) == MOST_FORWARDED
 
 
@@ -440,21 +440,21 @@ def test_closing_leaves_no_connection(broker: Broker) -> None:
 
 
 def test_closed_channel_sends_no_request(broker: Broker) -> None:
-    asking = broker.start(broker.channel.call(HEARTBEAT, 30))
+    querying = broker.start(broker.channel.call(HEARTBEAT, 30))
     broker.let_pass(1)
     broker.channel.close()
     broker.quorum.elect(2)
     with pytest.raises(KafkaError) as error:
-        broker.run(asking)
+        broker.run(querying)
     assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert broker.network.time() < 2
     assert broker.connected == []
 
 
 def test_closing_ends_the_wait_for_a_leader_at_once(broker: Broker) -> None:
-    asking = broker.channel.send(HEARTBEAT)
+    querying = broker.channel.send(HEARTBEAT)
     broker.let_pass(0.01)
     began = broker.network.time()
     broker.channel.close()
-    assert broker.run(asking) is None
+    assert broker.run(querying) is None
     assert broker.network.time() == began

@@ -45,7 +45,7 @@ def test_all_nodes_know_endpoints_of_every_controller(apart: WholeCluster) -> No
 def test_describe_cluster_lists_controllers_and_active_one(apart: WholeCluster) -> None:
     apart.until(lambda: len(known(apart)) == 3)
     fields = {"endpoint_type": 2, "include_cluster_authorized_operations": False}
-    answer = apart.ask(apart.active, ApiKey.DESCRIBE_CLUSTER, 1, port=CONTROLLER_PORT, **fields)
+    answer = apart.query(apart.active, ApiKey.DESCRIBE_CLUSTER, 1, port=CONTROLLER_PORT, **fields)
     assert [(node.broker_id, node.host, node.port) for node in answer.brokers] == [
         (node, f"b{node}", CONTROLLER_PORT) for node in (1, 2, 3)
     ]
@@ -69,7 +69,7 @@ class Alone:
         self.image = SimpleNamespace(controllers={})
         self.changed = self.loop.create_future()
         self.answers: list[Any] = []
-        self.asked = 0
+        self.requested = 0
         self.life = ControllerRegistrationManager(self, self.call, self.loop)  # type: ignore[arg-type]  # narrower than declared
 
     def leader_change(self) -> asyncio.Future[None]:
@@ -77,10 +77,10 @@ class Alone:
 
     async def call(self, request: ControllerRegistrationRequest, _timeout_s: float) -> ControllerRegistrationResponse:
         assert request == REQUEST
-        self.asked += 1
+        self.requested += 1
         code = self.answers.pop(0)
         if code is ErrorCode.REQUEST_TIMED_OUT:
-            raise KafkaError(code, "nobody leads")
+            raise KafkaError(code, "no leader")
         if code is ErrorCode.NONE:
             self.image.controllers[2] = SimpleNamespace(incarnation_id=request.incarnation_id)
         return ControllerRegistrationResponse(error_code=code, error_message=None)
@@ -101,7 +101,7 @@ def test_registration_is_retried_until_metadata_has_it(alone: Alone) -> None:
     alone.answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)
-    assert alone.asked == 3
+    assert alone.requested == 3
 
 
 def test_registration_is_sent_to_new_leader_immediately(alone: Alone) -> None:
@@ -110,12 +110,12 @@ def test_registration_is_sent_to_new_leader_immediately(alone: Alone) -> None:
     alone.let_pass(0.1)
     alone.changed.set_result(None)
     alone.let_pass(0.1)
-    assert alone.asked == 2
+    assert alone.requested == 2
 
 
 def test_repeated_registration_error_is_logged_once(alone: Alone, caplog: pytest.LogCaptureFixture) -> None:
     alone.answers = [ErrorCode.UNKNOWN_SERVER_ERROR] * 3 + [ErrorCode.INVALID_REGISTRATION, ErrorCode.NONE]
     alone.life.begin(REQUEST)
     alone.let_pass(10)
-    said = "Registration of this controller failed: "
-    assert caplog.messages == [f"{said}UNKNOWN_SERVER_ERROR", f"{said}INVALID_REGISTRATION"]
+    shown = "Registration of this controller failed: "
+    assert caplog.messages == [f"{shown}UNKNOWN_SERVER_ERROR", f"{shown}INVALID_REGISTRATION"]

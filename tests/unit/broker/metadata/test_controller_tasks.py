@@ -262,8 +262,8 @@ def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
 
 def test_failed_controller_task_is_logged_immediately() -> None:
     loop = VirtualLoop()
-    told = []
-    loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    reported = []
+    loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
     quorum = Broken(loop)
     controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     controller_tasks.begin()
@@ -271,15 +271,15 @@ def test_failed_controller_task_is_logged_immediately() -> None:
     quorum.changed.set_result(None)
     quorum.changed = loop.create_future()
     loop.run_until_complete(asyncio.sleep(1))
-    assert told == ["no image"]
+    assert reported == ["no image"]
     loop.run_until_complete(controller_tasks.stop())
     loop.close()
 
 
 def test_failure_of_spawned_controller_task_is_logged_immediately() -> None:
     loop = VirtualLoop()
-    told: list[tuple[str, str]] = []
-    loop.set_exception_handler(lambda _, context: told.append((context["message"], str(context["exception"]))))
+    reported: list[tuple[str, str]] = []
+    loop.set_exception_handler(lambda _, context: reported.append((context["message"], str(context["exception"]))))
     quorum = Refusing(loop)
     settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
     controller_tasks = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
@@ -288,6 +288,6 @@ def test_failure_of_spawned_controller_task_is_logged_immediately() -> None:
     quorum.changed.set_result(None)
     quorum.changed = loop.create_future()
     loop.run_until_complete(asyncio.sleep(1.5))
-    assert told == [("A task of the active controller failed", "no decision")]
+    assert reported == [("A task of the active controller failed", "no decision")]
     loop.run_until_complete(controller_tasks.stop())
     loop.close()

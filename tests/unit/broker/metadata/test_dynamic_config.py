@@ -18,7 +18,7 @@ class Cluster:
         options = {name.replace("_", "."): Option(text, "test") for name, text in start.items()}
         self.live = DynamicConfig(check_settings(options))
         self.image = MetadataImage(cluster_id="c")
-        self.told: list[object] = []
+        self.reported: list[object] = []
 
     def commit(self, *changes: tuple[str, str, str | None], resource_type: int = ResourceType.BROKER) -> None:
         records = [
@@ -30,7 +30,7 @@ class Cluster:
         self.live.apply(before, self.image, records)
 
     def follow(self, *names: str) -> None:
-        self.live.follow(names, lambda: self.told.append(tuple(self.live[name] for name in names)))
+        self.live.follow(names, lambda: self.reported.append(tuple(self.live[name] for name in names)))
 
 
 def test_start_settings_apply_until_altered() -> None:
@@ -59,14 +59,14 @@ def test_config_of_other_broker_or_topic_is_ignored() -> None:
     cluster.commit(("2", "compression.type", "gzip"))
     cluster.commit(("1", "compression.type", "gzip"), resource_type=ResourceType.TOPIC)
     assert cluster.live["compression.type"] == "producer"
-    assert cluster.told == []
+    assert cluster.reported == []
 
 
 def test_subscribers_are_called_once_per_commit_with_all_values_set() -> None:
     cluster = Cluster()
     cluster.follow("max.connections", "max.connections.per.ip")
     cluster.commit(("1", "max.connections", "30"), ("1", "max.connections.per.ip", "3"), ("", "log.retention.ms", "1"))
-    assert cluster.told == [(30, 3)]
+    assert cluster.reported == [(30, 3)]
 
 
 def test_subscribers_are_not_called_for_unchanged_values() -> None:
@@ -74,7 +74,7 @@ def test_subscribers_are_not_called_for_unchanged_values() -> None:
     cluster.follow("max.connections")
     cluster.commit(("1", "max.connections", "30"))
     cluster.commit(("", "max.connections", "40"), ("1", "max.connections", "30"))
-    assert cluster.told == [(30,)]
+    assert cluster.reported == [(30,)]
 
 
 def test_a_listener_has_its_own_value_or_the_broker_s() -> None:
@@ -86,7 +86,7 @@ def test_a_listener_has_its_own_value_or_the_broker_s() -> None:
     assert [live.of_listener(name, "max.connections") for name in ("INTERNAL", "EXTERNAL")] == [11, 12]
     cluster.commit(("1", "listener.name.external.max.connections", None))
     assert live.of_listener("EXTERNAL", "max.connections") == 10
-    assert cluster.told == [(10,), (10,)]
+    assert cluster.reported == [(10,), (10,)]
 
 
 def test_invalid_stored_value_is_ignored(caplog: pytest.LogCaptureFixture) -> None:

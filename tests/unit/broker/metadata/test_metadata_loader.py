@@ -55,7 +55,7 @@ class Applied:
         self.loop = VirtualLoop()
         self.failed: list[Any] = []
         self.caught_up = 0
-        self.told: list[Any] = []
+        self.published: list[Any] = []
         self.open()
 
     def open(self) -> None:
@@ -67,13 +67,13 @@ class Applied:
             "cluster", self.commands, self.loop, applied=self.note_caught_up, failed=self.failed.append
         )
         self.applier.begin(self.log, read_stored(self.log, EMPTY))
-        self.applier.subscribe(self.tell)  # type: ignore[arg-type]  # narrower than declared
+        self.applier.subscribe(self.on_publish)  # type: ignore[arg-type]  # narrower than declared
 
     def note_caught_up(self) -> None:
         self.caught_up += 1
 
-    def tell(self, before: MetadataImage, after: MetadataImage, records: tuple[ConfigRecord, ...]) -> None:
-        self.told.append((value(before), value(after), len(records)))
+    def on_publish(self, before: MetadataImage, after: MetadataImage, records: tuple[ConfigRecord, ...]) -> None:
+        self.published.append((value(before), value(after), len(records)))
 
     def append(self, *values: int, epoch: int = 1) -> None:
         """Append an uncommitted entry with a record for each value."""
@@ -119,7 +119,7 @@ def test_subscribers_receive_images_before_and_after_each_entry(applied: Applied
     applied.append(1)
     applied.append(2, 3)
     applied.commit(3)
-    assert applied.told == [(None, "1", 1), ("1", "3", 2)]
+    assert applied.published == [(None, "1", 1), ("1", "3", 2)]
     assert applied.caught_up == 1
 
 
@@ -134,7 +134,7 @@ def test_control_records_advance_image_offset_without_notification(applied: Appl
     applied.store(Entry(0, 1, (change,)))
     applied.append(1)
     applied.commit(1)
-    assert (applied.applier.image.offset, applied.told) == (0, [])
+    assert (applied.applier.image.offset, applied.published) == (0, [])
 
 
 def test_transaction_is_published_as_whole_at_its_end(applied: Applied) -> None:
@@ -145,7 +145,7 @@ def test_transaction_is_published_as_whole_at_its_end(applied: Applied) -> None:
     assert (applied.value, applied.applier.image.offset, applied.applier.in_transaction) == ("1", 3, True)
     applied.store(Entry(4, 1, (EndTransactionRecord(),)))
     applied.commit(5)
-    assert applied.told == [(None, "1", 1), ("1", "3", 2)]
+    assert applied.published == [(None, "1", 1), ("1", "3", 2)]
     assert not applied.applier.in_transaction
 
 
@@ -156,12 +156,12 @@ def test_metadata_transaction_continues_after_restart(applied: Applied) -> None:
     applied.commit(4)
     applied.log.close(1)
     applied.open()
-    applied.told.clear()
+    applied.published.clear()
     applied.commit(4)
     assert (applied.value, applied.applier.in_transaction) == ("1", True)
     applied.store(Entry(4, 1, (AbortTransactionRecord(), setting(5))))
     applied.commit(6)
-    assert (applied.told, applied.applier.in_transaction) == ([("1", "5", 1)], False)
+    assert (applied.published, applied.applier.in_transaction) == ([("1", "5", 1)], False)
 
 
 def test_truncated_records_are_not_applied(applied: Applied) -> None:
@@ -171,7 +171,7 @@ def test_truncated_records_are_not_applied(applied: Applied) -> None:
     applied.applier.truncate(1)
     applied.append(3, epoch=2)
     applied.commit(2)
-    assert applied.told == [(None, "1", 1), ("1", "3", 1)]
+    assert applied.published == [(None, "1", 1), ("1", "3", 1)]
 
 
 def test_recovered_image_is_applied_once_known_committed(applied: Applied) -> None:
@@ -183,7 +183,7 @@ def test_recovered_image_is_applied_once_known_committed(applied: Applied) -> No
     applied.append(3)
     applied.commit(3)
     assert applied.value == "3"
-    assert applied.told == [("2", "3", 1)], "nobody is told of what was there before"  # type: ignore[unreachable]  # changed by the call above
+    assert applied.published == [("2", "3", 1)], "a subscriber is not called for earlier records"  # type: ignore[unreachable]  # changed by the call above
 
 
 def test_only_committed_part_of_recovered_log_is_applied(applied: Applied) -> None:
@@ -192,9 +192,9 @@ def test_only_committed_part_of_recovered_log_is_applied(applied: Applied) -> No
     applied.log.close(1)
     applied.open()
     applied.commit(1)
-    assert (applied.value, applied.told) == ("1", [])
+    assert (applied.value, applied.published) == ("1", [])
     applied.commit(2)
-    assert applied.told == [("1", "2", 1)], "read from the log, as nobody noted it"
+    assert applied.published == [("1", "2", 1)], "read from the log, as it was not noted"
 
 
 def test_leader_snapshot_is_published_as_one_delta(applied: Applied) -> None:
@@ -206,7 +206,7 @@ def test_leader_snapshot_is_published_as_one_delta(applied: Applied) -> None:
     applied.log.write_snapshot_part(snapshot, 0, data)
     received = finish(applied.log.reset_to_snapshot(snapshot))
     applied.loop.run_until_complete(applied.applier.reset_to_snapshot(snapshot, received.records))
-    assert applied.told[1:] == [("1", "7", 1)]
+    assert applied.published[1:] == [("1", "7", 1)]
     assert (applied.applier.next_offset, applied.applier.image.epoch) == (9, 4)
     batch = bytes(encode_entry(Entry(9, 4, (setting(8),)), 1000))
     sent = present(scan(batch, applied.log.raft_log(), 4).received)
@@ -236,7 +236,7 @@ def test_recovered_records_missing_at_leader_are_never_applied(applied: Applied)
 def test_commands_complete_after_their_records_are_published(applied: Applied) -> None:
     seen = []
     answer = applied.loop.create_future()
-    answer.add_done_callback(lambda _: seen.append(list(applied.told)))
+    answer.add_done_callback(lambda _: seen.append(list(applied.published)))
     applied.commands.applied = lambda next_offset: next_offset == 1 and answer.set_result(None)  # type: ignore[assignment, func-returns-value, method-assign]  # replaced for this test; called for its effect
     applied.append(1)
     applied.commit(1)

@@ -32,7 +32,7 @@ def test_unfenced_brokers_with_address_on_listener_are_reachable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("leader", "error", "told"),
+    ("leader", "error", "reported"),
     [
         (1, ErrorCode.NONE, 1),
         (2, ErrorCode.LISTENER_NOT_FOUND, NO_LEADER),
@@ -41,9 +41,9 @@ def test_unfenced_brokers_with_address_on_listener_are_reachable() -> None:
         (NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER),
     ],
 )
-def test_unreachable_leader_is_no_leader(leader: int, error: ErrorCode, told: int) -> None:
+def test_unreachable_leader_is_no_leader(leader: int, error: ErrorCode, reported: int) -> None:
     view = view_partition(IMAGE, partition(leader), reachable_brokers(IMAGE, "OUT"))
-    assert (view.error, view.leader_id) == (error, told)
+    assert (view.error, view.leader_id) == (error, reported)
 
 
 def test_unreachable_replicas_are_offline() -> None:

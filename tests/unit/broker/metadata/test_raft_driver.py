@@ -126,15 +126,15 @@ def test_static_voters_are_stored_as_kafka_stores_them(stopped_controller: Contr
 
 
 def test_a_topic_can_be_used_when_its_command_returns(controlled: ControllerNode) -> None:
-    told: list[tuple[int, bool]] = []
+    reported: list[tuple[int, bool]] = []
 
     def subscriber(old: MetadataImage, new: MetadataImage, records: tuple[object, ...]) -> None:
-        told.append((len(records), old.topic("t") is None and new.topic("t") is not None))
+        reported.append((len(records), old.topic("t") is None and new.topic("t") is not None))
         assert controlled.image is new
 
     controlled.raft.subscribe(subscriber)
     create(controlled, "t", partitions=2)
-    assert told == [(4, True)]
+    assert reported == [(4, True)]
     assert controlled.image.topic("t") is not None
 
 
@@ -346,8 +346,8 @@ def test_torn_batch_at_log_end_is_truncated_and_logged_after_crash(
     controlled.crash()
     log.write_bytes(log.read_bytes()[:-3])
     controlled.start()
-    [said] = [record.getMessage() for record in caplog.records if "metadata log" in record.getMessage()]
-    assert re.fullmatch(rf"Truncated \d+ bytes of .* in {controlled.path}; it now ends at offset \d+", said)
+    [shown] = [record.getMessage() for record in caplog.records if "metadata log" in record.getMessage()]
+    assert re.fullmatch(rf"Truncated \d+ bytes of .* in {controlled.path}; it now ends at offset \d+", shown)
     assert [topic.name for topic in controlled.image.topics()] == ["whole"]
     assert log.read_bytes().startswith(whole)
 

@@ -94,7 +94,7 @@ def test_a_killed_leader_is_replaced_and_nothing_is_lost(three: WholeCluster) ->
     began = three.schedule.now
     three.kill(killed)
     leader = three.active
-    assert three.schedule.now - began < 2, "its connections broke: nobody waits for the fetch time-out"
+    assert three.schedule.now - began < 2, "its connections broke: the fetch timeout is not awaited"
     assert value(three, leader) == "5"
     assert outcome(three, submit(three, leader, 6)) == 6
     three.start(killed)
@@ -131,7 +131,9 @@ def test_no_command_completes_without_majority(three: WholeCluster) -> None:
     task = submit(three, leader, 5)
     refused = outcome(three, task)
     assert isinstance(refused, KafkaError)
-    assert refused.code is ErrorCode.NOT_CONTROLLER, "it resigns when it has not heard a majority for too long"
+    assert refused.code is ErrorCode.NOT_CONTROLLER, (
+        "it resigns when it has had no contact with a majority for too long"
+    )
     assert not three.raft(leader).leads
 
 

@@ -31,7 +31,7 @@ def image(*, leader: int = -1, **brokers: str) -> MetadataImage:
     )
 
 
-class Told:
+class Reported:
     """A `RecentlyFenced` with a manual clock."""
 
     def __init__(self) -> None:
@@ -49,47 +49,47 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Told:
-    return Told()
+def reported() -> Reported:
+    return Reported()
 
 
-def test_no_broker_is_recently_fenced_at_start(told: Told) -> None:
-    assert told.ids == set()
+def test_no_broker_is_recently_fenced_at_start(reported: Reported) -> None:
+    assert reported.ids == set()
 
 
-def test_fenced_leader_is_listed_for_limited_time(told: Told) -> None:
-    told.become(b1="active", b2="fenced")
-    assert told.ids == {2}
-    told.now_s += RECENTLY_FENCED_S - 0.1
-    assert told.ids == {2}
-    told.now_s += 0.1
-    assert told.ids == set()
+def test_fenced_leader_is_listed_for_limited_time(reported: Reported) -> None:
+    reported.become(b1="active", b2="fenced")
+    assert reported.ids == {2}
+    reported.now_s += RECENTLY_FENCED_S - 0.1
+    assert reported.ids == {2}
+    reported.now_s += 0.1
+    assert reported.ids == set()
 
 
-def test_unfenced_broker_is_not_recently_fenced(told: Told) -> None:
-    told.become(b1="active", b2="fenced")
-    told.become(b1="active", b2="active")
-    assert told.ids == set()
+def test_unfenced_broker_is_not_recently_fenced(reported: Reported) -> None:
+    reported.become(b1="active", b2="fenced")
+    reported.become(b1="active", b2="active")
+    assert reported.ids == set()
 
 
-def test_reregistered_broker_is_listed_until_active(told: Told) -> None:
-    told.become(b1="active", b2="fenced")
-    told.become(b1="active", b2="fenced")
-    assert told.ids == {2}
+def test_reregistered_broker_is_listed_until_active(reported: Reported) -> None:
+    reported.become(b1="active", b2="fenced")
+    reported.become(b1="active", b2="fenced")
+    assert reported.ids == {2}
 
 
-def test_fenced_broker_without_leaderships_is_not_listed(told: Told) -> None:
-    told.become(b1="active", b2="stopping")
-    told.become(b1="active", b2="fenced")
-    assert told.ids == set()
+def test_fenced_broker_without_leaderships_is_not_listed(reported: Reported) -> None:
+    reported.become(b1="active", b2="stopping")
+    reported.become(b1="active", b2="fenced")
+    assert reported.ids == set()
 
 
-def test_unregistered_broker_is_not_listed(told: Told) -> None:
-    told.become(b1="active", b2="fenced")
-    told.become(b1="active")
-    assert told.ids == set()
+def test_unregistered_broker_is_not_listed(reported: Reported) -> None:
+    reported.become(b1="active", b2="fenced")
+    reported.become(b1="active")
+    assert reported.ids == set()
 
 
-def test_initially_fenced_broker_is_not_recently_fenced(told: Told) -> None:
-    told.become(b1="active", b2="active", b3="fenced")
-    assert told.ids == set()
+def test_initially_fenced_broker_is_not_recently_fenced(reported: Reported) -> None:
+    reported.become(b1="active", b2="active", b3="fenced")
+    assert reported.ids == set()

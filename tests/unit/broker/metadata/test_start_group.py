@@ -124,9 +124,9 @@ def test_brokers_serve_without_missing_group_member_after_timeout(caplog: pytest
     cluster.start(1, 2)
     assert WAIT_S <= cluster.schedule.now - began_s < WAIT_S + 10
     assert [cluster.node(node_id).shared.phase for node_id in (1, 2)] == ["serving", "serving"]
-    said = [text for text in caplog.messages if "started together" in text]
+    shown = [text for text in caplog.messages if "started together" in text]
     assert (
-        said
+        shown
         == ["Serving without 1 of the 3 brokers that were started together, after 30 s; active: 1, 2; inactive: none"]
         * 2
     )

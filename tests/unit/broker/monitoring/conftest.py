@@ -37,14 +37,14 @@ class Monitored(WholeBroker):
     def get(self, path: str) -> tuple[int, str]:
         """Send an HTTP GET; return status and body."""
 
-        async def ask() -> bytes:
+        async def query() -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.http_port)
             writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
             answer = await reader.read()
             writer.close()
             return answer
 
-        head, _, body = self.wait(ask()).partition(b"\r\n\r\n")
+        head, _, body = self.wait(query()).partition(b"\r\n\r\n")
         return int(head.split()[1]), body.decode()
 
     @property

@@ -14,11 +14,11 @@ from broker.monitoring.http_server import MAX_CONNECTIONS, REQUEST_BYTES, HttpSe
 
 
 @pytest.fixture
-def asking() -> Callable[..., list[bytes]]:
+def querying() -> Callable[..., list[bytes]]:
     """Serve pages, send bytes, and return the bytes received until the server closes."""
 
-    def asking(pages: dict[str, Callable[[], Page]], *requests: bytes, clock: Any = time.perf_counter) -> list[bytes]:
-        async def ask(port: int, request: bytes) -> bytes:
+    def querying(pages: dict[str, Callable[[], Page]], *requests: bytes, clock: Any = time.perf_counter) -> list[bytes]:
+        async def query(port: int, request: bytes) -> bytes:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(request)
             try:
@@ -32,20 +32,20 @@ def asking() -> Callable[..., list[bytes]]:
             server = HttpServer(pages, clock)
             port = await server.start("127.0.0.1", 0)
             try:
-                return [await ask(port, request) for request in requests]
+                return [await query(port, request) for request in requests]
             finally:
                 await server.stop()
 
         return asyncio.run(asyncio.wait_for(body(), 30))
 
-    return asking
+    return querying
 
 
 PAGES = {"/page": lambda: Page(HTTPStatus.OK, ("one\n", "two\n"))}
 
 
-def test_a_page_is_served_in_chunks(asking: Callable[..., list[bytes]]) -> None:
-    (answer,) = asking(PAGES, b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+def test_a_page_is_served_in_chunks(querying: Callable[..., list[bytes]]) -> None:
+    (answer,) = querying(PAGES, b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.split(b"\r\n") == [
         b"HTTP/1.1 200 OK",
@@ -56,14 +56,14 @@ def test_a_page_is_served_in_chunks(asking: Callable[..., list[bytes]]) -> None:
     assert body == b"8\r\none\ntwo\n\r\n0\r\n\r\n"
 
 
-def test_http_1_0_client_gets_an_unchunked_page(asking: Callable[..., list[bytes]]) -> None:
-    (answer,) = asking(PAGES, b"GET /page?x=1 HTTP/1.0\r\n\r\n")
+def test_http_1_0_client_gets_an_unchunked_page(querying: Callable[..., list[bytes]]) -> None:
+    (answer,) = querying(PAGES, b"GET /page?x=1 HTTP/1.0\r\n\r\n")
     assert answer.endswith(b"\r\n\r\none\ntwo\n")
     assert b"chunked" not in answer
 
 
-def test_head_response_has_no_body(asking: Callable[..., list[bytes]]) -> None:
-    (answer,) = asking(PAGES, b"HEAD /page HTTP/1.1\r\n\r\n")
+def test_head_response_has_no_body(querying: Callable[..., list[bytes]]) -> None:
+    (answer,) = querying(PAGES, b"HEAD /page HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.endswith(b"\r\n\r\n")
 
@@ -77,30 +77,30 @@ def test_head_response_has_no_body(asking: Callable[..., list[bytes]]) -> None:
         (b"\xff\x00", b"400 Bad Request"),
     ],
 )
-def test_other_requests_are_errors(asking: Callable[..., list[bytes]], request_line: bytes, status: bytes) -> None:
-    (answer,) = asking(PAGES, request_line + b"\r\n\r\n")
+def test_other_requests_are_errors(querying: Callable[..., list[bytes]], request_line: bytes, status: bytes) -> None:
+    (answer,) = querying(PAGES, request_line + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status)
 
 
-def test_endless_request_is_closed(asking: Callable[..., list[bytes]]) -> None:
-    assert asking(PAGES, b"GET /page HTTP/1.1\r\n" + b"x" * 2 * REQUEST_BYTES) == [b""]
+def test_endless_request_is_closed(querying: Callable[..., list[bytes]]) -> None:
+    assert querying(PAGES, b"GET /page HTTP/1.1\r\n" + b"x" * 2 * REQUEST_BYTES) == [b""]
 
 
 def test_failing_page_closes_its_connection_and_the_next_is_served(
-    asking: Callable[..., list[bytes]], caplog: pytest.LogCaptureFixture
+    querying: Callable[..., list[bytes]], caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken() -> Iterator[str | None]:
         yield "one\n" * 20_000
         raise RuntimeError("a bug")
 
     pages = PAGES | {"/broken": lambda: Page(HTTPStatus.OK, broken())}  # type: ignore[arg-type]  # only this comes here
-    cut, whole = asking(pages, b"GET /broken HTTP/1.1\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n")
+    cut, whole = querying(pages, b"GET /broken HTTP/1.1\r\n\r\n", b"GET /page HTTP/1.1\r\n\r\n")
     assert not cut.endswith(b"0\r\n\r\n")
     assert whole.endswith(b"0\r\n\r\n")
     assert "a bug" in caplog.text
 
 
-def test_long_page_yields_to_the_loop(asking: Callable[..., list[bytes]]) -> None:
+def test_long_page_yields_to_the_loop(querying: Callable[..., list[bytes]]) -> None:
     """The fake clock advances 1 ms per line."""
     turns = 0
     milliseconds = itertools.count()
@@ -116,7 +116,7 @@ def test_long_page_yields_to_the_loop(asking: Callable[..., list[bytes]]) -> Non
         yield from (f"{number}\n" for number in range(1000))
         task.cancel()
 
-    (answer,) = asking(
+    (answer,) = querying(
         {"/": lambda: Page(HTTPStatus.OK, page())}, b"GET / HTTP/1.0\r\n\r\n", clock=lambda: next(milliseconds) / 1000
     )
     assert answer.endswith(b"\n998\n999\n")

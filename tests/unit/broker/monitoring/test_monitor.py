@@ -24,7 +24,7 @@ from tests.unit.broker.monitoring.conftest import Monitored
 TOPIC = "orders"
 VALUE = b"value"
 
-ASKED_FOR = (ROOT / "tests/golden/metrics/asked_for.txt").read_text(encoding="utf-8").split()
+QUERIED = (ROOT / "tests/golden/metrics/asked_for.txt").read_text(encoding="utf-8").split()
 
 
 def produce(
@@ -89,7 +89,7 @@ def test_every_dashboard_metric_has_a_sample(used: Monitored) -> None:
     join(used, "members")
     commit(used, "readers", 1)
     found = {name for name, _ in used.series()}
-    assert not set(ASKED_FOR) - found
+    assert not set(QUERIED) - found
 
 
 def test_every_sample_carries_the_labels_that_are_documented(used: Monitored) -> None:
@@ -190,7 +190,7 @@ def test_groups_are_counted_by_state(used: Monitored) -> None:
 
 
 def test_deferred_fetch_is_in_the_purgatory_size(used: Monitored) -> None:
-    waiting = used.loop.create_task(used.ask(ApiKey.FETCH, 11, **fetch_request(3, 30_000)))
+    waiting = used.loop.create_task(used.query(ApiKey.FETCH, 11, **fetch_request(3, 30_000)))
     while not list(used.broker.purgatory.waiting()):
         used.wait(asyncio.sleep(0))
     assert used.value("kafka_server_delayedoperationpurgatory_purgatorysize", delayedOperation="Fetch") == 1

@@ -49,7 +49,7 @@ class Client:
             ApiKey.PUSH_TELEMETRY, 0, 1, "shop", 1, "PLAINTEXT", "10.0.0.7", connection=self.connection
         )
 
-    def ask(self, instance: bytes = bytes(16)) -> tuple[bytes, Subscribed]:
+    def query(self, instance: bytes = bytes(16)) -> tuple[bytes, Subscribed]:
         return self.telemetry.subscription(self.image, self.context, instance, self.now_ms)
 
     def push(self, instance: bytes, subscription: int, *, terminating: bool = False, **fields: Any) -> ErrorCode:
@@ -70,15 +70,15 @@ def client() -> Client:
 
 
 def test_a_client_gets_an_id_and_its_subscription(client: Client) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     assert instance != bytes(16)
     assert (subscribed.metrics, subscribed.interval_ms) == (("*",), INTERVAL_MS)
     client.now_ms += INTERVAL_MS
-    assert client.ask(instance) == (instance, subscribed)
+    assert client.query(instance) == (instance, subscribed)
 
 
 def test_push_is_counted_and_logged_at_debug_level(client: Client, caplog: pytest.LogCaptureFixture) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     packed = compress(Compression.ZSTD, b"m" * 1000)
     with caplog.at_level(logging.DEBUG):
         code = client.push(instance, subscribed.subscription_id, compression_type=4, metrics=packed)
@@ -88,7 +88,7 @@ def test_push_is_counted_and_logged_at_debug_level(client: Client, caplog: pytes
 
 
 def test_pushes_after_the_first_must_wait_for_the_interval(client: Client) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
     client.now_ms += INTERVAL_MS - 1
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -98,9 +98,9 @@ def test_pushes_after_the_first_must_wait_for_the_interval(client: Client) -> No
 
 
 def test_subscription_requests_must_wait_for_the_interval(client: Client) -> None:
-    instance, _ = client.ask()
+    instance, _ = client.query()
     with pytest.raises(KafkaError) as early:
-        client.ask(instance)
+        client.query(instance)
     assert early.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
@@ -114,13 +114,13 @@ def test_subscription_requests_must_wait_for_the_interval(client: Client) -> Non
 def test_client_with_a_stale_subscription_may_request_again_at_once(
     client: Client, fields: dict[str, int], code: ErrorCode
 ) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     assert client.push(instance, **{"subscription": subscribed.subscription_id} | fields) is code  # type: ignore[arg-type]  # keywords of several types
-    assert client.ask(instance) == (instance, subscribed)
+    assert client.query(instance) == (instance, subscribed)
 
 
 def test_terminating_client_pushes_once_more_at_once(client: Client) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
     assert client.push(instance, subscribed.subscription_id, terminating=True) is ErrorCode.NONE
     client.now_ms += INTERVAL_MS
@@ -146,26 +146,26 @@ def test_push_without_a_valid_client_instance_id_is_refused(client: Client, inst
 def test_metrics_size_is_bounded_compressed_and_decompressed(
     client: Client, fields: dict[str, Any], code: ErrorCode
 ) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     assert client.push(instance, subscribed.subscription_id, **fields) is code
 
 
 def test_client_may_request_a_changed_subscription_before_the_interval(client: Client) -> None:
-    instance, before = client.ask()
+    instance, before = client.query()
     client.configure("metrics", "org.apache.kafka.producer.")
     assert client.push(instance, before.subscription_id) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert client.ask(instance)[1].metrics == ("org.apache.kafka.producer.",)
+    assert client.query(instance)[1].metrics == ("org.apache.kafka.producer.",)
 
 
 def test_other_metadata_changes_do_not_reset_the_interval(client: Client) -> None:
-    instance, _ = client.ask()
+    instance, _ = client.query()
     client.image = apply_records(client.image, [], offset=client.image.offset + 1, epoch=1)
     with pytest.raises(KafkaError):
-        client.ask(instance)
+        client.query(instance)
 
 
 def test_reconnection_resets_a_terminated_client(client: Client) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     client.push(instance, subscribed.subscription_id, terminating=True)
     client.connection.close()
     client.connect()
@@ -173,14 +173,14 @@ def test_reconnection_resets_a_terminated_client(client: Client) -> None:
 
 
 def test_client_instance_expires_after_a_minute_without_requests(client: Client) -> None:
-    instance, subscribed = client.ask()
+    instance, subscribed = client.query()
     client.push(instance, subscribed.subscription_id, terminating=True)
     client.now_ms += 60_000
     assert client.push(instance, subscribed.subscription_id) is ErrorCode.NONE
 
 
 def test_number_of_client_instances_is_bounded(client: Client) -> None:
-    instances = [client.ask()[0] for _ in range(5)]
+    instances = [client.query()[0] for _ in range(5)]
     assert list(client.telemetry.instances) == instances[1:]
 
 
@@ -194,7 +194,7 @@ def test_number_of_client_instances_is_bounded(client: Client) -> None:
 )
 def test_subscriptions_match_client_attributes(client: Client, match: str, meant: bool) -> None:
     client.configure("match", match)
-    assert client.ask()[1].metrics == (("*",) if meant else ())
+    assert client.query()[1].metrics == (("*",) if meant else ())
 
 
 def test_pushes_are_counted_with_their_bytes(monitored: Monitored) -> None:

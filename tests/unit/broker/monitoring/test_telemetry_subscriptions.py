@@ -12,17 +12,19 @@ ID = b"i" * 16
 JAVA = {"client_id": "shop-1", "client_software_name": "apache-kafka-java", "client_source_port": None}
 
 
-def asked(configured: dict[str, dict[str, str]], client: dict[str, str | None] = JAVA) -> tuple[tuple[str, ...], int]:
+def requested(
+    configured: dict[str, dict[str, str]], client: dict[str, str | None] = JAVA
+) -> tuple[tuple[str, ...], int]:
     found = subscribe(parse_subscriptions(configured), ID, client)
     return found.metrics, found.interval_ms
 
 
 def test_no_subscription_requests_no_metrics_at_a_five_minute_interval() -> None:
-    assert asked({}) == ((), 300_000)
+    assert requested({}) == ((), 300_000)
 
 
 def test_subscriptions_are_merged_with_the_shortest_interval() -> None:
-    assert asked(
+    assert requested(
         {
             "a": {"metrics": "org.apache.kafka.producer., org.apache.kafka.consumer.", "interval.ms": "5000"},
             "b": {"metrics": "org.apache.kafka.producer.", "interval.ms": "1000"},
@@ -31,7 +33,7 @@ def test_subscriptions_are_merged_with_the_shortest_interval() -> None:
 
 
 def test_wildcard_metric_replaces_all_others() -> None:
-    assert asked({"a": {"metrics": "x."}, "b": {"metrics": "*"}}) == (("*",), 300_000)
+    assert requested({"a": {"metrics": "x."}, "b": {"metrics": "*"}}) == (("*",), 300_000)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +48,13 @@ def test_wildcard_metric_replaces_all_others() -> None:
     ],
 )
 def test_subscription_applies_if_every_attribute_matches(match: str, meant: bool) -> None:
-    assert asked({"a": {"metrics": "m.", "match": match}})[0] == (("m.",) if meant else ())
+    assert requested({"a": {"metrics": "m.", "match": match}})[0] == (("m.",) if meant else ())
 
 
 @pytest.mark.parametrize("wrong", [{"interval.ms": "soon"}, {"match": "client_id=("}, {"match": "client_id"}])
 def test_invalid_subscription_is_ignored(wrong: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        assert asked({"bad": {"metrics": "x.", **wrong}, "good": {"metrics": "y."}})[0] == ("y.",)
+        assert requested({"bad": {"metrics": "x.", **wrong}, "good": {"metrics": "y."}})[0] == ("y.",)
     assert "Ignoring the client metrics subscription bad: " in caplog.text
 
 

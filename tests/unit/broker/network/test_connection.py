@@ -136,30 +136,30 @@ def test_failed_request_drops_later_requests(connection: Connection) -> None:
 
 
 def test_every_close_callback_runs_once(connection: Connection) -> None:
-    told: list[str] = []
-    connection.on_close("sessions", lambda: told.append("outdated"))
-    connection.on_close("sessions", lambda: told.append("sessions"))
-    connection.on_close("quotas", lambda: told.append("quotas"))
+    reported: list[str] = []
+    connection.on_close("sessions", lambda: reported.append("outdated"))
+    connection.on_close("sessions", lambda: reported.append("sessions"))
+    connection.on_close("quotas", lambda: reported.append("quotas"))
     connection.close()
     assert connection.close() == []
-    assert told == ["sessions", "quotas"]
+    assert reported == ["sessions", "quotas"]
 
 
 def test_failing_close_callback_does_not_stop_the_others(connection: Connection) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     bug = ValueError("a bug")
 
     def fail() -> None:
         raise bug
 
     connection.on_close("first", fail)
-    connection.on_close("second", lambda: told.append("second"))
+    connection.on_close("second", lambda: reported.append("second"))
     assert connection.close() == [bug]
-    assert told == ["second"]
+    assert reported == ["second"]
 
 
 def test_close_callback_added_after_the_close_runs_at_once(connection: Connection) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     connection.close()
-    connection.on_close("sessions", lambda: told.append("sessions"))
-    assert told == ["sessions"]
+    connection.on_close("sessions", lambda: reported.append("sessions"))
+    assert reported == ["sessions"]

@@ -88,5 +88,5 @@ def test_wildcard_address_cannot_be_advertised(host: str) -> None:
 def test_port_out_of_range_and_malformed_address_have_different_errors() -> None:
     with pytest.raises(ValueError, match=r"^the port 99999 is not between 0 and 65535$"):
         split_host_port("127.0.0.1:99999")
-    with pytest.raises(ValueError, match="of the form HOST:PORT"):
+    with pytest.raises(ValueError, match="write it as HOST:PORT"):
         split_host_port("127.0.0.1")

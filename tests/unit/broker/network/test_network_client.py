@@ -30,7 +30,7 @@ from tests.unit.broker.peer_node import Node, vote, warnings
 LIMITS = NetworkClientLimits(request_timeout_ms=20_000, backoff_ms=1, max_backoff_ms=2)
 
 
-class Told:
+class Reported:
     """Records the callbacks of a `NetworkClient`."""
 
     def __init__(self) -> None:
@@ -48,11 +48,17 @@ class Told:
         self.events.append("refused")
 
 
-def peer_of(served: Served, limits: NetworkClientLimits = LIMITS, told: Told | None = None) -> NetworkClient:
-    told = told or Told()
+def peer_of(served: Served, limits: NetworkClientLimits = LIMITS, reported: Reported | None = None) -> NetworkClient:
+    reported = reported or Reported()
     loop = asyncio.get_running_loop()
     return NetworkClient(
-        loop, ("127.0.0.1", served.port), "node 1", Random(1), limits, on_ready=told.on_ready, on_lost=told.on_lost
+        loop,
+        ("127.0.0.1", served.port),
+        "node 1",
+        Random(1),
+        limits,
+        on_ready=reported.on_ready,
+        on_lost=reported.on_lost,
     )
 
 
@@ -78,7 +84,7 @@ def test_request_gets_a_response(talk: Callable[..., None]) -> None:
         node.reply = lambda *_: VoteResponse(error_code=42, topics=[])
         peer = peer_of(served)
         assert await peer.call(vote()) == VoteResponse(error_code=42, topics=[])
-        assert node.asked == [vote()]
+        assert node.requested == [vote()]
         peer.close()
 
     talk(body)
@@ -88,9 +94,9 @@ def test_first_request_is_api_versions_with_the_software_name(talk: Callable[...
     async def body(served: Served, node: Node) -> None:
         peer = peer_of(served)
         await peer.call(vote())
-        (first, asked), (second, _) = node.seen
-        assert isinstance(asked, ApiVersionsRequest)
-        assert asked.client_software_name == "barnabas"
+        (first, requested), (second, _) = node.seen
+        assert isinstance(requested, ApiVersionsRequest)
+        assert requested.client_software_name == "barnabas"
         assert (first.client_id, second.client_id) == ("node 1", "node 1")
         peer.close()
 
@@ -130,7 +136,7 @@ def test_error_without_a_common_version_has_both_ranges(talk: Callable[..., None
             KafkaError, match=rf"Vote: this node supports 0 to 2, 127.0.0.1:{served.port} supports 3 to 5"
         ):
             await peer.call(vote())
-        assert node.asked == []
+        assert node.requested == []
         peer.close()
 
     talk(body)
@@ -250,10 +256,10 @@ def test_a_response_beyond_the_limit_closes_the_connection_with_one_line(
 ) -> None:
     async def body(served: Served, node: Node) -> None:
         node.reply = lambda *_: FetchSnapshotResponse(topics=[snapshot_topic(bytes(9000))])
-        told = Told()
-        peer = peer_of(served, LIMITS._replace(max_response_bytes=8000), told)
+        reported = Reported()
+        peer = peer_of(served, LIMITS._replace(max_response_bytes=8000), reported)
         assert await peer.call(FetchSnapshotRequest(topics=[])) is None
-        assert told.events == ["ready", "lost"]
+        assert reported.events == ["ready", "lost"]
         (line,) = warnings(caplog)
         assert "the limit is 8000" in line
         peer.close()
@@ -275,10 +281,10 @@ def test_garbage_closes_the_connection_with_one_line(
 ) -> None:
     async def body(served: Served, node: Node) -> None:
         node.reply = lambda *_: [garbage]
-        told = Told()
-        peer = peer_of(served, told=told)
+        reported = Reported()
+        peer = peer_of(served, reported=reported)
         assert await asyncio.gather(peer.call(vote()), peer.call(vote())) == [None, None]  # type: ignore[comparison-overlap]  # equal by content
-        assert told.events == ["ready", "lost"]
+        assert reported.events == ["ready", "lost"]
         (line,) = warnings(caplog)
         assert complaint in line
         peer.close()
@@ -292,10 +298,10 @@ def test_response_without_a_pending_request_closes_the_connection(
     async def body(served: Served, node: Node) -> None:
         answer = VoteResponse(topics=[])
         node.reply = lambda header, _: [*encode_response(header, answer), *encode_response(header, answer)]
-        told = Told()
-        peer = peer_of(served, told=told)
+        reported = Reported()
+        peer = peer_of(served, reported=reported)
         assert await peer.call(vote()) == answer
-        await told.lost.wait()
+        await reported.lost.wait()
         assert "a response without a pending request" in warnings(caplog)[0]
         peer.close()
 
@@ -307,12 +313,12 @@ def test_garbage_instead_of_api_versions_is_a_failed_attempt(
 ) -> None:
     async def body(served: Served, node: Node) -> None:
         served.script.answer = lambda *_: [b"\xff\xff\xff\xff"]
-        told = Told()
-        peer = peer_of(served, told=told)
+        reported = Reported()
+        peer = peer_of(served, reported=reported)
         assert await peer.call(vote()) is None
         assert await peer.call(vote()) is None
-        assert told.events == []
-        assert len(warnings(caplog)) == 1, "said of the first attempt in a row"
+        assert reported.events == []
+        assert len(warnings(caplog)) == 1, "logged for the first attempt in a row"
         peer.close()
 
     talk(body)
@@ -321,15 +327,15 @@ def test_garbage_instead_of_api_versions_is_a_failed_attempt(
 def test_broken_connection_fails_all_requests_in_flight(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
         def reply(*_: RequestHeader | VoteRequest) -> DeferredResponse:
-            if len(node.asked) == 3:
+            if len(node.requested) == 3:
                 next(iter(served.server.connections)).abort()
             return DeferredResponse(ApiKey.FETCH, asyncio.get_running_loop().create_future())
 
         node.reply = reply  # type: ignore[assignment]  # replaced for this test
-        told = Told()
-        peer = peer_of(served, told=told)
+        reported = Reported()
+        peer = peer_of(served, reported=reported)
         assert await asyncio.gather(*(peer.call(vote()) for _ in range(3))) == [None, None, None]
-        assert told.events == ["ready", "lost"]
+        assert reported.events == ["ready", "lost"]
         assert not peer.ready
         peer.close()
 
@@ -342,12 +348,12 @@ def test_next_request_reopens_the_connection(talk: Callable[..., None]) -> None:
             raise Disconnect("once")
 
         node.reply = reply  # type: ignore[assignment]  # replaced for this test
-        told = Told()
-        peer = peer_of(served, told=told)
+        reported = Reported()
+        peer = peer_of(served, reported=reported)
         assert await peer.call(vote()) is None
         node.reply = lambda *_: VoteResponse(topics=[])
         assert await peer.call(vote()) == VoteResponse(topics=[])
-        assert told.events == ["ready", "lost", "ready"]
+        assert reported.events == ["ready", "lost", "ready"]
         peer.close()
 
     talk(body)
@@ -371,22 +377,22 @@ def test_a_connection_is_ready_without_a_request(talk: Callable[..., None]) -> N
 
 def test_close_fails_all_requests_and_runs_no_callback(talk: Callable[..., None]) -> None:
     async def body(served: Served, node: Node) -> None:
-        asked = asyncio.Event()
+        requested = asyncio.Event()
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def reply(*_: RequestHeader | VoteRequest) -> DeferredResponse:
-            asked.set()
+            requested.set()
             return DeferredResponse(ApiKey.FETCH, answer)  # type: ignore[arg-type]  # only this comes here
 
         node.reply = reply  # type: ignore[assignment]  # replaced for this test
-        told = Told()
-        peer = peer_of(served, told=told)
+        reported = Reported()
+        peer = peer_of(served, reported=reported)
         call = peer.call(vote())
-        await asked.wait()
+        await requested.wait()
         peer.close()
         assert await call is None
         assert await peer.call(vote()) is None, "for good"
-        assert told.events == ["ready"]
+        assert reported.events == ["ready"]
         answer.set_result(None)
 
     talk(body)
@@ -406,15 +412,15 @@ def test_new_address_opens_a_new_connection(talk: Callable[..., None], serving: 
     async def body(served: Served, node: Node) -> None:
         async with serving() as elsewhere:
             other = Node(elsewhere)
-            told = Told()
-            peer = peer_of(served, told=told)
+            reported = Reported()
+            peer = peer_of(served, reported=reported)
             await peer.call(vote(1))
             peer.address = ("127.0.0.1", elsewhere.port)
             await peer.call(vote(2))
             peer.address = ("127.0.0.1", elsewhere.port)
             await peer.call(vote(3))
-            assert (node.asked, other.asked) == ([vote(1)], [vote(2), vote(3)])
-            assert told.events == ["ready", "ready"], "this side gave it up"
+            assert (node.requested, other.requested) == ([vote(1)], [vote(2), vote(3)])
+            assert reported.events == ["ready", "ready"], "this side gave it up"
             peer.close()
 
     talk(body)

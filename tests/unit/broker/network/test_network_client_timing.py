@@ -31,9 +31,9 @@ def test_request_timeout_closes_the_connection(network: Network, caplog: pytest.
     first, second = peer.call(vote()), peer.call(vote(), timeout_ms=5000)
     assert network.run_until_complete(first) is None
     assert network.time() == pytest.approx(2.0)
-    assert second.result() is None, "what comes next could not be told apart from the late answer"
+    assert second.result() is None, "what comes next could not be distinguished from the late answer"
     assert network.lines[0].aborted
-    assert "no answer to Vote within 2000 ms" in warnings(caplog)[0]
+    assert "no response to Vote within 2000 ms" in warnings(caplog)[0]
 
 
 def test_request_may_have_a_longer_timeout(network: Network) -> None:
@@ -144,7 +144,7 @@ def test_request_cancelled_before_sending_is_not_sent(network: Network) -> None:
     given_up, other = peer.call(vote(1)), peer.call(vote(2))
     given_up.cancel()
     network.run_until_complete(other)
-    assert network.node.asked == [vote(2)]
+    assert network.node.requested == [vote(2)]
 
 
 def test_request_cancelled_after_sending_leaves_others_intact(network: Network) -> None:
@@ -153,7 +153,7 @@ def test_request_cancelled_after_sending_leaves_others_intact(network: Network) 
     given_up, other = peer.call(vote(2)), peer.call(vote(3))
     given_up.cancel()
     assert network.run_until_complete(other) == VoteResponse(topics=[])
-    assert network.node.asked == [vote(1), vote(2), vote(3)]
+    assert network.node.requested == [vote(1), vote(2), vote(3)]
 
 
 def test_connection_established_after_the_timeout_is_closed(network: Network) -> None:
@@ -185,7 +185,7 @@ def test_each_response_is_decoded_with_its_own_api(network: Network) -> None:
 
 
 def test_on_refused_runs_for_refused_connections_only(network: Network) -> None:
-    told = []
+    reported = []
     limits = NetworkClientLimits(request_timeout_ms=2000, connect_timeout_ms=100, backoff_ms=5000)
     address = ("127.0.0.1", 9093)
     for network.hanging, network.down, expected in (
@@ -193,7 +193,9 @@ def test_on_refused_runs_for_refused_connections_only(network: Network) -> None:
         (False, True, ["refused"]),
         (False, False, ["refused"]),
     ):
-        peer = NetworkClient(network, address, "node 1", Random(1), limits, on_refused=lambda: told.append("refused"))
+        peer = NetworkClient(
+            network, address, "node 1", Random(1), limits, on_refused=lambda: reported.append("refused")
+        )
         network.run_until_complete(peer.call(vote()))
-        assert told == expected
+        assert reported == expected
         peer.close()

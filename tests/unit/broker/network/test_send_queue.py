@@ -116,7 +116,7 @@ def test_bytes_and_slices_are_sent_in_order(
 
 def test_large_slices_are_sent_with_sendfile_where_it_cannot_block(run: Run, serving: Serving, segment: Path) -> None:
     file = CountingFile(segment)
-    can_tell = file.file.pread_nowait(1, 0) is not None
+    knows_cached = file.file.pread_nowait(1, 0) is not None
 
     async def body() -> None:
         async with serving() as served:
@@ -127,7 +127,7 @@ def test_large_slices_are_sent_with_sendfile_where_it_cannot_block(run: Run, ser
             assert served.server.metrics.sent_bytes == 4 + MB + 3 + 100
 
     run(body())
-    assert file.sent_bytes >= can_tell * MB * 3 // 4  # the rest is in the transport's buffer if the socket was full
+    assert file.sent_bytes >= knows_cached * MB * 3 // 4  # the rest is in the transport's buffer if the socket was full
     assert file.read_bytes == MB + 100
 
 

@@ -275,7 +275,7 @@ def test_stop_has_a_time_limit(run: Run, serving: Serving, caplog: pytest.LogCap
             assert await client.closed()
 
     run(body())
-    assert "Closing 1 connection with responses not read in time" in caplog.text
+    assert "Closing 1 connection: responses were not read in time" in caplog.text
 
 
 def test_refused_connections_are_logged_at_a_limited_rate(

@@ -8,19 +8,19 @@ from broker.network.socket_options import SocketOptions, socket_options
 from broker.settings import Option, check_settings
 
 
-def asked(**settings: int) -> SocketOptions:
+def requested(**settings: int) -> SocketOptions:
     return socket_options(
         check_settings({name.replace("_", "."): Option(str(value), "test") for name, value in settings.items()})
     )
 
 
 def test_unset_options_are_left_to_the_system() -> None:
-    assert asked() == SocketOptions()
-    assert asked(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1) == SocketOptions()
+    assert requested() == SocketOptions()
+    assert requested(socket_send_buffer_bytes=-1, socket_receive_buffer_bytes=-1) == SocketOptions()
 
 
 def test_socket_options_that_are_set_take_effect() -> None:
-    found = asked(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000, socket_listen_backlog_size=7)
+    found = requested(socket_send_buffer_bytes=20_000, socket_receive_buffer_bytes=30_000, socket_listen_backlog_size=7)
     assert found == SocketOptions(7, ((socket.SO_SNDBUF, 20_000), (socket.SO_RCVBUF, 30_000)))
 
 

@@ -22,7 +22,7 @@ class Fetcher:
         self.session_id = 0
         self.epoch = 0
 
-    def ask(
+    def query(
         self,
         topics: dict[str, dict[int, int]] | None = None,
         forgotten: dict[str, list[int]] | None = None,
@@ -33,7 +33,7 @@ class Fetcher:
         """Send the next fetch; `topics` maps topic and partition to fetch offsets."""
         fields = {"session_id": self.session_id, "session_epoch": self.epoch, "min_bytes": 1} | more
         self.epoch += 1
-        return self.node.ask(
+        return self.node.query(
             ApiKey.FETCH,
             self.version,
             max_wait_ms=max_wait_ms,
@@ -60,7 +60,7 @@ class Fetcher:
         return topic.topic_id if topic is not None else bytes(16)
 
     def response(self, *arguments: Any, **more: Any) -> Any:
-        response = self.node.wait(self.ask(*arguments, **more))
+        response = self.node.wait(self.query(*arguments, **more))
         response.encode(self.version)
         self.session_id = response.session_id or self.session_id
         return response
@@ -177,7 +177,7 @@ def test_partition_error_is_sent_in_each_response_until_resolved(node: Node, fet
 class TestWaiting:
     def test_an_append_wakes_a_session_whose_partitions_it_did_not_name(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0, 1: 0}})
-        waiting = fetcher.ask(max_wait_ms=500)
+        waiting = fetcher.query(max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t", index=1))
         [topic] = node.wait(waiting).responses
         assert [part.partition_index for part in topic.partitions] == [1]
@@ -193,22 +193,22 @@ class TestWaiting:
         fetcher.fetch(max_wait_ms=500)
         size = appended(node, 1)
         node.pass_time(1)
-        response = fetcher.ask(max_wait_ms=500)
+        response = fetcher.query(max_wait_ms=500)
         assert not isinstance(response, Awaitable)
         assert len(stored_bytes(response.responses[0].partitions[0].records)) == size
 
     def test_later_request_of_session_completes_parked_one(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
-        waiting = fetcher.ask(max_wait_ms=500)
-        later = fetcher.ask(max_wait_ms=500)
+        waiting = fetcher.query(max_wait_ms=500)
+        later = fetcher.query(max_wait_ms=500)
         assert node.wait(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
         assert node.wait(later).error_code == 0
 
     def test_added_partition_does_not_complete_parked_fetch_and_is_not_read(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
-        fetcher.ask({"t": {1: 0}}, max_wait_ms=500)
+        fetcher.query({"t": {1: 0}}, max_wait_ms=500)
         reads = node.partition("t").traffic.fetches
-        waiting = fetcher.ask({"t": {2: 0}}, max_wait_ms=500)
+        waiting = fetcher.query({"t": {2: 0}}, max_wait_ms=500)
         assert node.partition("t").traffic.fetches == reads + 1
         [topic] = node.wait(waiting).responses
         assert sorted((part.partition_index, part.high_watermark) for part in topic.partitions) == [(1, 0), (2, 0)]
@@ -216,7 +216,7 @@ class TestWaiting:
 
     def test_added_partition_is_read_once_it_has_records(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
-        waiting = fetcher.ask({"t": {1: 0, 2: 0}}, max_wait_ms=500)
+        waiting = fetcher.query({"t": {1: 0, 2: 0}}, max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t", index=1))
         [topic] = node.wait(waiting).responses
         assert {part.partition_index: len(stored_bytes(part.records)) > 0 for part in topic.partitions} == {
@@ -226,14 +226,14 @@ class TestWaiting:
         assert node.loop.time() == pytest.approx(0.1, abs=0.01)
 
     def test_first_response_after_wait_has_every_partition_once(self, node: Node, fetcher: Fetcher) -> None:
-        waiting = fetcher.ask({"t": {0: 0, 1: 0}}, max_wait_ms=500)
+        waiting = fetcher.query({"t": {0: 0, 1: 0}}, max_wait_ms=500)
         node.loop.call_later(0.1, lambda: node.append("t", index=1))
         [topic] = node.wait(waiting).responses
         assert [part.partition_index for part in topic.partitions] == [0, 1]
 
     def test_added_partition_can_be_forgotten_before_response(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
-        fetcher.ask({"t": {1: 0}}, max_wait_ms=500)
+        fetcher.query({"t": {1: 0}}, max_wait_ms=500)
         assert fetcher.fetch({}, {"t": [1]}, max_wait_ms=500) == {}
 
     def test_idle_session_records_change_of_partition_once(self, node: Node, fetcher: Fetcher) -> None:
@@ -288,7 +288,7 @@ class TestEpochs:
 
     def test_replacing_session_completes_its_parked_fetch(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
-        waiting = fetcher.ask(max_wait_ms=500)
+        waiting = fetcher.query(max_wait_ms=500)
         fetcher.epoch = 0
         fetcher.fetch({"t": {0: 0}})
         assert node.wait(waiting).error_code == 0
@@ -296,7 +296,7 @@ class TestEpochs:
 
     def test_forgetting_the_last_partition_closes_the_session(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
-        response = node.wait(fetcher.ask({}, {"t": [0]}, max_wait_ms=500))
+        response = node.wait(fetcher.query({}, {"t": [0]}, max_wait_ms=500))
         assert (response.session_id, response.error_code) == (0, 0)
         assert fetcher.response().error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -409,7 +409,7 @@ class TestEviction:
             node.pass_time(61)
             for fetcher in fetchers[1:]:
                 fetcher.fetch()
-            waiting = fetchers[0].ask(max_wait_ms=60_000)
+            waiting = fetchers[0].query(max_wait_ms=60_000)
         assert self.opened(node, 0, 1).session_id > 0
         assert node.wait(waiting).error_code == 0
         assert node.loop.time() < 123

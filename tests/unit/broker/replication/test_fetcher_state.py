@@ -57,7 +57,7 @@ class Follower:
     def end(self, topic: str = "t") -> int:
         return self.node.partition(topic).log.log_end_offset
 
-    def ask(self, now_ms: int = 0) -> FetchRequest:
+    def query(self, now_ms: int = 0) -> FetchRequest:
         request = self.machine.next_request(EPOCH, now_ms)
         assert isinstance(request, FetchRequest)
         request.encode(17)
@@ -70,7 +70,7 @@ class Follower:
     def forgotten(self, request: FetchRequest) -> str:
         return "".join(topic.topic_id[:1].decode() for topic in request.forgotten_topics_data)
 
-    def tell(self, *, session: int = SESSION, code: int = 0, now_ms: int = 0, **topics: dict[str, Any]) -> None:
+    def respond(self, *, session: int = SESSION, code: int = 0, now_ms: int = 0, **topics: dict[str, Any]) -> None:
         """Answer the oldest request in flight."""
         responses = [
             FetchResponse.Topic(
@@ -94,8 +94,8 @@ class Follower:
 
     def settle(self) -> None:
         """Establish a session that names every partition."""
-        self.ask()
-        self.tell()
+        self.query()
+        self.respond()
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def follower(node: Node) -> Follower:
 
 class TestSessions:
     def test_first_fetch_has_every_partition_and_replica_id(self, follower: Follower) -> None:
-        request = follower.ask()
+        request = follower.query()
         assert follower.named(request) == {"t": 1, "u": 1}
         assert (request.replica_state.replica_id, request.replica_state.replica_epoch) == (1, EPOCH)
         assert (request.session_id, request.session_epoch) == (0, 0)
@@ -116,17 +116,17 @@ class TestSessions:
 
     def test_later_fetches_have_only_changed_partitions(self, follower: Follower) -> None:
         follower.settle()
-        request = follower.ask()
+        request = follower.query()
         assert (follower.named(request), request.session_id, request.session_epoch) == ({}, SESSION, 1)
-        follower.tell(t={"records": batch(1)})
-        request = follower.ask()
+        follower.respond(t={"records": batch(1)})
+        request = follower.query()
         assert (follower.named(request), request.session_epoch) == ({"t": 2}, 2)
 
     def test_every_fetch_without_session_has_every_partition(self, follower: Follower) -> None:
         for _ in range(2):
-            request = follower.ask()
+            request = follower.query()
             assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1}, 0)
-            follower.tell(session=0)
+            follower.respond(session=0)
 
     @pytest.mark.parametrize(
         ("code", "session"),
@@ -134,16 +134,16 @@ class TestSessions:
     )
     def test_lost_session_is_replaced_immediately(self, follower: Follower, code: ErrorCode, session: int) -> None:
         follower.settle()
-        follower.ask()
-        follower.tell(code=code)
-        request = follower.ask()
+        follower.query()
+        follower.respond(code=code)
+        request = follower.query()
         assert (request.session_id, request.session_epoch) == (session, 0)
         assert follower.named(request) == {"t": 1, "u": 1}
 
     def test_lost_connection_backs_off_with_growing_delay(self, follower: Follower) -> None:
         now_ms, pauses = 0, []
         for _ in range(5):
-            follower.ask(now_ms)
+            follower.query(now_ms)
             follower.machine.handle_response(None, now_ms)
             due_ms = follower.machine.due_ms
             assert due_ms is not None
@@ -151,7 +151,7 @@ class TestSessions:
             pauses.append(due_ms - now_ms)
             now_ms = due_ms
         assert pauses == [20, 40, 80, 100, 100]
-        assert follower.named(follower.ask(now_ms)) == {"t": 1, "u": 1}
+        assert follower.named(follower.query(now_ms)) == {"t": 1, "u": 1}
 
     @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND])
     def test_early_responses_without_progress_back_off_with_growing_delay(
@@ -159,8 +159,8 @@ class TestSessions:
     ) -> None:
         now_ms, pauses = 0, []
         for _ in range(FRUITLESS_FETCHES + 4):
-            follower.ask(now_ms)
-            follower.tell(session=0, code=code, now_ms=now_ms, t={}, u={})
+            follower.query(now_ms)
+            follower.respond(session=0, code=code, now_ms=now_ms, t={}, u={})
             due_ms = follower.machine.due_ms
             assert due_ms is not None
             pauses.append(due_ms - now_ms if due_ms > now_ms else 0)
@@ -171,30 +171,30 @@ class TestSessions:
     def test_errors_of_unfollowed_partitions_cause_no_backoff(self, follower: Follower) -> None:
         follower.settle()
         for _ in range(2 * FRUITLESS_FETCHES):
-            follower.ask()
+            follower.query()
             follower.machine.unfollow(b"u".ljust(16, b"_"), 0)
-            follower.tell(u={"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+            follower.respond(u={"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
             assert follower.machine.due_ms == 0
-            assert follower.forgotten(follower.ask()) == "u"
+            assert follower.forgotten(follower.query()) == "u"
             follower.follow("u")
-            follower.tell()
+            follower.respond()
         assert follower.remarks == []
 
     @pytest.mark.parametrize("waited_ms", [0, LIMITS.max_wait_ms])
     def test_progress_or_full_max_wait_resets_backoff(self, follower: Follower, waited_ms: int) -> None:
         now_ms = 0
         for round_ in range(3 * FRUITLESS_FETCHES):
-            follower.ask(now_ms)
+            follower.query(now_ms)
             if round_ % FRUITLESS_FETCHES == FRUITLESS_FETCHES - 1:
                 now_ms += waited_ms
                 records = b"" if waited_ms else batch(follower.end())
-                follower.tell(session=0, now_ms=now_ms, t={"records": records}, u={})
+                follower.respond(session=0, now_ms=now_ms, t={"records": records}, u={})
             else:
-                follower.tell(session=0, now_ms=now_ms, t={}, u={})
+                follower.respond(session=0, now_ms=now_ms, t={}, u={})
         assert follower.remarks == []
 
     def test_no_request_is_sent_while_fetch_is_in_flight(self, follower: Follower) -> None:
-        follower.ask()
+        follower.query()
         assert (follower.machine.next_request(EPOCH, 0), follower.machine.due_ms) == (None, None)
 
     def test_fetcher_without_partitions_sends_nothing(self, follower: Follower, node: Node) -> None:
@@ -208,27 +208,27 @@ class TestSessions:
 class TestFollowing:
     def test_partition_added_during_fetch_is_fetched_immediately(self, follower: Follower, node: Node) -> None:
         follower.settle()
-        follower.ask()
+        follower.query()
         node.create("v", replicas=(1, 2), leader=2)
         follower.follow("v")
         assert follower.machine.due_ms == 0
-        request = follower.ask()
+        request = follower.query()
         assert (follower.named(request), request.session_epoch) == ({"v": 0}, 2)
         assert follower.machine.due_ms is None
-        follower.tell(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # type: ignore[unreachable]  # changed by the call above
-        follower.tell(v={"records": batch(0)})
+        follower.respond(code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)  # type: ignore[unreachable]  # changed by the call above
+        follower.respond(v={"records": batch(0)})
         assert follower.end("v") == 1
-        request = follower.ask()
+        request = follower.query()
         assert (follower.named(request), request.session_epoch) == ({"v": 1}, 3)
 
     def test_failed_fetch_names_all_partitions_again_after_a_later_fetch(self, follower: Follower, node: Node) -> None:
         follower.settle()
-        follower.ask()
+        follower.query()
         node.create("v", replicas=(1, 2), leader=2)
         follower.follow("v")
-        follower.ask()
-        follower.tell(code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        request = follower.ask()
+        follower.query()
+        follower.respond(code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        request = follower.query()
         assert (follower.named(request), request.session_epoch) == ({"t": 1, "u": 1, "v": 0}, 3)
 
     @pytest.mark.parametrize("late", [{"error_code": ErrorCode.FENCED_LEADER_EPOCH}, {"high_watermark": 1}])
@@ -236,28 +236,28 @@ class TestFollowing:
         self, follower: Follower, node: Node, late: dict[str, Any]
     ) -> None:
         follower.settle()
-        follower.ask()
+        follower.query()
         node.elect("t", 2)
         follower.follow("t")
-        follower.ask()
-        follower.tell(t=late)
+        follower.query()
+        follower.respond(t=late)
         assert node.partition("t").log.high_watermark == 0
-        follower.tell(t={"records": batch(1, epoch=1)})
+        follower.respond(t={"records": batch(1, epoch=1)})
         assert follower.end() == 2
 
-    @pytest.mark.parametrize("asked_again", [False, True])
+    @pytest.mark.parametrize("requested_again", [False, True])
     def test_response_with_present_records_only_advances_high_watermark(
-        self, follower: Follower, node: Node, asked_again: bool
+        self, follower: Follower, node: Node, requested_again: bool
     ) -> None:
         follower.settle()
-        follower.ask()
+        follower.query()
         node.create("v", replicas=(1, 2), leader=2)
         follower.follow("v")
-        follower.ask()
-        follower.tell(t={"records": batch(1), "high_watermark": 1})
-        if asked_again:
-            assert follower.named(follower.ask()) == {"t": 2}
-        follower.tell(t={"records": batch(1), "high_watermark": 2})  # The leader does not repeat it.
+        follower.query()
+        follower.respond(t={"records": batch(1), "high_watermark": 1})
+        if requested_again:
+            assert follower.named(follower.query()) == {"t": 2}
+        follower.respond(t={"records": batch(1), "high_watermark": 2})  # The leader does not repeat it.
         log = node.partition("t").log
         assert (log.log_end_offset, log.high_watermark) == (2, 2)
 
@@ -265,17 +265,17 @@ class TestFollowing:
         self, follower: Follower, node: Node
     ) -> None:
         follower.settle()
-        follower.ask()
+        follower.query()
         follower.machine.unfollow(node.partition("t").topic_id, 0)
-        follower.tell(t={"records": batch(1)})
+        follower.respond(t={"records": batch(1)})
         assert follower.end() == 1
-        request = follower.ask()
+        request = follower.query()
         assert (follower.named(request), follower.forgotten(request)) == ({}, "t")
 
     def test_following_again_in_same_epoch_changes_nothing(self, follower: Follower) -> None:
         follower.settle()
         follower.follow("t")
-        assert follower.named(follower.ask()) == {}
+        assert follower.named(follower.query()) == {}
 
     def test_local_log_start_change_is_sent_to_leader(self, follower: Follower, node: Node) -> None:
         follower.settle()
@@ -283,7 +283,7 @@ class TestFollowing:
         log.update_high_watermark(1)
         log.advance_log_start(1)
         follower.machine.log_start_moved(node.partition("t").topic_id, 0)
-        (wanted,) = follower.ask().topics[0].partitions
+        (wanted,) = follower.query().topics[0].partitions
         assert wanted.log_start_offset == 1
 
 
@@ -292,56 +292,56 @@ class TestAnswers:
         def lags() -> dict[str, int]:
             return {partition.topic: lag for partition, lag in follower.machine.lags()}
 
-        follower.ask()
-        follower.tell(t={"records": batch(1), "high_watermark": 7}, u={})
+        follower.query()
+        follower.respond(t={"records": batch(1), "high_watermark": 7}, u={})
         assert lags() == {"t": 5, "u": 0}
-        follower.ask()
-        follower.tell(t={"records": batch(2, records=5), "high_watermark": 7})
+        follower.query()
+        follower.respond(t={"records": batch(2, records=5), "high_watermark": 7})
         assert lags() == {"t": 0, "u": 0}
 
     def test_records_are_appended_with_the_high_watermark(self, follower: Follower, node: Node) -> None:
-        follower.ask()
-        follower.tell(t={"records": batch(1) + batch(2, records=3), "high_watermark": 4})
+        follower.query()
+        follower.respond(t={"records": batch(1) + batch(2, records=3), "high_watermark": 4})
         log = node.partition("t").log
         assert (log.log_end_offset, log.high_watermark) == (5, 4)
 
     def test_advanced_log_start_is_saved_once_and_sent(self, follower: Follower, node: Node) -> None:
-        follower.ask()
+        follower.query()
         moved = {"high_watermark": 1, "log_start_offset": 1}
-        follower.tell(t=moved, u=moved)
+        follower.respond(t=moved, u=moved)
         assert follower.saved == 1
         assert node.partition("t").log.log_start_offset == 1
-        assert follower.named(follower.ask()) == {"t": 1, "u": 1}
+        assert follower.named(follower.query()) == {"t": 1, "u": 1}
 
     def test_rule_23_log_start_is_not_sent_until_saved(self, follower: Follower) -> None:
-        follower.ask()
+        follower.query()
         moved = {"high_watermark": 1, "log_start_offset": 1}
         follower.full = True
-        follower.tell(t=moved, u={"records": batch(1)})
-        request = follower.ask()
+        follower.respond(t=moved, u={"records": batch(1)})
+        request = follower.query()
         assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
-        follower.tell(now_ms=FIRST_BACKOFF_MS)
-        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {}
+        follower.respond(now_ms=FIRST_BACKOFF_MS)
+        assert follower.named(follower.query(FIRST_BACKOFF_MS)) == {}
         follower.full = False
-        follower.tell(now_ms=3 * FIRST_BACKOFF_MS)
-        assert follower.named(follower.ask(3 * FIRST_BACKOFF_MS)) == {"t": 1}
+        follower.respond(now_ms=3 * FIRST_BACKOFF_MS)
+        assert follower.named(follower.query(3 * FIRST_BACKOFF_MS)) == {"t": 1}
         assert (follower.saved, follower.remarks) == (1, ["KAFKA_STORAGE_ERROR: full"])
 
     def test_diverging_log_is_truncated(self, follower: Follower, node: Node) -> None:
         node.partition("t").log.append_as_follower(batch(1, epoch=3), 3, 0)
         node.elect("t", 2)
         follower.follow("t")
-        follower.ask()
-        follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)})
+        follower.query()
+        follower.respond(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)})
         assert follower.end() == 1
         assert follower.remarks == ["t-0 truncated from 2 to 1, where it diverges from the leader's log"]
-        (wanted,) = follower.ask().topics[0].partitions
+        (wanted,) = follower.query().topics[0].partitions
         assert (wanted.fetch_offset, wanted.last_fetched_epoch) == (1, 0)
 
     def test_divergence_without_truncation_backs_off(self, follower: Follower) -> None:
-        follower.ask()
-        follower.tell(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}, u={})
-        assert (follower.end(), follower.named(follower.ask()), follower.machine.due_ms) == (1, {}, FIRST_BACKOFF_MS)
+        follower.query()
+        follower.respond(t={"diverging_epoch": _Fetched.DivergingEpoch(epoch=0, end_offset=1)}, u={})
+        assert (follower.end(), follower.named(follower.query()), follower.machine.due_ms) == (1, {}, FIRST_BACKOFF_MS)
 
     def test_truncations_per_response_are_limited(self, follower: Follower, node: Node) -> None:
         names = [chr(ord("a") + number) for number in range(TRUNCATIONS_A_RESPONSE)]
@@ -353,13 +353,13 @@ class TestAnswers:
             node.partition(name).log.append_as_follower(batch(1, epoch=3), 3, 0)
             node.elect(name, 2)
             follower.follow(name)
-        everybody = list(follower.named(follower.ask()))
+        everybody = list(follower.named(follower.query()))
         assert len(everybody) > TRUNCATIONS_A_RESPONSE
-        follower.tell(**dict.fromkeys(everybody, parted))  # type: ignore[arg-type]  # keywords of several types
+        follower.respond(**dict.fromkeys(everybody, parted))  # type: ignore[arg-type]  # keywords of several types
         assert sum(follower.end(name) == 1 for name in everybody) == TRUNCATIONS_A_RESPONSE
-        left = [name for name, offset in follower.named(follower.ask()).items() if offset == 2]
+        left = [name for name, offset in follower.named(follower.query()).items() if offset == 2]
         assert len(left) == len(everybody) - TRUNCATIONS_A_RESPONSE
-        follower.tell(**dict.fromkeys(left, parted))  # type: ignore[arg-type]  # keywords of several types
+        follower.respond(**dict.fromkeys(left, parted))  # type: ignore[arg-type]  # keywords of several types
         assert {follower.end(name) for name in everybody} == {1}
 
     @pytest.mark.parametrize(
@@ -372,23 +372,23 @@ class TestAnswers:
         ],
     )
     def test_failed_partition_backs_off_without_delaying_others(self, follower: Follower, code: ErrorCode) -> None:
-        follower.ask()
-        follower.tell(t={"error_code": code}, u={"records": batch(1)})
-        request = follower.ask()
+        follower.query()
+        follower.respond(t={"error_code": code}, u={"records": batch(1)})
+        request = follower.query()
         assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
         assert follower.machine.due_ms == FIRST_BACKOFF_MS
-        request = follower.ask(FIRST_BACKOFF_MS)
+        request = follower.query(FIRST_BACKOFF_MS)
         assert (follower.named(request), follower.forgotten(request)) == ({"t": 1}, "")
 
     def test_partition_backoff_grows_until_success(self, follower: Follower, node: Node) -> None:
         follower.machine.unfollow(node.partition("u").topic_id, 0)
         now_ms, pauses = 0, []
         for round_ in range(5):
-            follower.ask(now_ms)
+            follower.query(now_ms)
             if round_ == 3:
-                follower.tell(t={"records": batch(1)}, now_ms=now_ms)
-                follower.ask(now_ms)
-            follower.tell(t={"error_code": ErrorCode.UNKNOWN_LEADER_EPOCH}, now_ms=now_ms)
+                follower.respond(t={"records": batch(1)}, now_ms=now_ms)
+                follower.query(now_ms)
+            follower.respond(t={"error_code": ErrorCode.UNKNOWN_LEADER_EPOCH}, now_ms=now_ms)
             due_ms = follower.machine.due_ms
             assert due_ms is not None
             pauses.append(due_ms - now_ms)
@@ -396,45 +396,45 @@ class TestAnswers:
         assert pauses == [20, 40, 80, 20, 40]
 
     def test_fenced_partition_is_not_fetched_until_newer_epoch(self, follower: Follower, node: Node) -> None:
-        follower.ask()
-        follower.tell(t={"error_code": ErrorCode.FENCED_LEADER_EPOCH})
-        assert follower.forgotten(follower.ask(1000)) == "t"
-        follower.tell()
-        assert follower.named(follower.ask(1000)) == {}
+        follower.query()
+        follower.respond(t={"error_code": ErrorCode.FENCED_LEADER_EPOCH})
+        assert follower.forgotten(follower.query(1000)) == "t"
+        follower.respond()
+        assert follower.named(follower.query(1000)) == {}
         node.elect("t", 2)
         follower.follow("t")
-        assert follower.named(follower.ask(1000)) == {"t": 1}
+        assert follower.named(follower.query(1000)) == {"t": 1}
 
     def test_damaged_records_are_fetched_again_after_backoff(self, follower: Follower) -> None:
         damaged = bytearray(batch(1))
         damaged[-1] ^= 1
-        follower.ask()
-        follower.tell(t={"records": bytes(damaged)})
+        follower.query()
+        follower.respond(t={"records": bytes(damaged)})
         assert (follower.end(), len(follower.remarks)) == (1, 1)
-        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {"t": 1}
+        assert follower.named(follower.query(FIRST_BACKOFF_MS)) == {"t": 1}
 
     def test_repeated_failure_is_logged_once_until_success(self, follower: Follower) -> None:
-        said = []
+        shown = []
         for number, (offset, sound) in enumerate([(1, False), (1, False), (1, True), (2, False)]):
             records = bytearray(batch(offset))
             records[-1] ^= not sound
-            follower.ask(1000 * number)
-            follower.tell(t={"records": bytes(records)}, now_ms=1000 * number)
-            said.append(len(follower.remarks))
-        assert said == [1, 1, 1, 2]
+            follower.query(1000 * number)
+            follower.respond(t={"records": bytes(records)}, now_ms=1000 * number)
+            shown.append(len(follower.remarks))
+        assert shown == [1, 1, 1, 2]
 
     def test_records_of_unknown_newer_epoch_wait_for_metadata(self, follower: Follower) -> None:
-        follower.ask()
-        follower.tell(t={"records": batch(1, epoch=3)})
+        follower.query()
+        follower.respond(t={"records": batch(1, epoch=3)})
         assert follower.end() == 1
-        assert follower.named(follower.ask(0)) == {}
+        assert follower.named(follower.query(0)) == {}
         assert follower.machine.due_ms == FIRST_BACKOFF_MS
 
     def test_partition_on_failed_disk_is_not_fetched(self, follower: Follower, node: Node) -> None:
-        follower.ask()
+        follower.query()
         node.partition("t").log.mark_deleted()
-        follower.tell(t={"records": batch(1)}, u={"records": batch(1)})
-        request = follower.ask(100_000)
+        follower.respond(t={"records": batch(1)}, u={"records": batch(1)})
+        request = follower.query(100_000)
         assert (follower.named(request), follower.forgotten(request)) == ({"u": 2}, "t")
 
 
@@ -443,8 +443,8 @@ class TestOutOfRange:
 
     @pytest.fixture
     def follower(self, follower: Follower) -> Follower:
-        follower.ask()
-        follower.tell(t={"error_code": ErrorCode.OFFSET_OUT_OF_RANGE})
+        follower.query()
+        follower.respond(t={"error_code": ErrorCode.OFFSET_OUT_OF_RANGE})
         return follower
 
     def ends(self, follower: Follower, timestamp: int, offset: int, code: int = 0) -> None:
@@ -462,24 +462,24 @@ class TestOutOfRange:
     def test_follower_truncates_to_leaders_earlier_log_end(self, follower: Follower) -> None:
         self.ends(follower, -1, 0)
         assert follower.end() == 0
-        assert follower.named(follower.ask()) == {"t": 0}
+        assert follower.named(follower.query()) == {"t": 0}
 
     def test_follower_restarts_at_leaders_later_log_start(self, follower: Follower, node: Node) -> None:
         self.ends(follower, -1, 9)
         self.ends(follower, -2, 5)
         log = node.partition("t").log
         assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (5, 5, 5)
-        assert follower.named(follower.ask()) == {"t": 5}
+        assert follower.named(follower.query()) == {"t": 5}
 
     def test_fetch_is_retried_after_backoff_if_leader_has_offset(self, follower: Follower) -> None:
         self.ends(follower, -1, 9)
         self.ends(follower, -2, 0)
         assert follower.end() == 1
-        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {"t": 1}
+        assert follower.named(follower.query(FIRST_BACKOFF_MS)) == {"t": 1}
 
     def test_failed_list_offsets_backs_off(self, follower: Follower) -> None:
         self.ends(follower, -1, -1, ErrorCode.UNKNOWN_LEADER_EPOCH)
-        assert follower.named(follower.ask(FIRST_BACKOFF_MS)) == {"t": 1}
+        assert follower.named(follower.query(FIRST_BACKOFF_MS)) == {"t": 1}
 
     def test_lost_list_offsets_is_retried(self, follower: Follower) -> None:
         follower.machine.next_request(EPOCH, 0)

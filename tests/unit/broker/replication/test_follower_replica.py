@@ -45,8 +45,8 @@ def test_partial_batch_is_not_appended(copy: FollowerReplica) -> None:
 
 
 def test_high_watermark_follows_leaders_up_to_log_end(copy: FollowerReplica, node: Node) -> None:
-    for told, known in ((3, 3), (2, 3), (100, 8)):
-        assert not copy.update_offsets(told, 0)
+    for reported, known in ((3, 3), (2, 3), (100, 8)):
+        assert not copy.update_offsets(reported, 0)
         assert partition(node).high_watermark == known
 
 
@@ -150,11 +150,11 @@ def test_overlapping_batch_is_refused_by_log_with_records(copy: FollowerReplica)
 
 
 def test_high_watermark_change_wakes_readers_of_follower(copy: FollowerReplica, node: Node) -> None:
-    told = []
+    reported = []
 
     class Reader:
         def woken(self, key: object, size_bytes: int) -> None:
-            told.append(key)
+            reported.append(key)
 
         def act(self) -> None:
             pass
@@ -166,7 +166,7 @@ def test_high_watermark_change_wakes_readers_of_follower(copy: FollowerReplica, 
     node.pass_time(0.1)
     copy.truncate_diverged(0, 3)
     node.pass_time(0.1)
-    assert told == [partition(node)] * 2
+    assert reported == [partition(node)] * 2
 
 
 def test_replicated_bytes_are_counted(copy: FollowerReplica, node: Node) -> None:

@@ -46,7 +46,7 @@ def send(node: Node, *indexes: int, acks: int = -1, topic: str = "t", timeout_ms
     """Produce a batch to each of some partitions; return the response or its Deferred."""
     rows = [ProduceRequest.Topic.Partition(index=index, records=BATCH) for index in indexes or (0,)]
     data = [ProduceRequest.Topic(name=topic, partition_data=rows)]
-    return node.ask(ApiKey.PRODUCE, 12, acks=acks, timeout_ms=timeout_ms, topic_data=data)
+    return node.query(ApiKey.PRODUCE, 12, acks=acks, timeout_ms=timeout_ms, topic_data=data)
 
 
 def codes(response: Any) -> list[int]:
@@ -95,7 +95,7 @@ def test_errors_are_returned_together_with_synced_partitions(node: Node, threads
     node.append("t", (None, b"value"), index=1, producer_id=7, producer_epoch=0, base_sequence=0)
     rows = [ProduceRequest.Topic.Partition(index=index, records=records) for index, records in enumerate((first, late))]
     data = [ProduceRequest.Topic(name="t", partition_data=rows)]
-    answer = node.ask(ApiKey.PRODUCE, 12, acks=-1, timeout_ms=1000, topic_data=data)
+    answer = node.query(ApiKey.PRODUCE, 12, acks=-1, timeout_ms=1000, topic_data=data)
     while not answer.done():
         node.pass_time(0)
         threads.let()
@@ -196,7 +196,7 @@ def test_each_batch_of_partition_that_occurs_twice_in_request_has_own_outcome(
     batches = [build_batch([(None, b"v")], producer_id=7, producer_epoch=0, base_sequence=one) for one in sequences]
     rows = [ProduceRequest.Topic.Partition(index=1, records=records) for records in batches]
     data = [ProduceRequest.Topic(name="t", partition_data=rows)]
-    answer = node.ask(ApiKey.PRODUCE, 12, acks=-1, timeout_ms=1000, topic_data=data)
+    answer = node.query(ApiKey.PRODUCE, 12, acks=-1, timeout_ms=1000, topic_data=data)
     node.pass_time(0)
     disk.arm("sync")
     threads.let()

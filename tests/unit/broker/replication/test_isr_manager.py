@@ -22,7 +22,7 @@ class Controller:
     """Receives the manager's requests."""
 
     def __init__(self, node: Node) -> None:
-        self.asked: list[list[int]] = []
+        self.requested: list[list[int]] = []
         self.answers: list[asyncio.Future[Message | None]] = []
         self.driver = IsrManager(
             node.loop,
@@ -37,7 +37,7 @@ class Controller:
     def send(self, request: Message) -> asyncio.Future[Message | None]:
         assert isinstance(request, AlterPartitionRequest)
         request = AlterPartitionRequest.decode(request.encode(3), 3)
-        self.asked += [
+        self.requested += [
             [state.broker_id for state in wanted.new_isr_with_epochs]
             for topic in request.topics
             for wanted in topic.partitions
@@ -75,7 +75,7 @@ def test_lagging_follower_leaves_isr_in_next_check_and_records_commit(node: Node
     node.append("t")
     node.follower_fetch(node.partition("t"), 2, 1, 0)
     node.pass_time(1.6 * LAG_MS / 1000)
-    assert controller.asked == [[1, 2]]
+    assert controller.requested == [[1, 2]]
     assert node.partition("t").high_watermark == 0
     controller.answer([1, 2], 1)
     node.pass_time(0.01)
@@ -91,10 +91,10 @@ def test_isr_changes_of_one_loop_iteration_are_one_request(node: Node, controlle
     for broker in (2, 3):
         acknowledge(node, controller, broker, 1)
     node.pass_time(0.01)
-    assert controller.asked == [[1, 2]]
+    assert controller.requested == [[1, 2]]
     controller.answer([1, 2], 2)
     node.pass_time(0.01)
-    assert controller.asked == [[1, 2], [1, 2, 3]]
+    assert controller.requested == [[1, 2], [1, 2, 3]]
     controller.driver.stop()
 
 
@@ -119,9 +119,9 @@ def test_refused_follower_may_join_after_backoff(node: Node, controller: Control
     node.pass_time(0.01)
     controller.refuse()
     node.pass_time(MAX_BACKOFF_MS / 1000)
-    assert controller.asked == [[1, 2]]
+    assert controller.requested == [[1, 2]]
     node.pass_time(0.01)
-    assert controller.asked == [[1, 2]] * 2
+    assert controller.requested == [[1, 2]] * 2
     controller.driver.stop()
 
 
@@ -149,7 +149,7 @@ def test_failed_alter_partition_is_retried(node: Node, controller: Controller, f
     else:
         controller.answers[0].set_exception(failure)
     node.pass_time(0.1)
-    assert controller.asked == [[1, 2]] * 2
+    assert controller.requested == [[1, 2]] * 2
     controller.driver.stop()
 
 
@@ -159,15 +159,15 @@ def test_stopped_isr_manager_sends_nothing(node: Node, controller: Controller) -
     node.pass_time(3 * LAG_MS / 1000)
     controller.driver.check(node.partition("t"))
     node.pass_time(1)
-    assert controller.asked == []
+    assert controller.requested == []
 
 
 def test_failure_of_one_partition_is_reported_and_others_are_checked(
     node: Node, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.create("u", replicas=(1, 2), config=node.configs["t"])
-    told = []
-    node.loop.set_exception_handler(lambda _, context: told.append(str(context["exception"])))
+    reported = []
+    node.loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
     for topic in "tu":
         node.append(topic)
     check = controller.driver.check
@@ -179,8 +179,8 @@ def test_failure_of_one_partition_is_reported_and_others_are_checked(
 
     monkeypatch.setattr(controller.driver, "check", check_others)
     node.pass_time(1.6 * LAG_MS / 1000)
-    assert told == ["t-0 cannot be checked"] * 3
-    assert controller.asked == [[1]]
+    assert reported == ["t-0 cannot be checked"] * 3
+    assert controller.requested == [[1]]
     controller.driver.stop()
 
 
@@ -195,8 +195,8 @@ def test_isr_check_of_many_partitions_yields_to_loop(node: Node, controller: Con
     for index in range(600):
         node.append("many", index=index)
     node.pass_time(1.6 * LAG_MS / 1000)
-    assert 0 < len(controller.asked) < 600, "the first request left before all were checked"
+    assert 0 < len(controller.requested) < 600, "the first request left before all were checked"
     controller.answers[-1].set_result(None)
     node.pass_time(0.1)
-    assert len(controller.asked) > 600
+    assert len(controller.requested) > 600
     controller.driver.stop()

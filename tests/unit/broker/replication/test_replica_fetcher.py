@@ -19,12 +19,12 @@ class Leader:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self.asked: list[tuple[Message, int]] = []
+        self.requested: list[tuple[Message, int]] = []
         self.answers: list[asyncio.Future[Message | None]] = []
         self.closed = False
 
     def call(self, request: Message, *, min_version: int = 0) -> asyncio.Future[Message | None]:
-        self.asked.append((request, min_version))
+        self.requested.append((request, min_version))
         self.answers.append(self._loop.create_future())
         return self.answers[-1]
 
@@ -58,7 +58,7 @@ ANSWER = FetchResponse(session_id=9, responses=[])
 def test_changes_in_one_loop_iteration_share_one_fetch(node: Node, fetcher: ReplicaFetcher, leader: Leader) -> None:
     fetcher.send_now()
     node.pass_time(0.001)
-    ((request, min_version),) = leader.asked
+    ((request, min_version),) = leader.requested
     assert isinstance(request, FetchRequest)
     assert (request.replica_state.replica_epoch, min_version) == (5, 17)
 
@@ -67,7 +67,7 @@ def test_response_triggers_next_fetch(node: Node, fetcher: ReplicaFetcher, leade
     node.pass_time(0.001)
     leader.answers[0].set_result(ANSWER)
     node.pass_time(0.001)
-    assert len(leader.asked) == 2
+    assert len(leader.requested) == 2
     assert fetcher.state.due_ms is None
 
 
@@ -75,9 +75,9 @@ def test_lost_fetch_is_retried_after_backoff(node: Node, fetcher: ReplicaFetcher
     node.pass_time(0.001)
     leader.answers[0].set_result(None)
     node.pass_time(FIRST_BACKOFF_MS / 2000)
-    assert len(leader.asked) == 1
+    assert len(leader.requested) == 1
     node.pass_time(FIRST_BACKOFF_MS / 1000)
-    assert len(leader.asked) == 2
+    assert len(leader.requested) == 2
     assert not leader.closed
     fetcher.close()
 
@@ -89,7 +89,7 @@ def test_leader_without_common_version_is_logged(
     leader.answers[0].set_exception(KafkaError(ErrorCode.UNSUPPORTED_VERSION, "too old"))
     node.pass_time(1)
     assert remarks == ["UNSUPPORTED_VERSION: too old"]
-    assert len(leader.asked) == 2
+    assert len(leader.requested) == 2
     fetcher.close()
 
 
@@ -97,7 +97,7 @@ def test_cancelled_fetch_counts_as_lost(node: Node, fetcher: ReplicaFetcher, lea
     node.pass_time(0.001)
     leader.answers[0].cancel()
     node.pass_time(1)
-    assert len(leader.asked) == 2
+    assert len(leader.requested) == 2
     fetcher.close()
 
 
@@ -108,4 +108,4 @@ def test_stopped_fetcher_sends_nothing_and_drops_responses(node: Node, fetcher: 
     leader.answers[0].set_result(ANSWER)
     fetcher.send_now()
     node.pass_time(1)
-    assert len(leader.asked) == 1
+    assert len(leader.requested) == 1

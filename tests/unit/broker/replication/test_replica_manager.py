@@ -249,39 +249,43 @@ class TestRestart:
 
 class TestLeadership:
     @pytest.fixture
-    def told(self, node: Node) -> list[tuple[int, int | None]]:
-        told: list[tuple[int, int | None]] = []
-        node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
-        return told
+    def reported(self, node: Node) -> list[tuple[int, int | None]]:
+        reported: list[tuple[int, int | None]] = []
+        node.replicas.on_leadership("t", lambda index, epoch: reported.append((index, epoch)))
+        return reported
 
-    def test_gaining_and_losing_leadership_is_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_gaining_and_losing_leadership_is_notified(
+        self, node: Node, reported: list[tuple[int, int | None]]
+    ) -> None:
         node.create("t", partitions=2)
         node.elect("t", 2)
         node.elect("t", 1)
-        assert told == [(0, 0), (1, 0), (0, None), (0, 2)]
+        assert reported == [(0, 0), (1, 0), (0, None), (0, 2)]
 
-    def test_new_epoch_of_same_leader_is_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_new_epoch_of_same_leader_is_notified(self, node: Node, reported: list[tuple[int, int | None]]) -> None:
         node.create("t")
         node.elect("t", 1)
-        assert told == [(0, 0), (0, 1)]
+        assert reported == [(0, 0), (0, 1)]
 
-    def test_isr_change_alone_is_not_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_isr_change_alone_is_not_notified(self, node: Node, reported: list[tuple[int, int | None]]) -> None:
         node.create("t", replicas=(1, 2))
         node.shrink("t", [1])
-        assert told == [(0, 0)]
+        assert reported == [(0, 0)]
 
-    def test_topic_deletion_ends_leadership(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_topic_deletion_ends_leadership(self, node: Node, reported: list[tuple[int, int | None]]) -> None:
         node.create("t")
         node.remove("t")
-        assert told == [(0, 0), (0, None)]
+        assert reported == [(0, 0), (0, None)]
 
-    def test_leadership_of_other_topics_is_not_notified(self, node: Node, told: list[tuple[int, int | None]]) -> None:
+    def test_leadership_of_other_topics_is_not_notified(
+        self, node: Node, reported: list[tuple[int, int | None]]
+    ) -> None:
         node.create("u")
-        assert told == []
+        assert reported == []
 
     def test_late_subscriber_is_notified_of_present_leaderships(self, node: Node) -> None:
         node.create("t", partitions=2)
         node.elect("t", 2)
-        told: list[tuple[int, int | None]] = []
-        node.replicas.on_leadership("t", lambda index, epoch: told.append((index, epoch)))
-        assert told == [(1, 0)]
+        reported: list[tuple[int, int | None]] = []
+        node.replicas.on_leadership("t", lambda index, epoch: reported.append((index, epoch)))
+        assert reported == [(1, 0)]

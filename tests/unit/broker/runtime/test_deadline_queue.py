@@ -97,14 +97,14 @@ def test_renewing_ten_thousand_times_leaves_one_entry() -> None:
 
 
 def test_owner_is_notified_only_of_an_earlier_deadline() -> None:
-    told: list[float] = []
-    timers = Queue(told.append)
+    reported: list[float] = []
+    timers = Queue(reported.append)
     first, second = Named("a"), Named("b")
     timers.schedule(first, 5.0)
     timers.schedule(second, 7.0)
     timers.schedule(first, 9.0)
     timers.schedule(second, 3.0)
-    assert told == [5.0, 3.0]
+    assert reported == [5.0, 3.0]
 
 
 def test_cancelled_timers_do_not_accumulate_and_are_reusable() -> None:

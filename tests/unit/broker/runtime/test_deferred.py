@@ -22,42 +22,42 @@ def turn(loop: asyncio.AbstractEventLoop) -> None:
 
 def watched(loop: asyncio.AbstractEventLoop) -> tuple[Deferred[Any], list[Any]]:
     promise: Deferred[Any] = Deferred(loop)
-    told: list[Any] = []
-    promise.add_done_callback(told.append)
-    return promise, told
+    reported: list[Any] = []
+    promise.add_done_callback(reported.append)
+    return promise, reported
 
 
 def test_result_is_delivered_synchronously(loop: asyncio.AbstractEventLoop) -> None:
-    promise, told = watched(loop)
+    promise, reported = watched(loop)
     assert not promise.done()
     promise.answer(5)
-    assert told == [promise]
+    assert reported == [promise]
     assert (promise.done(), promise.cancelled(), promise.exception(), promise.result()) == (True, False, None, 5)
 
 
 def test_result_can_be_delivered_in_next_loop_iteration(loop: asyncio.AbstractEventLoop) -> None:
-    promise, told = watched(loop)
+    promise, reported = watched(loop)
     promise.answer_soon(5)
     assert promise.done()
-    assert told == []
+    assert reported == []
     turn(loop)
-    assert told == [promise]
+    assert reported == [promise]
 
 
 def test_callback_added_after_completion_is_called(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[Any] = Deferred(loop)
     promise.answer(5)
-    told: list[Any] = []
-    promise.add_done_callback(told.append)
+    reported: list[Any] = []
+    promise.add_done_callback(reported.append)
     turn(loop)
-    assert told == [promise]
+    assert reported == [promise]
 
 
 def test_an_exception_is_kept(loop: asyncio.AbstractEventLoop) -> None:
-    promise, told = watched(loop)
+    promise, reported = watched(loop)
     wrong = ValueError("wrong")
     promise.answer(wrong)
-    assert told == [promise]
+    assert reported == [promise]
     assert promise.exception() is wrong
     with pytest.raises(ValueError, match="wrong"):
         promise.result()
@@ -71,11 +71,11 @@ def test_deferred_completes_once(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_cancellation_calls_callbacks_once(loop: asyncio.AbstractEventLoop) -> None:
-    promise, told = watched(loop)
+    promise, reported = watched(loop)
     promise.cancel()
-    assert (told, promise.done(), promise.cancelled()) == ([promise], True, True)
+    assert (reported, promise.done(), promise.cancelled()) == ([promise], True, True)
     promise.cancel()
-    assert told == [promise]
+    assert reported == [promise]
     with pytest.raises(asyncio.CancelledError):
         promise.result()
 
@@ -96,11 +96,11 @@ def test_then_transforms_result(loop: asyncio.AbstractEventLoop) -> None:
 
 @pytest.mark.parametrize("outcome", [0, ValueError("wrong")])
 def test_then_can_be_added_after_completion(loop: asyncio.AbstractEventLoop, outcome: Any) -> None:
-    promise, told = watched(loop)
+    promise, reported = watched(loop)
     promise.answer_soon(outcome)
     assert promise.then(repr).then(lambda text: str(text).upper()).result() == repr(outcome).upper()
     turn(loop)
-    assert told == [promise]
+    assert reported == [promise]
     assert promise.exception() is (outcome or None)
 
 
@@ -139,10 +139,10 @@ def test_exception_passes_through_a_continuation_that_raises_it(loop: asyncio.Ab
 
 def test_callbacks_of_a_derived_deferred_run_within_answer(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[int] = Deferred(loop)
-    told: list[str] = []
-    promise.then(str).then(lambda text: f"{text}!").add_done_callback(lambda done: told.append(done.result()))
+    reported: list[str] = []
+    promise.then(str).then(lambda text: f"{text}!").add_done_callback(lambda done: reported.append(done.result()))
     promise.answer(5)
-    assert told == ["5!"]
+    assert reported == ["5!"]
 
 
 def test_callbacks_of_a_derived_deferred_wait_for_the_next_turn_after_answer_soon(
@@ -176,10 +176,10 @@ def test_then_of_a_cancelled_deferred_is_cancelled(loop: asyncio.AbstractEventLo
 
 
 def test_cancelling_what_then_returned_cancels_the_source(loop: asyncio.AbstractEventLoop) -> None:
-    promise, told = watched(loop)
+    promise, reported = watched(loop)
     derived = promise.then(str).then(str)
     derived.cancel()
-    assert told == [promise]
+    assert reported == [promise]
     assert promise.cancelled()
     assert derived.cancelled()
 
@@ -221,21 +221,21 @@ def test_failing_callback_does_not_block_others(loop: asyncio.AbstractEventLoop)
 
     promise: Deferred[int] = Deferred(loop)
     promise.add_done_callback(fail)
-    told: list[Any] = []
-    promise.add_done_callback(told.append)
+    reported: list[Any] = []
+    promise.add_done_callback(reported.append)
     promise.answer(5)
-    assert told == [promise]
+    assert reported == [promise]
     assert failures == [wrong]
 
 
 def test_future_of_deferred_completes_in_later_loop_iteration(loop: asyncio.AbstractEventLoop) -> None:
     promise: Deferred[int] = Deferred(loop)
-    future, told = promise.as_future(), list[int]()
-    future.add_done_callback(lambda done: told.append(done.result()))
+    future, reported = promise.as_future(), list[int]()
+    future.add_done_callback(lambda done: reported.append(done.result()))
     promise.answer(5)
-    assert told == []
+    assert reported == []
     turn(loop)
-    assert told == [5]
+    assert reported == [5]
 
 
 def test_future_of_deferred_carries_failure_and_cancellation(loop: asyncio.AbstractEventLoop) -> None:

@@ -32,7 +32,7 @@ class Waiter(DelayedOperation):
 
 @dataclass
 class Bench:
-    asked_to_run: int = 0
+    requested_to_run: int = 0
     deadlines: list[float] = field(default_factory=list)
     purgatory: Purgatory = field(init=False)
 
@@ -40,7 +40,7 @@ class Bench:
         self.purgatory = Purgatory(self._on_work, self.deadlines.append)
 
     def _on_work(self) -> None:
-        self.asked_to_run += 1
+        self.requested_to_run += 1
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_driver_run_is_requested_once_for_all_wakes(bench: Bench) -> None:
         bench.purgatory.watch(key, waiter)
     bench.purgatory.wake("a")
     bench.purgatory.wake("b")
-    assert bench.asked_to_run == 1
+    assert bench.requested_to_run == 1
 
 
 def test_watchers_can_be_woken_before_they_act(bench: Bench) -> None:
@@ -111,7 +111,7 @@ def test_key_without_watchers_wakes_none(bench: Bench) -> None:
     bench.purgatory.wake("b")
     bench.purgatory.run(0.0)
     assert waiter.events == []
-    assert bench.asked_to_run == 0
+    assert bench.requested_to_run == 0
 
 
 def test_watcher_may_unwatch_while_woken(bench: Bench) -> None:
@@ -141,7 +141,7 @@ def test_wake_during_run_is_delivered_in_next_run(bench: Bench) -> None:
     bench.purgatory.wake("a")
     bench.purgatory.run(0.0)
     assert other.events == []
-    assert bench.asked_to_run == 2
+    assert bench.requested_to_run == 2
     bench.purgatory.run(0.0)
     assert other.events == [("b", 2), "act"]
 
@@ -198,7 +198,7 @@ def test_driver_is_rescheduled_only_for_earlier_deadline(bench: Bench) -> None:
     for deadline in (5.0, 6.0, 4.0):
         bench.purgatory.expire_at(Waiter(), deadline)
     assert bench.deadlines == [5.0, 4.0]
-    assert bench.asked_to_run == 0
+    assert bench.requested_to_run == 0
 
 
 def test_deadlines_of_finished_operations_are_purged(bench: Bench) -> None:

@@ -4,13 +4,13 @@ from broker.runtime.rate_limited_log import LoggedOnce, RateLimitedLog
 
 
 def test_key_is_logged_once() -> None:
-    said = LoggedOnce()
-    assert [said.is_new(key) for key in ("a", "b", "a", "b")] == [True, True, False, False]
+    shown = LoggedOnce()
+    assert [shown.is_new(key) for key in ("a", "b", "a", "b")] == [True, True, False, False]
 
 
 def test_new_keys_beyond_limit_are_not_logged() -> None:
-    said = LoggedOnce(limit=2)
-    assert [said.is_new(str(number)) for number in range(5)] == [True, True, False, False, False]
+    shown = LoggedOnce(limit=2)
+    assert [shown.is_new(str(number)) for number in range(5)] == [True, True, False, False, False]
 
 
 def test_key_objects_are_not_kept() -> None:
@@ -19,27 +19,27 @@ def test_key_objects_are_not_kept() -> None:
 
         __slots__ = ("__weakref__",)
 
-    key, said = Text("a long one"), LoggedOnce()
+    key, shown = Text("a long one"), LoggedOnce()
     gone = weakref.ref(key)
-    assert said.is_new(key)
+    assert shown.is_new(key)
     del key
     assert gone() is None
-    assert not said.is_new("a long one")
+    assert not shown.is_new("a long one")
 
 
 def test_repeated_key_is_reported_per_interval_with_count() -> None:
-    said = RateLimitedLog(10.0)
-    assert [said.count("a", now) for now in (0, 1, 9.9, 10, 11, 30)] == [1, 0, 0, 3, 0, 2]
+    shown = RateLimitedLog(10.0)
+    assert [shown.count("a", now) for now in (0, 1, 9.9, 10, 11, 30)] == [1, 0, 0, 3, 0, 2]
 
 
 def test_keys_are_reported_independently() -> None:
-    said = RateLimitedLog(10.0)
-    assert [said.count(key, 0) for key in ("a", "b", "a")] == [1, 1, 0]
+    shown = RateLimitedLog(10.0)
+    assert [shown.count(key, 0) for key in ("a", "b", "a")] == [1, 1, 0]
 
 
 def test_number_of_counted_keys_is_bounded() -> None:
-    said = RateLimitedLog(10)
-    assert all(said.count(str(number), 0) == 1 for number in range(1000))
-    assert said.count("0", 1) == 0
-    assert said.count("another", 1) == 1
-    assert said.count("0", 1) == 1
+    shown = RateLimitedLog(10)
+    assert all(shown.count(str(number), 0) == 1 for number in range(1000))
+    assert shown.count("0", 1) == 0
+    assert shown.count("another", 1) == 1
+    assert shown.count("0", 1) == 1

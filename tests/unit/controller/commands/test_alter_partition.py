@@ -37,7 +37,7 @@ def wanted(cluster: Cluster, *isr: int, index: int = 0, **fields: Any) -> Partit
     return Partition(partition_index=index, **{**given, **fields})
 
 
-def ask(
+def query(
     cluster: Cluster, *partitions: Partition, broker: int = 1, epoch: int | None = None, topic_id: bytes | None = None
 ) -> AlterPartitionResponse:
     request = AlterPartitionRequest(
@@ -56,14 +56,14 @@ def ask(
 
 
 def code(cluster: Cluster, partition: Partition, **options: Any) -> int:
-    [topic] = ask(cluster, partition, **options).topics
+    [topic] = query(cluster, partition, **options).topics
     [answer] = topic.partitions
     assert answer.partition_index == partition.partition_index
     return answer.error_code
 
 
 def test_rule_7_isr_change_takes_effect_when_committed_and_the_response_has_the_new_state(cluster: Cluster) -> None:
-    [topic] = ask(cluster, wanted(cluster, 1, 2)).topics
+    [topic] = query(cluster, wanted(cluster, 1, 2)).topics
     [answer] = topic.partitions
     assert answer.error_code == ErrorCode.NONE
     assert (answer.isr, answer.partition_epoch) == ([1, 2], 1)
@@ -97,13 +97,13 @@ def test_version_2_isr_without_broker_epochs_is_accepted(cluster: Cluster) -> No
 
 def test_rule_8_isr_change_with_a_stale_broker_epoch_is_rejected(cluster: Cluster) -> None:
     old = cluster.image.brokers[1].epoch
-    response = ask(cluster, wanted(cluster, 1), epoch=old - 1)
+    response = query(cluster, wanted(cluster, 1), epoch=old - 1)
     assert (response.error_code, response.topics) == (ErrorCode.STALE_BROKER_EPOCH, [])
     assert cluster.records == ()
 
 
 def test_isr_change_from_an_unknown_broker_is_rejected(cluster: Cluster) -> None:
-    assert ask(cluster, wanted(cluster, 1), broker=9, epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert query(cluster, wanted(cluster, 1), broker=9, epoch=0).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_rule_8_replica_with_a_stale_broker_epoch_is_not_eligible_for_the_isr(cluster: Cluster) -> None:
@@ -162,7 +162,7 @@ def test_leader_finishes_recovery_once_with_only_itself_in_the_isr(cluster: Clus
 
 
 def test_first_change_of_a_duplicated_partition_applies(cluster: Cluster) -> None:
-    [topic] = ask(cluster, wanted(cluster, 1, 2), wanted(cluster, 1, 3)).topics
+    [topic] = query(cluster, wanted(cluster, 1, 2), wanted(cluster, 1, 3)).topics
     assert [one.error_code for one in topic.partitions] == [ErrorCode.NONE, ErrorCode.INVALID_UPDATE_VERSION]
     assert cluster.partition("t").isr == (1, 2)
 
@@ -170,7 +170,7 @@ def test_first_change_of_a_duplicated_partition_applies(cluster: Cluster) -> Non
 def test_each_partition_is_altered_independently(cluster: Cluster) -> None:
     cluster.grow("t", 2, [[1, 2, 3]])
     bad = wanted(cluster, 1, 9)
-    [topic] = ask(cluster, bad, wanted(cluster, 1, index=1)).topics
+    [topic] = query(cluster, bad, wanted(cluster, 1, index=1)).topics
     assert [one.error_code for one in topic.partitions] == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
     assert cluster.partition("t", 1).isr == (1,)
 

@@ -28,7 +28,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def ask(
+def query(
     cluster: Cluster, homes: dict[bytes, list[tuple[bytes, int]]], *, broker: int = 1, late: int = 0
 ) -> AssignReplicasToDirsResponse:
     """Assign partitions, by topic id and index, to directories."""
@@ -61,19 +61,19 @@ def codes(response: AssignReplicasToDirsResponse) -> list[int]:
 
 
 def test_assigned_directory_is_stored_and_the_leader_stays(cluster: Cluster) -> None:
-    response = ask(cluster, {directory(1, 1): [(topic_of(cluster, "t").topic_id, 0)]})
+    response = query(cluster, {directory(1, 1): [(topic_of(cluster, "t").topic_id, 0)]})
     assert codes(response) == [ErrorCode.NONE]
     after = cluster.partition("t")
     assert (after.directories, after.leader, after.leader_epoch) == ((directory(1, 1), directory(2, 0)), 1, 0)
 
 
 def test_unchanged_directory_writes_no_record(cluster: Cluster) -> None:
-    assert codes(ask(cluster, {directory(1, 0): [(topic_of(cluster, "t").topic_id, 0)]})) == [ErrorCode.NONE]
+    assert codes(query(cluster, {directory(1, 0): [(topic_of(cluster, "t").topic_id, 0)]})) == [ErrorCode.NONE]
     assert cluster.records == ()
 
 
 def test_replica_in_a_failed_directory_leaves_the_isr_and_another_leads(cluster: Cluster) -> None:
-    ask(cluster, {DirectoryId.LOST: [(topic_of(cluster, "t").topic_id, 0)]})
+    query(cluster, {DirectoryId.LOST: [(topic_of(cluster, "t").topic_id, 0)]})
     after = cluster.partition("t")
     assert (after.leader, after.isr, after.directories) == (2, (2,), (DirectoryId.LOST, directory(2, 0)))
 
@@ -81,15 +81,15 @@ def test_replica_in_a_failed_directory_leaves_the_isr_and_another_leads(cluster:
 def test_last_in_sync_replica_stays_in_the_isr_and_leads_again_from_an_online_directory(cluster: Cluster) -> None:
     topic_id = topic_of(cluster, "t").topic_id
     change(cluster, isr=[1])
-    ask(cluster, {directory(1, 7): [(topic_id, 0)]})
+    query(cluster, {directory(1, 7): [(topic_id, 0)]})
     assert (cluster.partition("t").leader, cluster.partition("t").isr) == (NO_LEADER, (1,))
-    ask(cluster, {directory(1, 1): [(topic_id, 0)]})
+    query(cluster, {directory(1, 1): [(topic_id, 0)]})
     assert cluster.partition("t").leader == 1
 
 
 def test_each_partition_has_its_own_error_code(cluster: Cluster) -> None:
     known, other = topic_of(cluster, "t").topic_id, topic_of(cluster, "u").topic_id
-    response = ask(cluster, {directory(1, 1): [(b"?" * 16, 0), (known, 5), (other, 0), (known, 0)]})
+    response = query(cluster, {directory(1, 1): [(b"?" * 16, 0), (known, 5), (other, 0), (known, 0)]})
     assert codes(response) == [
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -101,13 +101,13 @@ def test_each_partition_has_its_own_error_code(cluster: Cluster) -> None:
 
 def test_last_directory_of_a_duplicated_replica_applies(cluster: Cluster) -> None:
     replica = (topic_of(cluster, "t").topic_id, 0)
-    assert codes(ask(cluster, {directory(1, 7): [replica], directory(1, 1): [replica]})) == [ErrorCode.NONE] * 2
+    assert codes(query(cluster, {directory(1, 7): [replica], directory(1, 1): [replica]})) == [ErrorCode.NONE] * 2
     after = cluster.partition("t")
     assert (after.directories[0], after.leader) == (directory(1, 1), 1)
 
 
 def test_stale_or_unknown_broker_cannot_assign_directories(cluster: Cluster) -> None:
     homes = {directory(1, 1): [(topic_of(cluster, "t").topic_id, 0)]}
-    for response in (ask(cluster, homes, late=1), ask(cluster, homes, broker=9)):
+    for response in (query(cluster, homes, late=1), query(cluster, homes, broker=9)):
         assert (response.error_code, response.directories) == (ErrorCode.STALE_BROKER_EPOCH, [])
     assert cluster.records == ()

@@ -74,7 +74,7 @@ def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("refused", "said"),
+    ("refused", "shown"),
     [
         (entry({}, producer_byte_rate=1.0), "Invalid empty client quota entity"),
         (entry({"group": "g"}, producer_byte_rate=1.0), "Unhandled client quota entity type: group"),
@@ -93,14 +93,14 @@ def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_entity_with_an_invalid_quota_is_not_changed(refused: AlterClientQuotasRequest.Entry, said: str) -> None:
+def test_entity_with_an_invalid_quota_is_not_changed(refused: AlterClientQuotasRequest.Entry, shown: str) -> None:
     cluster = Cluster()
     [(code, message), good] = alter(
         cluster, refused, entry({"user": "other"}, producer_byte_rate=1.0), unknown="nowhere"
     )
     assert code == ErrorCode.INVALID_REQUEST
     assert message is not None
-    assert said in message
+    assert shown in message
     assert [good] == DONE
     assert list(cluster.image.client_quotas) == [(("user", "other"),)]
 

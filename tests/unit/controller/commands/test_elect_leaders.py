@@ -30,7 +30,7 @@ def fence(cluster: Cluster, *brokers: int) -> None:
     cluster.replay([registration(cluster, broker, fenced=1) for broker in brokers])
 
 
-def ask(cluster: Cluster, election: int, **partitions: list[int]) -> dict[str, list[tuple[int, int]]]:
+def query(cluster: Cluster, election: int, **partitions: list[int]) -> dict[str, list[tuple[int, int]]]:
     """Elect leaders of the named partitions, by topic, or of all; return an error code for each."""
     topics = [ElectLeadersRequest.Topic(topic=topic, partitions=indexes) for topic, indexes in partitions.items()]
     request = ElectLeadersRequest(election_type=election, topic_partitions=topics or None)
@@ -39,7 +39,7 @@ def ask(cluster: Cluster, election: int, **partitions: list[int]) -> dict[str, l
 
 
 def elect(cluster: Cluster, election: ElectionType) -> int:
-    [(_, code)] = ask(cluster, election, t=[0])["t"]
+    [(_, code)] = query(cluster, election, t=[0])["t"]
     return code
 
 
@@ -127,24 +127,24 @@ def test_eligible_leader_replica_is_elected_cleanly_with_an_empty_isr(cluster: C
 
 def test_unknown_topic_or_partition_is_refused(cluster: Cluster) -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert ask(cluster, PREFERRED, t=[7], missing=[0]) == {"t": [(7, unknown)], "missing": [(0, unknown)]}
+    assert query(cluster, PREFERRED, t=[7], missing=[0]) == {"t": [(7, unknown)], "missing": [(0, unknown)]}
 
 
 def test_election_of_all_partitions_returns_only_those_that_needed_it(cluster: Cluster) -> None:
     cluster.create("u", assignments={0: [3], 1: [3]})
     change(cluster, leader=2)
-    assert ask(cluster, PREFERRED) == {"t": [(0, ErrorCode.NONE)], "u": []}
+    assert query(cluster, PREFERRED) == {"t": [(0, ErrorCode.NONE)], "u": []}
 
 
 def test_a_partition_named_twice_is_elected_once(cluster: Cluster) -> None:
     change(cluster, leader=2)
-    assert ask(cluster, PREFERRED, t=[0, 0]) == {"t": [(0, ErrorCode.NONE)] * 2}
+    assert query(cluster, PREFERRED, t=[0, 0]) == {"t": [(0, ErrorCode.NONE)] * 2}
     assert len(cluster.records) == 1
 
 
 def test_an_unknown_type_of_election_is_refused(cluster: Cluster) -> None:
     with pytest.raises(KafkaError) as refused:
-        ask(cluster, 2, t=[0])
+        query(cluster, 2, t=[0])
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
@@ -169,6 +169,6 @@ def test_more_elections_than_one_batch_holds_are_refused(cluster: Cluster, monke
     for index in (0, 1):
         change(cluster, "u", index, leader=2)
     with pytest.raises(KafkaError) as refused:
-        ask(cluster, PREFERRED, u=[0, 1])
+        query(cluster, PREFERRED, u=[0, 1])
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    assert ask(cluster, PREFERRED, u=[1]) == {"u": [(1, ErrorCode.NONE)]}
+    assert query(cluster, PREFERRED, u=[1]) == {"u": [(1, ErrorCode.NONE)]}

@@ -28,8 +28,8 @@ def cluster() -> Cluster:
 
 def alter(cluster: Cluster, replicas: list[int] | None, name: str = "t", index: int = 0, **options: Any) -> Any:
     """Reassign one partition and return its response."""
-    asked = AlterPartitionReassignmentsRequest.Topic
-    topics = [asked(name=name, partitions=[asked.Partition(partition_index=index, replicas=replicas)])]
+    requested = AlterPartitionReassignmentsRequest.Topic
+    topics = [requested(name=name, partitions=[requested.Partition(partition_index=index, replicas=replicas)])]
     request = AlterPartitionReassignmentsRequest(topics=topics, **options)
     response = cluster.apply(partial(alter_partition_reassignments, request=request, settings=cluster.settings))
     assert response.error_code == ErrorCode.NONE
@@ -42,8 +42,10 @@ def moved(cluster: Cluster, replicas: list[int] | None) -> PartitionImage:
     return cluster.partition("t")
 
 
-def listed(cluster: Cluster, **asked: list[int]) -> list[tuple[str, int, list[int], list[int], list[int]]]:
-    topics = [ListPartitionReassignmentsRequest.Topic(name=name, partition_indexes=at) for name, at in asked.items()]
+def listed(cluster: Cluster, **requested: list[int]) -> list[tuple[str, int, list[int], list[int], list[int]]]:
+    topics = [
+        ListPartitionReassignmentsRequest.Topic(name=name, partition_indexes=at) for name, at in requested.items()
+    ]
     request = ListPartitionReassignmentsRequest(topics=topics or None)
     response = list_partition_reassignments(cluster.image, request).response
     return [
@@ -224,9 +226,9 @@ def test_replication_factor_change_can_be_disallowed(cluster: Cluster) -> None:
 
 
 def test_last_reassignment_of_a_duplicated_partition_applies(cluster: Cluster) -> None:
-    asked = AlterPartitionReassignmentsRequest.Topic
-    partitions = [asked.Partition(partition_index=0, replicas=replicas) for replicas in ([3], [2, 1])]
-    request = AlterPartitionReassignmentsRequest(topics=[asked(name="t", partitions=partitions)])
+    requested = AlterPartitionReassignmentsRequest.Topic
+    partitions = [requested.Partition(partition_index=0, replicas=replicas) for replicas in ([3], [2, 1])]
+    request = AlterPartitionReassignmentsRequest(topics=[requested(name="t", partitions=partitions)])
     cluster.apply(partial(alter_partition_reassignments, request=request, settings=cluster.settings))
     assert cluster.partition("t").replicas == (2, 1)
 

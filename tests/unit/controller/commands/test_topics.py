@@ -73,11 +73,11 @@ def test_configs_are_stored_and_returned_with_their_sources(cluster: Cluster) ->
     cluster.settings.explicit["log.segment.bytes"] = "2000000"
     answer = cluster.create("t", configs={"retention.ms": "5000"})
     assert cluster.image.configs(ResourceType.TOPIC, "t") == {"retention.ms": "5000"}
-    told = {config.name: (config.value, config.config_source) for config in answer.configs or ()}
-    assert told["retention.ms"] == ("5000", 1)
-    assert told["segment.bytes"] == ("2000000", 4)
-    assert told["cleanup.policy"] == ("delete", 5)
-    assert "internal.segment.bytes" not in told
+    reported = {config.name: (config.value, config.config_source) for config in answer.configs or ()}
+    assert reported["retention.ms"] == ("5000", 1)
+    assert reported["segment.bytes"] == ("2000000", 4)
+    assert reported["cleanup.policy"] == ("delete", 5)
+    assert "internal.segment.bytes" not in reported
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_counts_beside_assignments_are_refused(cluster: Cluster, partitions: int
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("asked", [3, -1])
-def test_more_replicas_than_brokers_are_rejected_with_kafkas_message(asked: int) -> None:
+@pytest.mark.parametrize("requested", [3, -1])
+def test_more_replicas_than_brokers_are_rejected_with_kafkas_message(requested: int) -> None:
     cluster = Cluster({"default.replication.factor": "3"}, brokers=2)
-    answer = cluster.create("t", 1, asked)
+    answer = cluster.create("t", 1, requested)
     assert answer.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert answer.error_message == (
         "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "

@@ -79,7 +79,7 @@ def test_cluster_default_resource_has_only_altered_configs() -> None:
     assert [config.name for config in describe_all_brokers(given, ["message.max.bytes"])] == ["message.max.bytes"]
 
 
-def told(config: Described) -> tuple[object, int, list[tuple[str, str | None, int]]]:
+def client_documentation(config: Described) -> tuple[object, int, list[tuple[str, str | None, int]]]:
     """Return value, source and synonyms."""
     return config.value, config.config_source, [(one.name, one.value, one.source) for one in config.synonyms]
 
@@ -87,9 +87,9 @@ def told(config: Described) -> tuple[object, int, list[tuple[str, str | None, in
 def test_altered_config_takes_precedence_over_a_synonym_in_the_file() -> None:
     settings = Settings({"log.roll.hours": "5"})
     [hours] = describe_broker(image(), settings, ["log.roll.hours"])
-    assert told(hours) == ("5", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
+    assert client_documentation(hours) == ("5", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
     [hours] = describe_broker(image(ResourceType.BROKER, "1", log_roll_ms="7"), settings, ["log.roll.hours"])
-    assert told(hours) == ("168", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
+    assert client_documentation(hours) == ("168", 4, [("log.roll.hours", "5", 4), ("log.roll.hours", "168", 5)])
 
 
 def test_listener_config_has_the_type_of_its_base_config() -> None:
@@ -98,7 +98,7 @@ def test_listener_config_has_the_type_of_its_base_config() -> None:
     assert config.config_type == ConfigType.INT
     assert config.read_only
     places = [("listener.name.x.max.connections", "5", 2), ("max.connections", "6", 2)]
-    assert told(config) == ("5", 2, [*places, ("max.connections", "2147483647", 5)])
+    assert client_documentation(config) == ("5", 2, [*places, ("max.connections", "2147483647", 5)])
 
 
 def test_internal_configs_are_described_where_they_are_set() -> None:
@@ -114,17 +114,21 @@ def test_a_group_has_its_own_values_over_the_broker_s() -> None:
     found = {config.name: config for config in describe_group(given, settings, "g")}
     assert found.keys() == GROUP_CONFIGS.keys()
     name = "share.auto.offset.reset"
-    assert told(found[name]) == ("earliest", 8, [(name, "earliest", 8), (name, "latest", 5)])
+    assert client_documentation(found[name]) == ("earliest", 8, [(name, "earliest", 8), (name, "latest", 5)])
     broker = "group.consumer.session.timeout.ms"
-    assert told(found["consumer.session.timeout.ms"]) == ("50000", 4, [(broker, "50000", 4), (broker, "45000", 5)])
+    assert client_documentation(found["consumer.session.timeout.ms"]) == (
+        "50000",
+        4,
+        [(broker, "50000", 4), (broker, "45000", 5)],
+    )
 
 
 def test_a_client_metrics_subscription_has_its_own_values_or_the_defaults() -> None:
     given = image(ResourceType.CLIENT_METRICS, "m", metrics="a. , b.")
     found = {config.name: config for config in describe_client_metrics(given, "m")}
     assert found.keys() == CLIENT_METRICS_CONFIGS.keys()
-    assert told(found["metrics"]) == ("a.,b.", 7, [("metrics", "a.,b.", 7)])
-    assert told(found["interval.ms"]) == ("300000", 5, [])
+    assert client_documentation(found["metrics"]) == ("a.,b.", 7, [("metrics", "a.,b.", 7)])
+    assert client_documentation(found["interval.ms"]) == ("300000", 5, [])
 
 
 def test_documentation_names_configs_without_effect() -> None:

@@ -46,8 +46,8 @@ def test_fetched_batches_are_appended_and_not_fetched_again() -> None:
     (received,) = [ready.received for ready in at.readies if ready.received]
     assert bytes(received.batches) == batch(1) + batch(2, records=2)
     assert [(entry.base_offset, entry.next_offset) for entry in received.entries] == [(1, 2), (2, 4)]
-    asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
-    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.high_watermark) == (4, 3, 2)
+    requested = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
+    assert (requested.fetch_offset, requested.last_fetched_epoch, requested.high_watermark) == (4, 3, 2)
 
 
 def test_fetch_offset_advances_only_after_the_batches_are_stored() -> None:
@@ -122,8 +122,8 @@ def test_snapshot_is_fetched_in_chunks_and_the_log_starts_at_its_end() -> None:
     assert parts == [(0, b"abc"), (3, b"de")]
     assert [ready.reset_to_snapshot for ready in at.readies if ready.reset_to_snapshot] == [snapshot]
     assert (at.node.end_offset, at.node.high_watermark) == (50, 50)
-    asked = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
-    assert (asked.fetch_offset, asked.last_fetched_epoch) == (50, 2)
+    requested = instance(FetchRequest, at.the_fetch().message).topics[0].partitions[0]
+    assert (requested.fetch_offset, requested.last_fetched_epoch) == (50, 2)
 
 
 def test_follower_fetches_the_log_again_after_snapshot_not_found() -> None:

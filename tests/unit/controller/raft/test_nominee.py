@@ -13,8 +13,8 @@ def test_new_voter_starts_a_pre_vote_soon_and_keeps_its_epoch() -> None:
     at = LoneVoter(1)
     at.wait(100)
     assert (at.node.role, at.node.epoch) == (Role.PROSPECTIVE, 1)
-    asked = [instance(VoteRequest, request.message) for request in at.sent(VoteRequest)]
-    assert [request.topics[0].partitions[0].pre_vote for request in asked] == [True, True]
+    requested = [instance(VoteRequest, request.message) for request in at.sent(VoteRequest)]
+    assert [request.topics[0].partitions[0].pre_vote for request in requested] == [True, True]
     for _ in range(20):
         at.wait(1000)
     assert (at.node.epoch, at.states) == (1, [])

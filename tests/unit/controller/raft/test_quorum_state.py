@@ -69,7 +69,7 @@ def test_epoch_of_the_log_replaces_an_older_quorum_state() -> None:
 def test_election_timeouts_are_randomized() -> None:
     waits = {LoneVoter(1, random=Random(seed)).node.due_ms for seed in range(20)}
     deadlines = {LoneVoter(1, random=Random(seed)).node._quorum.state.deadline_ms for seed in range(20)}
-    assert waits == {0}, "a Fetch that asks who leads is due at once"
+    assert waits == {0}, "a Fetch to find the leader is due at once"
     assert len(deadlines) > 10
 
 
@@ -113,17 +113,17 @@ def of_role(role: Role) -> LoneVoter:
 def test_pre_vote_depends_on_the_role_and_on_contact_with_the_leader(role: Role, grants: bool) -> None:
     at = of_role(role)
     assert at.node.role is role
-    assert granted(at.asked(vote(3, at.node.epoch, pre_vote=True))) is grants
+    assert granted(at.requested(vote(3, at.node.epoch, pre_vote=True))) is grants
     assert at.node.role is role
 
 
 def test_pre_vote_request_of_the_known_leader_is_granted() -> None:
-    assert granted(of_role(Role.FOLLOWER).asked(vote(2, 3, pre_vote=True)))
+    assert granted(of_role(Role.FOLLOWER).requested(vote(2, 3, pre_vote=True)))
 
 
 def test_due_time_is_the_earliest_deadline() -> None:
     at = LoneVoter(1).lead()
     assert at.node.due_ms is not None
-    at.asked(vote(3, 9))
+    at.requested(vote(3, 9))
     assert at.node.due_ms is not None
     assert at.node.due_ms <= 1000

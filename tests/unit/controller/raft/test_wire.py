@@ -59,10 +59,10 @@ def test_request_round_trip(name: str) -> None:
 
 def test_fetch_contains_the_senders_log_end() -> None:
     request = travelled(*REQUESTS["fetch"])
-    asked = requested_partition(request)
+    requested = requested_partition(request)
     assert request.replica_state.replica_id == 1
-    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.current_leader_epoch) == (70, 3, 4)
-    assert (asked.high_watermark, request.max_wait_ms) == (60, 500)
+    assert (requested.fetch_offset, requested.last_fetched_epoch, requested.current_leader_epoch) == (70, 3, 4)
+    assert (requested.high_watermark, request.max_wait_ms) == (60, 500)
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -82,8 +82,8 @@ def test_error_response_contains_the_leader(name: str) -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_top_level_error_response_contains_nothing_else(name: str) -> None:
     request, version = REQUESTS[name]
-    told = response_header(travelled(refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
-    assert told == ResponseHeader(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
+    reported = response_header(travelled(refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
+    assert reported == ResponseHeader(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -24,9 +24,9 @@ def test_an_assignment_names_partitions_by_topic() -> None:
 
 def test_later_subscription_versions_have_owned_partitions_generation_and_rack() -> None:
     owned = ConsumerProtocolSubscription.TopicPartition(topic="a", partitions=[1])
-    said = ConsumerProtocolSubscription(topics=["a"], owned_partitions=[owned], generation_id=7, rack_id="r")
-    version, found = decode_versioned(ConsumerProtocolSubscription, b"\0\3" + said.encode(3))
-    assert (version, found) == (3, said)
+    shown = ConsumerProtocolSubscription(topics=["a"], owned_partitions=[owned], generation_id=7, rack_id="r")
+    version, found = decode_versioned(ConsumerProtocolSubscription, b"\0\3" + shown.encode(3))
+    assert (version, found) == (3, shown)
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_recovery_logs_what_it_truncated_and_where(tmp_path: Path) -> None:
     data[size // 3 + 70] ^= 1
     file.write_bytes(data)
     again = open_log(tmp_path, clean=False)
-    said = f"{size // 3 * 2} bytes truncated, from the first damaged batch on, at byte {size // 3} of {file.name}"
-    assert str(again.recovery) == said
+    shown = f"{size // 3 * 2} bytes truncated, from the first damaged batch on, at byte {size // 3} of {file.name}"
+    assert str(again.recovery) == shown
     assert again.recovery.lost
 
 

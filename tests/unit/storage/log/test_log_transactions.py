@@ -19,8 +19,8 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=1, file_delete_delay_
 def aborted(log: Log, offset: int, max_bytes: int = 1) -> list[tuple[int, int]]:
     """Return the producer and first offset of each aborted transaction that a read from `offset` returns."""
     [part] = log.read(offset, max_bytes, limit_offset=log.last_stable_offset).slices
-    told = log.aborted_transactions(offset, part, log.last_stable_offset)
-    return [(one.producer_id, one.first_offset) for one in told]
+    reported = log.aborted_transactions(offset, part, log.last_stable_offset)
+    return [(one.producer_id, one.first_offset) for one in reported]
 
 
 def abort(log: Log, producer_id: int, records: int = 1) -> None:

@@ -13,10 +13,10 @@ from tests.unit.barnabas.conftest import Command, Halved
 
 def test_the_cluster_is_shown(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
     barnabas("topic", "create", f"{topic}:2")
-    said = barnabas("cluster")
-    assert (said.status, said.err) == (0, "")
+    shown = barnabas("cluster")
+    assert (shown.status, shown.err) == (0, "")
     host, port = shared_broker.bootstrap.split(":")
-    assert any(line.split() == ["1", host, port, "-", "yes", "no", "yes"] for line in said.lines)
+    assert any(line.split() == ["1", host, port, "-", "yes", "no", "yes"] for line in shown.lines)
     cluster = json.loads(barnabas("cluster", "info", "--json").out)
     assert cluster["controller"] == 1
     assert cluster["partitions"] >= 2
@@ -61,16 +61,16 @@ def test_partitions_in_a_row_with_one_problem_share_a_row() -> None:
 def test_unreachable_broker_and_lost_controller_are_reported_below_the_known_state(
     call: Command, halved: Halved
 ) -> None:
-    said = call("cluster", "-b", halved.alive)
+    shown = call("cluster", "-b", halved.alive)
     (dead_host, dead_port), (host, port) = halved.dead.split(":"), halved.alive.split(":")
-    words = [line.split() for line in said.lines]
+    words = [line.split() for line in shown.lines]
     assert ["1", dead_host, dead_port, "-", "no", "no", "no"] in words
     assert ["2", host, port, "-", "no", "no", "yes"] in words
     for fact in ("CONTROLLER", "EPOCH", "WITHOUT-LEADER", "UNDER-MIN-ISR", "UNDER-REPLICATED"):
         assert [fact, "not", "known"] in words
-    told = json.loads(call("cluster", "-b", halved.alive, "--json").out)
-    assert (told["without_leader"], told["under_min_isr"], told["under_replicated"]) == (None, None, None)
-    assert (said.status, said.err) == (
+    reported = json.loads(call("cluster", "-b", halved.alive, "--json").out)
+    assert (reported["without_leader"], reported["under_min_isr"], reported["under_replicated"]) == (None, None, None)
+    assert (shown.status, shown.err) == (
         1,
         f"barnabas cluster info: broker 1 cannot be reached at {halved.dead} (connection refused)\n"
         "barnabas cluster info: no controller answers: it takes more than half of the nodes 1; none can be reached\n",

@@ -17,10 +17,10 @@ def test_the_quorum_is_shown(barnabas: Command) -> None:
 
 
 def test_values_that_the_leader_has_not_received_are_null() -> None:
-    heard = {"replica_id": 1, "log_end_offset": 300, "last_caught_up_timestamp": 5}
-    unheard = {"replica_id": 2, "log_end_offset": -1, "last_caught_up_timestamp": -1}
+    contacted = {"replica_id": 1, "log_end_offset": 300, "last_caught_up_timestamp": 5}
+    not_contacted = {"replica_id": 2, "log_end_offset": -1, "last_caught_up_timestamp": -1}
     partition = {"error": None, "leader_id": 1, "leader_epoch": 4, "high_watermark": 299}
-    partition |= {"current_voters": [heard, unheard], "observers": []}  # type: ignore[dict-item]  # only this comes here
+    partition |= {"current_voters": [contacted, not_contacted], "observers": []}  # type: ignore[dict-item]  # only this comes here
     quorum = describe(SimpleNamespace(describe_metadata_quorum=lambda: {"topics": [{"partitions": [partition]}]}))  # type: ignore[arg-type]  # stands in for Admin
     assert [(node["log_end"], node["lag"], node["caught_up_timestamp"]) for node in quorum["nodes"]][1] == (
         None,

@@ -7,8 +7,8 @@ from tests.unit.barnabas.conftest import Command
 
 def test_set_values_are_listed_or_with_all_every_value(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic, "-c", "retention.ms=1")
-    said = [line.split() for line in barnabas("config", "list", f"topic/{topic}").lines]
-    assert said == [["NAME", "VALUE", "SOURCE"], ["retention.ms", "1", "topic"]]
+    shown = [line.split() for line in barnabas("config", "list", f"topic/{topic}").lines]
+    assert shown == [["NAME", "VALUE", "SOURCE"], ["retention.ms", "1", "topic"]]
     everything = json.loads(barnabas("config", "list", f"topic/{topic}", "--all", "--json").out)
     assert {"cleanup.policy", "retention.ms"} <= {setting["name"] for setting in everything}
 

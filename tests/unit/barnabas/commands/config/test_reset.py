@@ -55,8 +55,8 @@ def test_default_is_printed_in_the_unit_of_the_setting(barnabas: Command, topic:
 @pytest.mark.parametrize("of", ["brokers", "broker/1"])
 def test_the_default_of_brokers_may_be_a_setting_in_hours(barnabas: Command, of: str) -> None:
     barnabas("config", "set", of, "log.retention.ms=9")
-    said = barnabas("config", "reset", of, "log.retention.ms").out
-    assert said == "reset log.retention.ms: 9 -> 604800000 (default)\n"
+    shown = barnabas("config", "reset", of, "log.retention.ms").out
+    assert shown == "reset log.retention.ms: 9 -> 604800000 (default)\n"
     assert barnabas("config", "reset", of, "log.retention.ms").out == "reset log.retention.ms: it was not set\n"
 
 

@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.unit.barnabas.conftest import Command, Said
+from tests.unit.barnabas.conftest import Command, Shown
 
 
-def value(barnabas: Callable[..., Said], of: str, name: str) -> str:
+def value(barnabas: Callable[..., Shown], of: str, name: str) -> str:
     return barnabas("config", "get", of, name).out.strip()
 
 
 def test_settings_of_a_topic_are_set_and_lists_changed(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
-    said = barnabas("config", "set", of, "retention.ms=1", "cleanup.policy+=compact")
+    shown = barnabas("config", "set", of, "retention.ms=1", "cleanup.policy+=compact")
     changes = "retention.ms: 604800000 -> 1, cleanup.policy: delete -> delete,compact"
-    assert said == (0, f"altered {of}: {changes}\n", "")
+    assert shown == (0, f"altered {of}: {changes}\n", "")
     assert (value(barnabas, of, "retention.ms"), value(barnabas, of, "cleanup.policy")) == ("1", "delete,compact")
     barnabas("config", "set", of, "cleanup.policy-=delete")
     assert value(barnabas, of, "cleanup.policy") == "compact"
@@ -43,28 +43,28 @@ def test_a_group_s_settings(barnabas: Command, topic: str) -> None:
 def test_a_dry_run_sets_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     of = f"topic/{topic}"
-    said = barnabas("config", "set", of, "retention.ms=1", "--dry-run")
-    assert said == (0, f"would alter {of}: retention.ms: 604800000 -> 1\n", "")
+    shown = barnabas("config", "set", of, "retention.ms=1", "--dry-run")
+    assert shown == (0, f"would alter {of}: retention.ms: 604800000 -> 1\n", "")
     assert value(barnabas, of, "retention.ms") != "1"
 
 
 @pytest.mark.usefixtures("settings_of_brokers")
 def test_default_is_printed_as_the_old_value_of_an_unset_setting(barnabas: Command) -> None:
-    said = barnabas("config", "set", "brokers", "log.retention.ms=3600000", "--dry-run")
-    assert said == (0, "would alter brokers: log.retention.ms: 604800000 -> 3600000\n", "")
-    said = barnabas("config", "set", "brokers", "log.cleanup.policy+=compact", "--dry-run")
-    assert said == (0, "would alter brokers: log.cleanup.policy: delete -> delete,compact\n", "")
+    shown = barnabas("config", "set", "brokers", "log.retention.ms=3600000", "--dry-run")
+    assert shown == (0, "would alter brokers: log.retention.ms: 604800000 -> 3600000\n", "")
+    shown = barnabas("config", "set", "brokers", "log.cleanup.policy+=compact", "--dry-run")
+    assert shown == (0, "would alter brokers: log.cleanup.policy: delete -> delete,compact\n", "")
     barnabas("config", "set", "broker/1", "message.max.bytes=2000000")
-    said = barnabas("config", "set", "brokers", "message.max.bytes=3000000", "--dry-run")
-    assert said.out == "would alter brokers: message.max.bytes: 1048588 -> 3000000\n"
+    shown = barnabas("config", "set", "brokers", "message.max.bytes=3000000", "--dry-run")
+    assert shown.out == "would alter brokers: message.max.bytes: 1048588 -> 3000000\n"
 
 
 def test_unchanged_value_is_not_reported(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("config", "set", f"topic/{topic}", "cleanup.policy=delete", "retention.ms=1")
-    assert said == (0, f"altered topic/{topic}: retention.ms: 604800000 -> 1\n", "")
-    said = barnabas("config", "set", f"topic/{topic}", "retention.ms=1")
-    assert said == (0, f"altered topic/{topic}\n", "")
+    shown = barnabas("config", "set", f"topic/{topic}", "cleanup.policy=delete", "retention.ms=1")
+    assert shown == (0, f"altered topic/{topic}: retention.ms: 604800000 -> 1\n", "")
+    shown = barnabas("config", "set", f"topic/{topic}", "retention.ms=1")
+    assert shown == (0, f"altered topic/{topic}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,9 @@ def test_unchanged_value_is_not_reported(barnabas: Command, topic: str) -> None:
 )
 def test_invalid_setting_is_refused(barnabas: Command, topic: str, change: str, status: int, complaint: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("config", "set", f"topic/{topic}", change)
-    assert (said.status, said.out) == (status, "")
-    assert complaint in said.err
+    shown = barnabas("config", "set", f"topic/{topic}", change)
+    assert (shown.status, shown.out) == (status, "")
+    assert complaint in shown.err
 
 
 @pytest.mark.parametrize("of", ["t", "topics/t", "topic/", "brokers/1", "broker/one", "broker"])
@@ -96,15 +96,15 @@ def test_mistyped_setting_gets_a_suggestion(barnabas: Command, topic: str) -> No
         ["config", "set", f"topic/{topic}", "retention.mss=1"],
         ["topic", "alter", topic, "-c", "retention.mss=1"],
     ):
-        said = barnabas(*command)
-        assert said.status == 1
-        assert said.err.endswith("; did you mean retention.ms?\n")
+        shown = barnabas(*command)
+        assert shown.status == 1
+        assert shown.err.endswith("; did you mean retention.ms?\n")
 
 
 def test_unknown_broker_setting_is_set_with_a_warning(barnabas: Command) -> None:
     warning = "broker/1 has no setting log.retntion.ms: it has no effect; did you mean log.retention.ms?"
     for _ in range(2):  # the second time it is in the description
-        said = barnabas("config", "set", "broker/1", "log.retntion.ms=5")
-        assert (said.status, said.out) == (0, "altered broker/1: log.retntion.ms: - -> 5\n")
-        assert said.err == f"barnabas config set: {warning}\n"
+        shown = barnabas("config", "set", "broker/1", "log.retntion.ms=5")
+        assert (shown.status, shown.out) == (0, "altered broker/1: log.retntion.ms: - -> 5\n")
+        assert shown.err == f"barnabas config set: {warning}\n"
     assert "sensitive" not in barnabas("config", "reset", "broker/1", "log.retntion.ms").out

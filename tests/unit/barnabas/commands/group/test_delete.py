@@ -16,18 +16,18 @@ def group(barnabas: Command, topic: str) -> str:
 
 
 def test_deleted_group_is_not_listed(barnabas: Command, group: str) -> None:
-    said = barnabas("group", "delete", group, "--dry-run")
-    assert said == (0, f"would delete {group}: offsets of 1 partition\n", "")
+    shown = barnabas("group", "delete", group, "--dry-run")
+    assert shown == (0, f"would delete {group}: offsets of 1 partition\n", "")
     assert group in barnabas("group", "list").out
     assert barnabas("group", "delete", group) == (0, f"deleted {group}\n", "")
     assert group not in barnabas("group", "list").out
 
 
 def test_only_the_offsets_of_a_topic_are_deleted(barnabas: Command, group: str) -> None:
-    said = barnabas("group", "delete", group, "--topic", "other")
-    assert said == (1, "", f"barnabas group delete: {group}: nothing is committed for other\n")
-    said = barnabas("group", "delete", group, "--topic", group)
-    assert said == (0, f"deleted {group}: offsets of 1 partition of {group}\n", "")
+    shown = barnabas("group", "delete", group, "--topic", "other")
+    assert shown == (1, "", f"barnabas group delete: {group}: nothing is committed for other\n")
+    shown = barnabas("group", "delete", group, "--topic", group)
+    assert shown == (0, f"deleted {group}: offsets of 1 partition of {group}\n", "")
     assert barnabas("consume", group, "-g", group, "-e").lines == ["1"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.barnabas.conftest import Command, Said
+from tests.unit.barnabas.conftest import Command, Shown
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def group(barnabas: Command, topic: str) -> str:
     return topic
 
 
-def committed(barnabas: Callable[..., Said], group: str) -> list[int]:
+def committed(barnabas: Callable[..., Shown], group: str) -> list[int]:
     (described,) = json.loads(barnabas("group", "describe", group, "--json").out)
     return [row["committed"] for row in described["partitions"]]
 
@@ -27,9 +27,9 @@ def committed(barnabas: Callable[..., Said], group: str) -> list[int]:
     ("to", "offset"), [("start", 0), ("end", 5), ("1", 1), ("-2", 1), ("+1", 4), ("@-1h", 0), ("@now", 5)]
 )
 def test_seek_accepts_every_kind_of_offset(barnabas: Command, group: str, to: str, offset: int) -> None:
-    said = barnabas("group", "seek", group, "--to", to)
-    assert said.status == 0
-    assert [line.split() for line in said.lines] == [
+    shown = barnabas("group", "seek", group, "--to", to)
+    assert shown.status == 0
+    assert [line.split() for line in shown.lines] == [
         ["TOPIC", "PARTITION", "BEFORE", "AFTER"],
         [group, "0", "3", str(offset)],
     ]
@@ -38,9 +38,9 @@ def test_seek_accepts_every_kind_of_offset(barnabas: Command, group: str, to: st
 
 @pytest.mark.parametrize("to", ["+9", "12"])
 def test_seek_beyond_the_end_needs_force_and_goes_to_the_end(barnabas: Command, group: str, to: str) -> None:
-    said = barnabas("group", "seek", group, "--to", to, "--topics", f"{group}:0")
+    shown = barnabas("group", "seek", group, "--to", to, "--topics", f"{group}:0")
     why = f"{group}-0: 12 is beyond the end, 5; --force commits the end instead"
-    assert (said.status, said.err) == (1, f"barnabas group seek: {why}\n")
+    assert (shown.status, shown.err) == (1, f"barnabas group seek: {why}\n")
     assert barnabas("group", "seek", group, "--to", to, "--force").status == 0
     assert barnabas("group", "describe", group).lines[-1].split()[2] == "5"
 
@@ -64,9 +64,9 @@ def test_seek_takes_offsets_from_a_file_or_another_group(barnabas: Command, grou
         (f"{group} 9 0", "no partition 9"),
     ):
         path.write_text(f"{group} 0 0\n" * ("9" in line) + line)
-        said = barnabas("group", "seek", group, "--to-file", str(path))
-        assert said.status == 1
-        assert complaint in said.err
+        shown = barnabas("group", "seek", group, "--to-file", str(path))
+        assert shown.status == 1
+        assert complaint in shown.err
         assert committed(barnabas, group) == [4]
 
 
@@ -82,8 +82,8 @@ def test_seek_refuses_an_active_group(
     barnabas: Command, group: str, consuming: Callable[[str], AbstractContextManager[None]]
 ) -> None:
     with consuming(group):
-        said = barnabas("group", "seek", group, "--to", "start")
-    assert said == (
+        shown = barnabas("group", "seek", group, "--to", "start")
+    assert shown == (
         1,
         "",
         f"barnabas group seek: {group} is Stable with 1 member: stop its consumers first\n",
@@ -103,13 +103,13 @@ def test_seek_refuses_an_active_group(
 def test_invalid_seek_is_reported_and_moves_nothing(
     barnabas: Command, group: str, arguments: list[str], status: int, complaint: str
 ) -> None:
-    said = barnabas("group", "seek", *(argument.format(group=group) for argument in arguments))
-    assert (said.status, said.out) == (status, "")
-    assert complaint.format(group=group) in said.err
+    shown = barnabas("group", "seek", *(argument.format(group=group) for argument in arguments))
+    assert (shown.status, shown.out) == (status, "")
+    assert complaint.format(group=group) in shown.err
     assert committed(barnabas, group) == [3]
 
 
 def test_seek_to_invalid_text_lists_the_valid_forms(barnabas: Command) -> None:
-    said = barnabas("group", "seek", "g", "--to", "foo")
-    assert said.status == 2
-    assert said.err.endswith("write start, end, a number N, +N, -N or @TIME, or the name of a file that exists\n")
+    shown = barnabas("group", "seek", "g", "--to", "foo")
+    assert shown.status == 2
+    assert shown.err.endswith("write start, end, a number N, +N, -N or @TIME, or the name of a file that exists\n")

@@ -104,8 +104,8 @@ def test_full_disk_is_reported_in_one_line(place: Path) -> None:
 
 
 def test_partition_option_needs_a_topic(call: Command) -> None:
-    said = call("log", "dump", "data", "-p", "1")
-    assert (said.status, said.err) == (2, "barnabas log dump: --partition requires --topic\n")
+    shown = call("log", "dump", "data", "-p", "1")
+    assert (shown.status, shown.err) == (2, "barnabas log dump: --partition requires --topic\n")
 
 
 def test_repair_accepts_only_one_of_dry_run_and_execute(call: Command) -> None:
@@ -114,9 +114,9 @@ def test_repair_accepts_only_one_of_dry_run_and_execute(call: Command) -> None:
 
 @pytest.mark.parametrize("command", ["dump", "verify", "repair"])
 def test_help_has_examples(call: Command, command: str) -> None:
-    said = call("log", command, "--help")
-    assert said.status == 0
-    assert f"  barnabas log {command} barnabas-data" in said.out
+    shown = call("log", command, "--help")
+    assert shown.status == 0
+    assert f"  barnabas log {command} barnabas-data" in shown.out
 
 
 def test_completion_offers_options_and_leaves_files_to_the_shell(call: Command) -> None:
@@ -130,8 +130,8 @@ def test_completion_offers_options_and_leaves_files_to_the_shell(call: Command) 
 
 @pytest.mark.parametrize("command", ["dump", "verify", "repair"])
 def test_an_empty_path_is_not_the_working_directory(call: Command, command: str) -> None:
-    said = call("log", command, "")
-    assert (said.status, said.err) == (
+    shown = call("log", command, "")
+    assert (shown.status, shown.err) == (
         2,
         f"barnabas log {command}: a PATH is empty; for the working directory write .\n",
     )

@@ -15,39 +15,39 @@ def described(barnabas: Command, topic: str) -> dict[str, Any]:
 
 def test_altered_configs_are_described_until_they_are_reset(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("topic", "alter", topic, "-c", "retention.ms=1000")
-    assert said == (0, f"altered {topic}: retention.ms: 604800000 -> 1000\n", "")
+    shown = barnabas("topic", "alter", topic, "-c", "retention.ms=1000")
+    assert shown == (0, f"altered {topic}: retention.ms: 604800000 -> 1000\n", "")
     assert described(barnabas, topic)["configs"] == {"retention.ms": "1000"}
-    said = barnabas("topic", "alter", topic, "--reset", "retention.ms")
-    assert said == (0, f"altered {topic}: retention.ms: 1000 -> 604800000 (default)\n", "")
+    shown = barnabas("topic", "alter", topic, "--reset", "retention.ms")
+    assert shown == (0, f"altered {topic}: retention.ms: 1000 -> 604800000 (default)\n", "")
     assert described(barnabas, topic)["configs"] == {}
 
 
 def test_reset_of_an_unset_value_prints_the_same_as_config_reset(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("topic", "alter", topic, "--reset", "retention.ms")
-    assert said == (0, f"altered {topic}: retention.ms: it was not set\n", "")
+    shown = barnabas("topic", "alter", topic, "--reset", "retention.ms")
+    assert shown == (0, f"altered {topic}: retention.ms: it was not set\n", "")
     assert barnabas("config", "reset", f"topic/{topic}", "retention.ms").out == "reset retention.ms: it was not set\n"
 
 
 def test_programs_get_the_values_before_and_after(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = json.loads(barnabas("topic", "alter", topic, "-c", "retention.ms=1000", "--json").out)
+    shown = json.loads(barnabas("topic", "alter", topic, "-c", "retention.ms=1000", "--json").out)
     changes = [{"name": "retention.ms", "before": "604800000", "after": "1000"}]
-    assert said == [{"name": topic, "result": "altered", "changes": changes}]
+    assert shown == [{"name": topic, "result": "altered", "changes": changes}]
 
 
 def test_partitions_are_added_up_to_a_total(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("topic", "alter", topic, "--partitions", "4", "-c", "retention.ms=1000")
-    assert said == (0, f"altered {topic}: partitions: 1 -> 4, retention.ms: 604800000 -> 1000\n", "")
+    shown = barnabas("topic", "alter", topic, "--partitions", "4", "-c", "retention.ms=1000")
+    assert shown == (0, f"altered {topic}: partitions: 1 -> 4, retention.ms: 604800000 -> 1000\n", "")
     assert len(described(barnabas, topic)["partitions"]) == 4
 
 
 def test_a_dry_run_alters_nothing(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
-    said = barnabas("topic", "alter", topic, "-p", "4", "-c", "retention.ms=1", "--dry-run")
-    assert said == (0, f"would alter {topic}: partitions: 1 -> 4, retention.ms: 604800000 -> 1\n", "")
+    shown = barnabas("topic", "alter", topic, "-p", "4", "-c", "retention.ms=1", "--dry-run")
+    assert shown == (0, f"would alter {topic}: partitions: 1 -> 4, retention.ms: 604800000 -> 1\n", "")
     assert described(barnabas, topic)["configs"] == {}
     assert len(described(barnabas, topic)["partitions"]) == 1
 

@@ -43,8 +43,8 @@ def test_a_dry_run_creates_nothing(barnabas: Command, topic: str) -> None:
 
 
 def test_json_output_has_the_partition_count(barnabas: Command, topic: str) -> None:
-    said = barnabas("topic", "create", f"{topic}:2", "--json")
-    assert json.loads(said.out) == [{"name": topic, "result": "created", "partitions": 2}]
+    shown = barnabas("topic", "create", f"{topic}:2", "--json")
+    assert json.loads(shown.out) == [{"name": topic, "result": "created", "partitions": 2}]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ def test_wrong_call_is_reported_without_a_connection(call: Command, arguments: l
 
 
 def test_mistyped_setting_of_a_new_topic_gets_a_suggestion(barnabas: Command, topic: str) -> None:
-    said = barnabas("topic", "create", topic, "-c", "retention.mss=1")
-    assert said.status == 1
-    assert said.err.endswith("; did you mean retention.ms?\n")
+    shown = barnabas("topic", "create", topic, "-c", "retention.mss=1")
+    assert shown.status == 1
+    assert shown.err.endswith("; did you mean retention.ms?\n")
 
 
 def test_partitions_given_twice_are_a_wrong_call(call: Command) -> None:
@@ -113,8 +113,8 @@ def test_number_beyond_its_request_field_is_refused(call: Command, arguments: li
 
 
 def test_partition_limit_of_a_request_is_named(barnabas: Command, topic: str) -> None:
-    said = barnabas("topic", "create", topic, "-p", "20000", "--dry-run")
-    assert said.err.endswith("Excessively large number of partitions per request: the most is 10,000.\n")
+    shown = barnabas("topic", "create", topic, "-p", "20000", "--dry-run")
+    assert shown.err.endswith("Excessively large number of partitions per request: the most is 10,000.\n")
     barnabas("topic", "create", topic)
-    said = barnabas("topic", "add-partitions", topic, "-n", str(2**31 - 1))
-    assert said.err.endswith(f"{topic}: it would have 2,147,483,648 partitions; the most is 2,147,483,647\n")
+    shown = barnabas("topic", "add-partitions", topic, "-n", str(2**31 - 1))
+    assert shown.err.endswith(f"{topic}: it would have 2,147,483,648 partitions; the most is 2,147,483,647\n")

@@ -11,8 +11,8 @@ def test_deleted_topic_is_not_listed(barnabas: Command, topic: str) -> None:
 
 def test_dry_run_lists_the_topics_to_delete(barnabas: Command, topic: str) -> None:
     barnabas("produce", topic, stdin=b"a\nb\n")
-    said = barnabas("topic", "delete", topic, "--dry-run")
-    assert said == (0, f"would delete {topic}: 1 partition, 2 records\n", "")
+    shown = barnabas("topic", "delete", topic, "--dry-run")
+    assert shown == (0, f"would delete {topic}: 1 partition, 2 records\n", "")
     assert topic in barnabas("topic", "list", "-q").lines
 
 

@@ -9,8 +9,8 @@ from tests.unit.barnabas.conftest import Command, Halved
 def test_partitions_are_described_with_their_offsets(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", f"{topic}:2", "-c", "retention.ms=-1")
     barnabas("produce", topic, "-p", "1", stdin=b"a\nb\n")
-    said = barnabas("topic", "describe", topic)
-    assert said.status == 0
+    shown = barnabas("topic", "describe", topic)
+    assert shown.status == 0
     assert re.fullmatch(
         rf"TOPIC       {topic}\n"
         r"ID          [\w-]{22}\n"
@@ -19,7 +19,7 @@ def test_partitions_are_described_with_their_offsets(barnabas: Command, topic: s
         r"PARTITION  LEADER  EPOCH  REPLICAS  IN-SYNC  START  END  RECORDS\n"
         r" +0 +1 +0  1 +1 +0 +0 +0\n"
         r" +1 +1 +0  1 +1 +0 +2 +2\n",
-        said.out,
+        shown.out,
     )
 
 
@@ -46,6 +46,6 @@ def test_offsets_are_not_known_where_the_leader_does_not_answer(call: Command, h
 
 
 def test_a_pattern_that_no_topic_matches_is_an_error(barnabas: Command) -> None:
-    said = barnabas("topic", "describe", "^nosuch")
-    assert (said.status, said.out) == (1, "")
-    assert said.err == "barnabas topic describe: ^nosuch: no topic matches\n"
+    shown = barnabas("topic", "describe", "^nosuch")
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == "barnabas topic describe: ^nosuch: no topic matches\n"

@@ -47,6 +47,6 @@ def test_a_topic_that_does_not_exist_is_named_without_a_table(barnabas: Command)
 
 
 def test_a_pattern_that_no_topic_matches_is_an_error(barnabas: Command) -> None:
-    said = barnabas("topic", "list", "^nosuch")
-    assert (said.status, said.out) == (1, "")
-    assert said.err == "barnabas topic list: ^nosuch: no topic matches\n"
+    shown = barnabas("topic", "list", "^nosuch")
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == "barnabas topic list: ^nosuch: no topic matches\n"

@@ -23,8 +23,8 @@ def starts(barnabas: Command, topic: str) -> list[int]:
 
 
 def test_records_before_an_offset_are_deleted(barnabas: Command, filled: str) -> None:
-    said = barnabas("topic", "trim", filled, "--to", "2", "-p", "0")
-    header, row = [line.split() for line in said.lines]
+    shown = barnabas("topic", "trim", filled, "--to", "2", "-p", "0")
+    header, row = [line.split() for line in shown.lines]
     assert header == ["TOPIC", "PARTITION", "START", "NEW-START", "END", "DELETED"]
     assert row == [filled, "0", "0", "2", "5", "2"]
     assert starts(barnabas, filled) == [2, 0]
@@ -58,16 +58,16 @@ def test_a_dry_run_deletes_nothing(barnabas: Command, filled: str) -> None:
 def test_invalid_trim_deletes_nothing(
     barnabas: Command, filled: str, arguments: list[str], status: int, complaint: str
 ) -> None:
-    said = barnabas("topic", "trim", *(argument.format(topic=filled) for argument in arguments))
-    assert (said.status, said.out) == (status, "")
-    assert complaint.format(topic=filled) in said.err
+    shown = barnabas("topic", "trim", *(argument.format(topic=filled) for argument in arguments))
+    assert (shown.status, shown.out) == (status, "")
+    assert complaint.format(topic=filled) in shown.err
     assert starts(barnabas, filled) == [0, 0]
 
 
 def test_trim_to_invalid_text_lists_the_valid_forms(barnabas: Command) -> None:
-    said = barnabas("topic", "trim", "t", "--to", "foo")
-    assert said.status == 2
-    assert said.err.endswith("'foo': write start, end, a number N, -N, +N or @TIME\n")
+    shown = barnabas("topic", "trim", "t", "--to", "foo")
+    assert shown.status == 2
+    assert shown.err.endswith("'foo': write start, end, a number N, -N, +N or @TIME\n")
 
 
 @pytest.mark.parametrize("partitions", [1, 2])
@@ -80,7 +80,7 @@ def test_trim_not_saved_on_a_full_disk_is_reported(
         raise BrokerResponseError(f"The following errors occured: {filled}(partition=0): KafkaStorageError")
 
     monkeypatch.setattr(KafkaAdminClient, "delete_records", refuse)
-    said = barnabas("topic", "trim", filled, "--to", "end")
-    assert (said.status, said.out) == (1, "")
-    assert "KAFKA_STORAGE_ERROR: the log directory is full or has failed" in said.err
-    assert "may be back after a crash" in said.err
+    shown = barnabas("topic", "trim", filled, "--to", "end")
+    assert (shown.status, shown.out) == (1, "")
+    assert "KAFKA_STORAGE_ERROR: the log directory is full or has failed" in shown.err
+    assert "may be back after a crash" in shown.err

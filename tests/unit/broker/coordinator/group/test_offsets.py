@@ -57,7 +57,7 @@ class TestCommits:
         assert offsets.get(*KEY) == committed()
 
     @pytest.mark.parametrize(
-        ("stored", "asked", "same"),
+        ("stored", "requested", "same"),
         [
             (TOPIC_ID, TOPIC_ID, True),
             (TOPIC_ID, b"u" * 16, False),
@@ -65,8 +65,10 @@ class TestCommits:
             (TOPIC_ID, bytes(16), True),
         ],
     )
-    def test_offset_matches_a_topic_by_id_where_ids_are_known(self, stored: bytes, asked: bytes, same: bool) -> None:
-        assert committed(topic_id=stored).is_of(asked) is same
+    def test_offset_matches_a_topic_by_id_where_ids_are_known(
+        self, stored: bytes, requested: bytes, same: bool
+    ) -> None:
+        assert committed(topic_id=stored).is_of(requested) is same
 
 
 class TestTransactions:

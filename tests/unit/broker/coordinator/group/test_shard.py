@@ -61,18 +61,18 @@ def shard_with(
 
 
 def written(
-    shard: GroupCoordinatorShard, turn: GroupContext, who: Commit, offsets: list[Offset] = ONE, **options: bool
+    shard: GroupCoordinatorShard, turn: GroupContext, committer: Commit, offsets: list[Offset] = ONE, **options: bool
 ) -> GroupCoordinatorShard:
-    records, *_ = shard.commit(turn, who, offsets, **options)
+    records, *_ = shard.commit(turn, committer, offsets, **options)
     for at, (key, value) in enumerate(records):
         shard.replay(NOW_MS, at, key, value)
     return shard
 
 
 class TestCommitPermission:
-    @pytest.mark.parametrize("who", [OUTSIDER, OUTSIDER._replace(member_id="whoever")])
-    def test_any_client_commits_to_a_group_without_members(self, turn: GroupContext, who: Commit) -> None:
-        assert shard_with(EMPTY).commit(turn, who, ONE)[1] == [ErrorCode.NONE]
+    @pytest.mark.parametrize("committer", [OUTSIDER, OUTSIDER._replace(member_id="unknown")])
+    def test_any_client_commits_to_a_group_without_members(self, turn: GroupContext, committer: Commit) -> None:
+        assert shard_with(EMPTY).commit(turn, committer, ONE)[1] == [ErrorCode.NONE]
 
     def test_commit_to_unknown_group_creates_a_simple_group(self, turn: GroupContext) -> None:
         shard = written(GroupCoordinatorShard(), turn, OUTSIDER)
@@ -83,7 +83,7 @@ class TestCommitPermission:
         assert shard_with(state).commit(turn, MEMBER, ONE)[1] == [ErrorCode.NONE]
 
     @pytest.mark.parametrize(
-        ("state", "who", "error"),
+        ("state", "committer", "error"),
         [
             (STABLE, OUTSIDER, ErrorCode.UNKNOWN_MEMBER_ID),
             (STABLE, MEMBER._replace(member_id="stranger"), ErrorCode.UNKNOWN_MEMBER_ID),
@@ -94,9 +94,11 @@ class TestCommitPermission:
             (EMPTY, MEMBER, ErrorCode.UNKNOWN_MEMBER_ID),
         ],
     )
-    def test_other_clients_cannot_commit(self, turn: GroupContext, state: str, who: Commit, error: ErrorCode) -> None:
+    def test_other_clients_cannot_commit(
+        self, turn: GroupContext, state: str, committer: Commit, error: ErrorCode
+    ) -> None:
         with pytest.raises(KafkaError) as raised:
-            shard_with(state).commit(turn, who, ONE)
+            shard_with(state).commit(turn, committer, ONE)
         assert raised.value.code == error
 
     @pytest.mark.parametrize(

@@ -110,13 +110,13 @@ class TestCommitted:
         group_node.host(replicated=True)
         committing = group_node.commit(5)
         reading = group_node.groups.settled("g")
-        asking = group_node.join(needs_member_id=True, group_id="new")
+        querying = group_node.join(needs_member_id=True, group_id="new")
         for index in range(3):
             group_node.node.elect("__consumer_offsets", 2, index=index)
         group_node.settle()
         assert group_node.wait(committing) == ErrorCode.NOT_COORDINATOR
         assert group_node.wait(reading) == ErrorCode.NOT_COORDINATOR
-        assert group_node.wait(asking).error == ErrorCode.NOT_COORDINATOR
+        assert group_node.wait(querying).error == ErrorCode.NOT_COORDINATOR
 
     def test_pending_commit_gets_not_coordinator_if_the_host_closes_before_replication(
         self, group_node: GroupNode
@@ -231,7 +231,7 @@ class TestLoading:
     """Rule 17."""
 
     @pytest.mark.parametrize(
-        "ask",
+        "run_rule",
         [
             lambda node, member: node.join(),
             lambda node, member: node.sync(member, 1),
@@ -244,13 +244,13 @@ class TestLoading:
         ids=["join", "sync", "leave", "commit", "read", "delete the group", "delete offsets"],
     )
     def test_requests_during_loading_get_coordinator_load_in_progress(
-        self, group_node: GroupNode, ask: Callable[[GroupNode, str], Any]
+        self, group_node: GroupNode, run_rule: Callable[[GroupNode, str], Any]
     ) -> None:
         group_node.host()
         member = group_node.stable_member()
         group_node.restart()
         with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-            group_node.wait(ask(group_node, member))
+            group_node.wait(run_rule(group_node, member))
         group_node.settle()
         assert group_node.state() == "Stable"
         assert group_node.wait(group_node.commit(5, member_id=member, generation=1)) == [ErrorCode.NONE]
@@ -492,7 +492,7 @@ class TestLoading:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
         (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
@@ -502,5 +502,5 @@ class TestLoading:
         (ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION),
     ],
 )
-def test_log_errors_map_to_coordinator_errors(error: ErrorCode, told: ErrorCode) -> None:
-    assert coordinator_error(error) == told
+def test_log_errors_map_to_coordinator_errors(error: ErrorCode, reported: ErrorCode) -> None:
+    assert coordinator_error(error) == reported
