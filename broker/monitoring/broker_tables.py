@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from operator import attrgetter
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-from broker.monitoring.exposition import COUNTER, GAUGE, OF_SUMMARY, SUMMARY, Column, Table, labels
+from broker.monitoring.exposition import Column, column, counter, gauge, labels, table
 from broker.monitoring.request_errors import RequestErrors
 from broker.monitoring.request_times import Times
 from broker.monitoring.topic_stats import BrokerTopicMetrics
@@ -20,36 +20,14 @@ from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from broker.log_dirs.log_cleaner import LogCleaner
-    from broker.metadata.raft_driver import RaftDriver
-    from broker.monitoring.monitored import Measurements, MonitoredNode
-    from broker.monitoring.telemetry import Telemetry
+    from broker.monitoring.monitored import MonitoredNode
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
-    from broker.shared_server import SharedServer
     from controller.image import MetadataImage
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
 _CLIENT_METRICS = "kafka_server_client_metrics_"
 _QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
-
-
-def _shared(node: MonitoredNode) -> Iterator[tuple[str, SharedServer]]:
-    yield "", node.shared
-
-
-def _image(node: MonitoredNode) -> Iterator[tuple[str, MetadataImage]]:
-    yield "", node.shared.raft.image
-
-
-def _measurements(node: MonitoredNode) -> Iterator[tuple[str, Measurements]]:
-    if node.monitor is not None:
-        yield "", node.monitor
-
-
-def _replicas(node: MonitoredNode) -> Iterator[tuple[str, ReplicaManager]]:
-    if node.broker is not None:
-        yield "", node.broker.replicas
 
 
 def _info(node: MonitoredNode) -> Iterator[tuple[str, int]]:
@@ -58,15 +36,10 @@ def _info(node: MonitoredNode) -> Iterator[tuple[str, int]]:
 
 
 def _traffic(node: MonitoredNode) -> Iterator[tuple[str, BrokerTopicMetrics]]:
-    for _, replicas in _replicas(node):
-        yield "", replicas.traffic.total()
-        for topic, traffic in sorted(replicas.traffic.topics.items()):
-            yield labels(topic=topic), traffic
-
-
-def _log_cleaner(node: MonitoredNode) -> Iterator[tuple[str, LogCleaner]]:
     if node.broker is not None:
-        yield "", node.broker.log_cleaner
+        traffic = node.broker.replicas.traffic
+        yield "", traffic.total()
+        yield from ((labels(topic=topic), counted) for topic, counted in sorted(traffic.topics.items()))
 
 
 def _led(replicas: ReplicaManager) -> list[Partition]:
@@ -142,315 +115,236 @@ def _directories(node: MonitoredNode) -> Iterator[tuple[str, int]]:
         yield labels(logDirectory=directory.path), int(directory.failure is not None)
 
 
-def _quorum(node: MonitoredNode) -> Iterator[tuple[str, RaftDriver]]:
-    yield "", node.shared.raft
-
-
 def _quorum_state(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     yield labels(current_state=node.shared.raft.role.value), 1
 
 
-def _telemetry(node: MonitoredNode) -> Iterator[tuple[str, Telemetry]]:
-    if node.broker is not None:
-        yield "", node.broker.telemetry
-
-
 def _pushes(name: str, text: str, attribute: str) -> Column:
     """Return a counter of Kafka's MBean `client-metrics`; its exports are the accepted pushes here."""
-    return Column(_CLIENT_METRICS + name, COUNTER, text, attrgetter(attribute))
+    return counter(_CLIENT_METRICS + name, text, attribute)
 
 
 def _per_topic(name: str, attribute: str, text: str) -> Column:
-    return Column(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, text, attrgetter(attribute))
-
-
-def _gauge(name: str, text: str, value: Any) -> Column:
-    return Column(name, GAUGE, text, value)
-
-
-def _counter(name: str, text: str, value: Any) -> Column:
-    return Column(name, COUNTER, text, value)
-
-
-def _itself(row: Any) -> Any:
-    return row
+    return counter(f"kafka_server_brokertopicmetrics_{name}_total", text, attribute)
 
 
 TABLES = (
-    Table(
-        _log_cleaner,
-        (
-            _gauge(
-                "kafka_log_logcleanermanager_max_dirty_percent",
-                "The largest dirty part of a compacted log, 0 to 100 %, at the last check.",
-                lambda it: it.max_dirty_percent,
-            ),
-            _gauge(
-                "kafka_log_logcleanermanager_uncleanable_partitions_count",
-                "Logs that are no longer compacted because a pass over them failed.",
-                lambda it: it.uncleanable_count,
-            ),
-            _counter(
-                "barnabas_compaction_passes_total", "Completed compaction passes over logs.", attrgetter("passes")
-            ),
-            _counter("barnabas_compaction_read_bytes_total", "Bytes read by compaction.", attrgetter("bytes_read")),
-            _counter(
-                "barnabas_compaction_written_bytes_total", "Bytes written by compaction.", attrgetter("bytes_written")
-            ),
+    table(
+        "broker.log_cleaner",
+        gauge(
+            "kafka_log_logcleanermanager_max_dirty_percent",
+            "The largest dirty part of a compacted log, 0 to 100 %, at the last check.",
+            "max_dirty_percent",
+        ),
+        gauge(
+            "kafka_log_logcleanermanager_uncleanable_partitions_count",
+            "Logs that are no longer compacted because a pass over them failed.",
+            "uncleanable_count",
+        ),
+        counter("barnabas_compaction_passes_total", "Completed compaction passes over logs.", "passes"),
+        counter("barnabas_compaction_read_bytes_total", "Bytes read by compaction.", "bytes_read"),
+        counter("barnabas_compaction_written_bytes_total", "Bytes written by compaction.", "bytes_written"),
+    ),
+    table(
+        _info, gauge("barnabas_info", "Version and identity of this broker; always 1."), by="version node_id cluster_id"
+    ),
+    table(
+        "shared",
+        gauge(
+            "kafka_server_kafkaserver_brokerstate",
+            "3 while the broker serves, 7 while it stops.",
+            lambda it: _STATES[it.phase],
+        ),
+        gauge(
+            "kafka_controller_kafkacontroller_activecontrollercount",
+            "1 on the node that leads the quorum.",
+            lambda it: int(it.raft.leads),
+        ),
+        gauge(
+            "kafka_network_socketserver_memorypoolused",
+            "Bytes of requests that are received in part or waiting.",
+            "server.request_memory.used_bytes",
+        ),
+        gauge(
+            "kafka_log_logmanager_offlinelogdirectorycount",
+            "Data directories that failed.",
+            lambda it: sum(directory.failure is not None for directory in it.logs.directories),
+        ),
+        counter("barnabas_connections_accepted_total", "Accepted connections.", "metrics.connections_accepted"),
+        counter("barnabas_connections_refused_total", "Connections refused by a limit.", "metrics.connections_refused"),
+        counter("barnabas_received_bytes_total", "Bytes received from clients.", "metrics.received_bytes"),
+        counter("barnabas_sent_bytes_total", "Bytes sent to clients.", "metrics.sent_bytes"),
+        counter(
+            "barnabas_handler_failures_total",
+            "Requests answered UNKNOWN_SERVER_ERROR, each with a traceback in the log.",
+            "metrics.handler_failures",
         ),
     ),
-    Table(
-        _info,
-        (_gauge("barnabas_info", "Version and identity of this broker; always 1.", _itself),),
-        ("version", "node_id", "cluster_id"),
-    ),
-    Table(
-        _shared,
-        (
-            _gauge(
-                "kafka_server_kafkaserver_brokerstate",
-                "3 while the broker serves, 7 while it stops.",
-                lambda it: _STATES[it.phase],
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_activecontrollercount",
-                "1 on the node that leads the quorum.",
-                lambda it: int(it.raft.leads),
-            ),
-            _gauge(
-                "kafka_network_socketserver_memorypoolused",
-                "Bytes of requests that are received in part or waiting.",
-                lambda it: it.server.request_memory.used_bytes,
-            ),
-            _gauge(
-                "kafka_log_logmanager_offlinelogdirectorycount",
-                "Data directories that failed.",
-                lambda it: sum(directory.failure is not None for directory in it.logs.directories),
-            ),
-            _counter(
-                "barnabas_connections_accepted_total",
-                "Accepted connections.",
-                lambda it: it.metrics.connections_accepted,
-            ),
-            _counter(
-                "barnabas_connections_refused_total",
-                "Connections refused by a limit.",
-                lambda it: it.metrics.connections_refused,
-            ),
-            _counter(
-                "barnabas_received_bytes_total", "Bytes received from clients.", lambda it: it.metrics.received_bytes
-            ),
-            _counter("barnabas_sent_bytes_total", "Bytes sent to clients.", lambda it: it.metrics.sent_bytes),
-            _counter(
-                "barnabas_handler_failures_total",
-                "Requests answered UNKNOWN_SERVER_ERROR, each with a traceback in the log.",
-                lambda it: it.metrics.handler_failures,
-            ),
+    table(
+        "broker.replicas",
+        gauge("kafka_server_replicamanager_partitioncount", "Replicas.", lambda it: len(it.partitions)),
+        gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", lambda it: len(_led(it))),
+        gauge(
+            "kafka_server_replicamanager_underreplicatedpartitions",
+            "Partitions led here with replicas outside the ISR.",
+            lambda it: sum(len(led.isr) < len(led.replicas) for led in _led(it)),
+        ),
+        gauge(
+            "kafka_server_replicamanager_underminisrpartitioncount",
+            "Partitions led here with fewer replicas in the ISR than min.insync.replicas.",
+            lambda it: sum(len(led.isr) < led.min_isr for led in _led(it)),
+        ),
+        gauge(
+            "kafka_server_replicamanager_atminisrpartitioncount",
+            "Partitions led here with exactly min.insync.replicas replicas in the ISR.",
+            lambda it: sum(len(led.isr) == led.min_isr for led in _led(it)),
+        ),
+        gauge(
+            "kafka_server_replicamanager_offlinereplicacount",
+            "Replicas assigned here that are offline: their directory failed, or their log cannot be opened.",
+            "offline_count",
+        ),
+        gauge(
+            "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+            "Incremental fetch sessions.",
+            lambda it: len(it.fetch_sessions),
+        ),
+        gauge(
+            "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
+            "Partitions in incremental fetch sessions.",
+            "fetch_sessions.partition_count",
         ),
     ),
-    Table(
-        _replicas,
-        (
-            _gauge("kafka_server_replicamanager_partitioncount", "Replicas.", lambda it: len(it.partitions)),
-            _gauge("kafka_server_replicamanager_leadercount", "Partitions led here.", lambda it: len(_led(it))),
-            _gauge(
-                "kafka_server_replicamanager_underreplicatedpartitions",
-                "Partitions led here with replicas outside the ISR.",
-                lambda it: sum(len(led.isr) < len(led.replicas) for led in _led(it)),
-            ),
-            _gauge(
-                "kafka_server_replicamanager_underminisrpartitioncount",
-                "Partitions led here with fewer replicas in the ISR than min.insync.replicas.",
-                lambda it: sum(len(led.isr) < led.min_isr for led in _led(it)),
-            ),
-            _gauge(
-                "kafka_server_replicamanager_atminisrpartitioncount",
-                "Partitions led here with exactly min.insync.replicas replicas in the ISR.",
-                lambda it: sum(len(led.isr) == led.min_isr for led in _led(it)),
-            ),
-            _gauge(
-                "kafka_server_replicamanager_offlinereplicacount",
-                "Replicas assigned here that are offline: their directory failed, or their log cannot be opened.",
-                lambda it: it.offline_count,
-            ),
-            _gauge(
-                "kafka_server_fetchsessioncache_numincrementalfetchsessions",
-                "Incremental fetch sessions.",
-                lambda it: len(it.fetch_sessions),
-            ),
-            _gauge(
-                "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached",
-                "Partitions in incremental fetch sessions.",
-                lambda it: it.fetch_sessions.partition_count,
-            ),
+    table(
+        "shared.raft.image",
+        gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", lambda it: len(it.topics())),
+        gauge(
+            "kafka_controller_kafkacontroller_globalpartitioncount",
+            "Partitions.",
+            lambda it: sum(len(topic.partitions) for topic in it.topics()),
+        ),
+        gauge(
+            "kafka_controller_kafkacontroller_offlinepartitionscount",
+            "Partitions without a leader.",
+            lambda it: sum(state.leader < 0 for state in _global_partitions(it)),
+        ),
+        gauge(
+            "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
+            "Partitions that are not led by their first replica.",
+            lambda it: sum(state.leader != state.replicas[0] for state in _global_partitions(it)),
+        ),
+        gauge(
+            "kafka_controller_kafkacontroller_activebrokercount",
+            "Brokers that are neither fenced nor in controlled shutdown.",
+            lambda it: sum(node.active for node in it.brokers.values()),
+        ),
+        gauge(
+            "kafka_controller_kafkacontroller_fencedbrokercount",
+            "Registered brokers that are fenced or in controlled shutdown.",
+            lambda it: sum(not node.active for node in it.brokers.values()),
+        ),
+        gauge(
+            "kafka_server_brokermetadatametrics_last_applied_record_offset",
+            "Offset of the last applied record of the metadata log.",
+            "offset",
         ),
     ),
-    Table(
-        _image,
-        (
-            _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics.", lambda it: len(it.topics())),
-            _gauge(
-                "kafka_controller_kafkacontroller_globalpartitioncount",
-                "Partitions.",
-                lambda it: sum(len(topic.partitions) for topic in it.topics()),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_offlinepartitionscount",
-                "Partitions without a leader.",
-                lambda it: sum(state.leader < 0 for state in _global_partitions(it)),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
-                "Partitions that are not led by their first replica.",
-                lambda it: sum(state.leader != state.replicas[0] for state in _global_partitions(it)),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_activebrokercount",
-                "Brokers that are neither fenced nor in controlled shutdown.",
-                lambda it: sum(node.active for node in it.brokers.values()),
-            ),
-            _gauge(
-                "kafka_controller_kafkacontroller_fencedbrokercount",
-                "Registered brokers that are fenced or in controlled shutdown.",
-                lambda it: sum(not node.active for node in it.brokers.values()),
-            ),
-            _gauge(
-                "kafka_server_brokermetadatametrics_last_applied_record_offset",
-                "Offset of the last applied record of the metadata log.",
-                lambda it: it.offset,
-            ),
+    table(
+        "monitor",
+        gauge(
+            "kafka_network_socketserver_networkprocessoravgidle_percent",
+            "Part of the time since the last scrape, 0 to 1, in which the process used no CPU.",
+            methodcaller("idle_ratio"),
+        ),
+        gauge(
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+            "The same: one loop does what Kafka's network and request threads do.",
+            methodcaller("idle_ratio"),
         ),
     ),
-    Table(
-        _measurements,
-        (
-            _gauge(
-                "kafka_network_socketserver_networkprocessoravgidle_percent",
-                "Part of the time since the last scrape, 0 to 1, in which the process used no CPU.",
-                lambda it: it.idle_ratio(),
-            ),
-            _gauge(
-                "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-                "The same: one loop does what Kafka's network and request threads do.",
-                lambda it: it.idle_ratio(),
-            ),
-        ),
-    ),
-    Table(
+    table(
         _traffic,
-        (
-            _per_topic("messagesin", "messages_in", "Records appended; without a topic, of all topics."),
-            _per_topic("bytesin", "bytes_in", "Bytes appended."),
-            _per_topic("bytesout", "bytes_out", "Bytes of records sent to consumers."),
-            _per_topic("bytesrejected", "bytes_rejected", "Bytes of batches refused as too large."),
-            _per_topic("totalproducerequests", "produces", "Produce requests, counted per partition."),
-            _per_topic("totalfetchrequests", "fetches", "Fetch requests, counted per partition read."),
-            _per_topic("failedproducerequests", "failed_produces", "Produce requests refused for their batch."),
-            _per_topic("failedfetchrequests", "failed_fetches", "Fetch requests that failed in the broker."),
-        ),
-        ("topic",),
+        _per_topic("messagesin", "messages_in", "Records appended; without a topic, of all topics."),
+        _per_topic("bytesin", "bytes_in", "Bytes appended."),
+        _per_topic("bytesout", "bytes_out", "Bytes of records sent to consumers."),
+        _per_topic("bytesrejected", "bytes_rejected", "Bytes of batches refused as too large."),
+        _per_topic("totalproducerequests", "produces", "Produce requests, counted per partition."),
+        _per_topic("totalfetchrequests", "fetches", "Fetch requests, counted per partition read."),
+        _per_topic("failedproducerequests", "failed_produces", "Produce requests refused for their batch."),
+        _per_topic("failedfetchrequests", "failed_fetches", "Fetch requests that failed in the broker."),
+        by="topic",
     ),
-    Table(
+    table(
         _request_versions,
-        (_counter("kafka_network_requestmetrics_requests_total", "Requests by API and version.", _itself),),
-        ("request", "version"),
+        counter("kafka_network_requestmetrics_requests_total", "Requests by API and version."),
+        by="request version",
     ),
-    Table(
+    table(
         _request_errors,
-        (
-            _counter(
-                "kafka_network_requestmetrics_errors_total",
-                "Errors in responses by API and code, one per partition; NONE counts responses without errors.",
-                _itself,
-            ),
+        counter(
+            "kafka_network_requestmetrics_errors_total",
+            "Errors in responses by API and code, one per partition; NONE counts responses without errors.",
         ),
-        ("request", "error"),
+        by="request error",
     ),
-    Table(
+    table(
         _request_quantiles,
-        (
-            Column(
-                "kafka_network_requestmetrics_totaltimems",
-                SUMMARY,
-                "Milliseconds from request to response, waiting for data included; of the last 60 to 120 s.",
-                _itself,
-            ),
+        column(
+            "summary",
+            "kafka_network_requestmetrics_totaltimems",
+            "Milliseconds from request to response, waiting for data included; of the last 60 to 120 s.",
         ),
-        ("request", "quantile"),
+        by="request quantile",
     ),
-    Table(
+    table(
         _requests,
-        (
-            Column(
-                "kafka_network_requestmetrics_totaltimems_count",
-                OF_SUMMARY,
-                "Requests with a response.",
-                attrgetter("count"),
-            ),
-            Column(
-                "kafka_network_requestmetrics_totaltimems_sum",
-                OF_SUMMARY,
-                "Milliseconds from request to response, summed.",
-                lambda times: round(times.total_s * 1000, 3),
-            ),
+        column("", "kafka_network_requestmetrics_totaltimems_count", "Requests with a response.", "count"),
+        column(
+            "",
+            "kafka_network_requestmetrics_totaltimems_sum",
+            "Milliseconds from request to response, summed.",
+            lambda times: round(times.total_s * 1000, 3),
         ),
-        ("request",),
+        by="request",
     ),
-    Table(
+    table(
         _connections,
-        (_gauge("kafka_server_socket_server_metrics_connection_count", "Open connections.", _itself),),
-        ("listener", "networkProcessor"),
+        gauge("kafka_server_socket_server_metrics_connection_count", "Open connections."),
+        by="listener networkProcessor",
     ),
-    Table(
+    table(
         _purgatories,
-        (_gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Delayed operations.", _itself),),
-        ("delayedOperation",),
+        gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Delayed operations."),
+        by="delayedOperation",
     ),
-    Table(
+    table(
         _directories,
-        (_gauge("kafka_log_logmanager_logdirectoryoffline", "1 if the data directory failed.", _itself),),
-        ("logDirectory",),
+        gauge("kafka_log_logmanager_logdirectoryoffline", "1 if the data directory failed."),
+        by="logDirectory",
     ),
-    Table(
-        _quorum,
-        (
-            _gauge(
-                "kafka_server_raftmetrics_current_leader",
-                "Leader of the quorum, -1 if unknown.",
-                attrgetter("leader_id"),
-            ),
-            _gauge("kafka_server_raftmetrics_current_epoch", "The quorum's epoch.", attrgetter("epoch")),
-            _gauge(
-                "kafka_server_raftmetrics_high_watermark",
-                "End offset of the committed metadata.",
-                attrgetter("high_watermark"),
-            ),
-        ),
+    table(
+        "shared.raft",
+        gauge("kafka_server_raftmetrics_current_leader", "Leader of the quorum, -1 if unknown.", "leader_id"),
+        gauge("kafka_server_raftmetrics_current_epoch", "The quorum's epoch.", "epoch"),
+        gauge("kafka_server_raftmetrics_high_watermark", "End offset of the committed metadata.", "high_watermark"),
     ),
-    Table(
+    table(
         _quorum_state,
-        (
-            _gauge(
-                "kafka_server_raftmetrics_current_state",
-                "1 for the state of this node: leader, follower, candidate, observer and so on.",
-                _itself,
-            ),
+        gauge(
+            "kafka_server_raftmetrics_current_state",
+            "1 for the state of this node: leader, follower, candidate, observer and so on.",
         ),
-        ("current_state",),
+        by="current_state",
     ),
-    Table(
-        _telemetry,
-        (
-            Column(_CLIENT_METRICS + "instance_count", GAUGE, "Client instances.", lambda it: len(it.instances)),
-            _pushes("plugin_export_total", "Accepted pushes of metrics.", "pushes"),
-            _pushes("plugin_error_total", "Pushes that could not be decompressed.", "invalid"),
-            _pushes("throttle_total", "Requests before the push interval.", "throttled"),
-            _pushes(
-                "unknown_subscription_request_total",
-                "Pushes with an outdated subscription id.",
-                "unknown_subscriptions",
-            ),
-            Column("barnabas_client_metrics_bytes_total", COUNTER, "Bytes pushed.", attrgetter("pushed_bytes")),
+    table(
+        "broker.telemetry",
+        gauge(_CLIENT_METRICS + "instance_count", "Client instances.", lambda it: len(it.instances)),
+        _pushes("plugin_export_total", "Accepted pushes of metrics.", "pushes"),
+        _pushes("plugin_error_total", "Pushes that could not be decompressed.", "invalid"),
+        _pushes("throttle_total", "Requests before the push interval.", "throttled"),
+        _pushes(
+            "unknown_subscription_request_total", "Pushes with an outdated subscription id.", "unknown_subscriptions"
         ),
+        counter("barnabas_client_metrics_bytes_total", "Bytes pushed.", "pushed_bytes"),
     ),
 )

@@ -8,6 +8,8 @@ one by one: the caller decides when the event loop runs in between.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -15,15 +17,14 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
-OF_SUMMARY = ""
-"""The type of a summary's `_sum` and `_count`, which follow it without a TYPE line of their own."""
-
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 class Column(NamedTuple):
-    """One metric: name, type, help, and its value in a row; a row where the value is None has no sample."""
+    """One metric: name, type, help, and its value in a row; a row where the value is None has no sample.
+
+    The type "" is that of a summary's `_sum` and `_count`, which follow it without a TYPE line of their own.
+    """
 
     name: str
     type: str
@@ -39,6 +40,38 @@ class Table(NamedTuple):
     labels: tuple[str, ...] = ()
 
 
+def table(rows: Callable[[MonitoredNode], Iterable[tuple[str, Any]]] | str, *columns: Column, by: str = "") -> Table:
+    """Return a table with the labels named in `by`; `rows` is a function, or the path of an attribute of the node.
+
+    That object is the only row, without labels; there is none while an attribute on the path is None.
+    """
+    return Table(_one(rows) if isinstance(rows, str) else rows, columns, tuple(by.split()))
+
+
+def column(kind: str, name: str, text: str, value: Callable[[Any], float | None] | str = "") -> Column:
+    """Return a column whose value is returned by a function, or read from an attribute; by default the row itself."""
+    if isinstance(value, str):
+        value = attrgetter(value) if value else _itself
+    return Column(name, kind, text, value)
+
+
+counter, gauge = partial(column, "counter"), partial(column, "gauge")
+
+
+def _one(path: str) -> Callable[[MonitoredNode], Iterable[tuple[str, Any]]]:
+    def rows(node: MonitoredNode) -> list[tuple[str, Any]]:
+        found: Any = node
+        for name in path.split("."):
+            found = None if found is None else getattr(found, name)
+        return [] if found is None else [("", found)]
+
+    return rows
+
+
+def _itself(row: Any) -> Any:
+    return row
+
+
 def labels(**values: object) -> str:
     """Return labels in the format that follows a metric's name."""
     return "{" + ",".join(f'{name}="{str(value).translate(_ESCAPES)}"' for name, value in values.items()) + "}"
@@ -49,7 +82,7 @@ def lines(tables: Iterable[Table], node: MonitoredNode) -> Iterator[str]:
     for rows, columns, _ in tables:
         kept: list[tuple[str, Any]] = []  # rows of the first column, reused for the others
         for name, metric_type, text, value in columns:
-            if metric_type != OF_SUMMARY:
+            if metric_type:
                 yield f"# HELP {name} {text}\n"
                 yield f"# TYPE {name} {metric_type}\n"
             for row in kept or _keeping(rows(node), kept):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.coordinator.group.classic_group import COMPLETING, DEAD, EMPTY, PREPARING, STABLE
-from broker.monitoring.exposition import GAUGE, Column, Table, labels
+from broker.monitoring.exposition import Column, gauge, labels, table
 
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
@@ -84,56 +84,34 @@ def _offset_count(node: MonitoredNode) -> Iterator[tuple[str, int]]:
 
 def _in_state(name: str, state: str) -> Column:
     text = f"Groups in the state {state}."
-    return _gauge(f"kafka_coordinator_group_groupmetadatamanager_numgroups{name}", text, lambda it: it.count(state))
-
-
-def _gauge(name: str, text: str, value: Any) -> Column:
-    return Column(name, GAUGE, text, value)
+    return gauge(f"kafka_coordinator_group_groupmetadatamanager_numgroups{name}", text, lambda it: it.count(state))
 
 
 TABLES = (
-    Table(
+    table(
         _states,
-        (
-            _gauge("kafka_coordinator_group_groupmetadatamanager_numgroups", "Groups.", len),
-            _in_state("preparingrebalance", PREPARING),
-            _in_state("completingrebalance", COMPLETING),
-            _in_state("stable", STABLE),
-            _in_state("empty", EMPTY),
-            _in_state("dead", DEAD),
-        ),
+        gauge("kafka_coordinator_group_groupmetadatamanager_numgroups", "Groups.", len),
+        _in_state("preparingrebalance", PREPARING),
+        _in_state("completingrebalance", COMPLETING),
+        _in_state("stable", STABLE),
+        _in_state("empty", EMPTY),
+        _in_state("dead", DEAD),
     ),
-    Table(
+    table(
         _offset_count,
-        (
-            _gauge(
-                "kafka_coordinator_group_groupmetadatamanager_numoffsets",
-                "Offsets that groups have committed.",
-                lambda it: it,
-            ),
-        ),
+        gauge("kafka_coordinator_group_groupmetadatamanager_numoffsets", "Offsets that groups have committed."),
     ),
-    Table(
-        _groups, (_gauge("kafka_consumergroup_members", "Members.", lambda it: len(it.members)),), ("consumergroup",)
-    ),
-    Table(
+    table(_groups, gauge("kafka_consumergroup_members", "Members.", lambda it: len(it.members)), by="consumergroup"),
+    table(
         _offsets,
-        (
-            _gauge("kafka_consumergroup_current_offset", "The committed offset.", lambda it: it.offset),
-            _gauge("kafka_consumergroup_lag", "High watermark minus the committed offset.", lambda it: it.lag),
-        ),
-        ("consumergroup", "topic", "partition"),
+        gauge("kafka_consumergroup_current_offset", "The committed offset.", "offset"),
+        gauge("kafka_consumergroup_lag", "High watermark minus the committed offset.", "lag"),
+        by="consumergroup topic partition",
     ),
-    Table(
+    table(
         _sums,
-        (
-            _gauge(
-                "kafka_consumergroup_current_offset_sum",
-                "Sum of the committed offsets of a topic.",
-                lambda it: it.offset,
-            ),
-            _gauge("kafka_consumergroup_lag_sum", "Sum of the lags of a topic.", lambda it: it.lag),
-        ),
-        ("consumergroup", "topic"),
+        gauge("kafka_consumergroup_current_offset_sum", "Sum of the committed offsets of a topic.", "offset"),
+        gauge("kafka_consumergroup_lag_sum", "Sum of the lags of a topic.", "lag"),
+        by="consumergroup topic",
     ),
 )

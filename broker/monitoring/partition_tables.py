@@ -6,10 +6,9 @@ kafka_exporter is a separate process that queries a cluster as a client; dashboa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from broker.monitoring.exposition import GAUGE, Column, Table, labels
+from broker.monitoring.exposition import gauge, labels, table
 
 if TYPE_CHECKING:
     from broker.monitoring.monitored import MonitoredNode
@@ -41,74 +40,61 @@ def _brokers(node: MonitoredNode) -> Iterator[tuple[str, BrokerImage]]:
             yield labels(id=broker_id, address=f"{endpoint.host}:{endpoint.port}"), broker
 
 
-def _gauge(name: str, text: str, value: Any) -> Column:
-    return Column(name, GAUGE, text, value)
-
-
 TABLES = (
-    Table(
+    table(
         _partitions,
-        (
-            _gauge("kafka_log_log_size", "Bytes of all batches.", attrgetter("log.size_bytes")),
-            _gauge("kafka_log_log_logstartoffset", "The log start offset.", attrgetter("log.log_start_offset")),
-            _gauge("kafka_log_log_logendoffset", "The log end offset.", attrgetter("log.log_end_offset")),
-            _gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segments)),
-        ),
-        ("topic", "partition"),
+        gauge("kafka_log_log_size", "Bytes of all batches.", "log.size_bytes"),
+        gauge("kafka_log_log_logstartoffset", "The log start offset.", "log.log_start_offset"),
+        gauge("kafka_log_log_logendoffset", "The log end offset.", "log.log_end_offset"),
+        gauge("kafka_log_log_numlogsegments", "Segments.", lambda it: len(it.log.segments)),
+        by="topic partition",
     ),
-    Table(
+    table(
         _led,
-        (
-            _gauge("kafka_cluster_partition_replicascount", "Replicas.", lambda it: len(it.replicas)),
-            _gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in the ISR.", lambda it: len(it.isr)),
-            _gauge(
-                "kafka_cluster_partition_underreplicated",
-                "1 if replicas are outside the ISR.",
-                lambda it: int(len(it.isr) < len(it.replicas)),
-            ),
-            _gauge(
-                "kafka_cluster_partition_underminisr",
-                "1 if the ISR has fewer replicas than min.insync.replicas.",
-                lambda it: int(len(it.isr) < it.min_isr),
-            ),
-            _gauge(
-                "kafka_cluster_partition_atminisr",
-                "1 if the ISR has exactly min.insync.replicas replicas.",
-                lambda it: int(len(it.isr) == it.min_isr),
-            ),
-            _gauge(
-                "kafka_cluster_partition_laststableoffsetlag",
-                "Records between the last stable offset and the high watermark.",
-                lambda it: it.high_watermark - it.log.last_stable_offset,
-            ),
-            _gauge(
-                "kafka_topic_partition_current_offset",
-                "The high watermark: the offset after the last record that consumers may read.",
-                attrgetter("high_watermark"),
-            ),
-            _gauge("kafka_topic_partition_oldest_offset", "The log start offset.", attrgetter("log.log_start_offset")),
-            _gauge("kafka_topic_partition_leader", "Broker id of the leader.", attrgetter("leader")),
-            _gauge(
-                "kafka_topic_partition_leader_is_preferred",
-                "1 if the preferred replica leads.",
-                lambda it: int(it.leader == it.replicas[0]),
-            ),
-            _gauge("kafka_topic_partition_replicas", "Replicas.", lambda it: len(it.replicas)),
-            _gauge("kafka_topic_partition_in_sync_replica", "Replicas in the ISR.", lambda it: len(it.isr)),
-            _gauge(
-                "kafka_topic_partition_under_replicated_partition",
-                "1 if replicas are outside the ISR.",
-                lambda it: int(len(it.isr) < len(it.replicas)),
-            ),
+        gauge("kafka_cluster_partition_replicascount", "Replicas.", lambda it: len(it.replicas)),
+        gauge("kafka_cluster_partition_insyncreplicascount", "Replicas in the ISR.", lambda it: len(it.isr)),
+        gauge(
+            "kafka_cluster_partition_underreplicated",
+            "1 if replicas are outside the ISR.",
+            lambda it: int(len(it.isr) < len(it.replicas)),
         ),
-        ("topic", "partition"),
+        gauge(
+            "kafka_cluster_partition_underminisr",
+            "1 if the ISR has fewer replicas than min.insync.replicas.",
+            lambda it: int(len(it.isr) < it.min_isr),
+        ),
+        gauge(
+            "kafka_cluster_partition_atminisr",
+            "1 if the ISR has exactly min.insync.replicas replicas.",
+            lambda it: int(len(it.isr) == it.min_isr),
+        ),
+        gauge(
+            "kafka_cluster_partition_laststableoffsetlag",
+            "Records between the last stable offset and the high watermark.",
+            lambda it: it.high_watermark - it.log.last_stable_offset,
+        ),
+        gauge(
+            "kafka_topic_partition_current_offset",
+            "The high watermark: the offset after the last record that consumers may read.",
+            "high_watermark",
+        ),
+        gauge("kafka_topic_partition_oldest_offset", "The log start offset.", "log.log_start_offset"),
+        gauge("kafka_topic_partition_leader", "Broker id of the leader.", "leader"),
+        gauge(
+            "kafka_topic_partition_leader_is_preferred",
+            "1 if the preferred replica leads.",
+            lambda it: int(it.leader == it.replicas[0]),
+        ),
+        gauge("kafka_topic_partition_replicas", "Replicas.", lambda it: len(it.replicas)),
+        gauge("kafka_topic_partition_in_sync_replica", "Replicas in the ISR.", lambda it: len(it.isr)),
+        gauge(
+            "kafka_topic_partition_under_replicated_partition",
+            "1 if replicas are outside the ISR.",
+            lambda it: int(len(it.isr) < len(it.replicas)),
+        ),
+        by="topic partition",
     ),
-    Table(_topics, (_gauge("kafka_topic_partitions", "Partitions.", lambda it: len(it.partitions)),), ("topic",)),
-    Table(
-        _cluster,
-        (_gauge("kafka_brokers", "Brokers that are neither fenced nor in controlled shutdown.", lambda it: it),),
-    ),
-    Table(
-        _brokers, (_gauge("kafka_broker_info", "A broker and its address; always 1.", lambda _: 1),), ("id", "address")
-    ),
+    table(_topics, gauge("kafka_topic_partitions", "Partitions.", lambda it: len(it.partitions)), by="topic"),
+    table(_cluster, gauge("kafka_brokers", "Brokers that are neither fenced nor in controlled shutdown.")),
+    table(_brokers, gauge("kafka_broker_info", "A broker and its address; always 1.", lambda _: 1), by="id address"),
 )

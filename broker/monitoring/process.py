@@ -7,7 +7,7 @@ import resource
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table
+from broker.monitoring.exposition import counter, gauge, table
 
 if TYPE_CHECKING:
     from broker.monitoring.monitored import MonitoredNode
@@ -42,14 +42,12 @@ def _rows(node: MonitoredNode) -> Iterator[tuple[str, Process]]:
     yield "", Process(node.shared.disk, node.shared.now_ms() / 1000)
 
 
-PROCESS = Table(
+PROCESS = table(
     _rows,
-    (
-        Column("process_cpu_seconds_total", COUNTER, "Processor time, user and system.", lambda it: it.cpu_s),
-        Column("process_resident_memory_bytes", GAUGE, "Resident memory.", lambda it: it.resident_bytes),
-        Column("process_virtual_memory_bytes", GAUGE, "Virtual memory.", lambda it: it.virtual_bytes),
-        Column("process_start_time_seconds", GAUGE, "Start time of the process since 1970.", lambda it: it.started_s),
-        Column("process_open_fds", GAUGE, "Open files and sockets.", lambda it: it.open_files),
-        Column("process_max_fds", GAUGE, "Limit of open files and sockets.", lambda it: it.max_files),
-    ),
+    counter("process_cpu_seconds_total", "Processor time, user and system.", "cpu_s"),
+    gauge("process_resident_memory_bytes", "Resident memory.", "resident_bytes"),
+    gauge("process_virtual_memory_bytes", "Virtual memory.", "virtual_bytes"),
+    gauge("process_start_time_seconds", "Start time of the process since 1970.", "started_s"),
+    gauge("process_open_fds", "Open files and sockets.", "open_files"),
+    gauge("process_max_fds", "Limit of open files and sockets.", "max_files"),
 )

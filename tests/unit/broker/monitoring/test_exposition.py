@@ -2,18 +2,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
+from types import SimpleNamespace
+from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.monitoring.exposition import COUNTER, GAUGE, Column, Table, labels, lines
+from broker.monitoring.exposition import counter, gauge, labels, lines, table
 
 ROWS = [(labels(topic="a"), {"in": 1, "lag": None}), (labels(topic='b"\\\n'), {"in": 2.5, "lag": 7})]
-TABLE = Table(
+TABLE = table(
     lambda _: ROWS,
-    (
-        Column("bytes_total", COUNTER, "Bytes.", itemgetter("in")),
-        Column("lag", GAUGE, "Lag.", itemgetter("lag")),
-    ),
+    counter("bytes_total", "Bytes.", itemgetter("in")),
+    gauge("lag", "Lag.", itemgetter("lag")),
 )
 
 
@@ -44,7 +44,14 @@ def test_rows_are_generated_lazily() -> None:
             made.append(number)
             yield labels(number=number), number
 
-    page = lines([Table(rows, (Column("n", GAUGE, "N.", float),))], None)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
+    page = lines([table(rows, gauge("n", "N.", float))], None)  # type: ignore[arg-type]  # narrower than what may come: only this comes here
     for _ in range(4):
         next(page)
     assert made == [0, 1]
+
+
+def test_a_path_that_ends_early_has_no_row() -> None:
+    node: Any = SimpleNamespace(broker=None, shared=SimpleNamespace(count=7))
+    tables = [table("broker.count", gauge("a", "A.")), table("shared", gauge("b", "B.", "count"), by="c d")]
+    assert [line for line in lines(tables, node) if line[0] != "#"] == ["b 7\n"]
+    assert tables[1].labels == ("c", "d")
