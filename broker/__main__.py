@@ -25,7 +25,7 @@ from broker.command_line import Options, parse
 from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.log_dirs.ownership import CannotStart
 from broker.metadata.start_group import TAG_BYTES, StartGroup
-from broker.network.connection_limits import connections_within, raise_limit, segments_within
+from broker.network.connection_limits import connections_within, raise_open_file_limit, segments_within
 from broker.network.listeners import split_host_port
 from broker.node import Node
 from broker.runtime import log_output
@@ -163,7 +163,7 @@ async def _serve(settings: Settings, disk: Disk, program: ProgramOptions) -> int
 
         _at_end_of_input(loop, end_with_parent)
     gc.disable()  # start-up allocates much and frees little
-    most = raise_limit()
+    most = raise_open_file_limit()
     disk.open_files.most = segments_within(most)
     node = Node(
         settings,

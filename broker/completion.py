@@ -1,8 +1,8 @@
 """Candidates of shell completion for `barnabas serve`, and setting names, for `barnabas complete`.
 
-options             each option of `serve`, and its help text after a tab values OPTION       the option's possible
-values; nothing if any value is possible settings KIND       the settings of a broker, topic, group or client-metrics,
-each followed by an equals sign
+options          each option of `serve`, and its help text after a tab
+values OPTION    the option's possible values; nothing if any value is possible
+settings KIND    the settings of a broker, topic, group or client-metrics, each followed by an equals sign
 """
 
 from __future__ import annotations

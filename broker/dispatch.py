@@ -106,17 +106,17 @@ class Dispatcher:
             if isinstance(answer, bytes):
                 return [answer]
             if isinstance(answer, Deferred):
-                return DeferredResponse(key, answer.then(partial(self._encode_promised, header)))
+                return DeferredResponse(key, answer.then(partial(self._encode_deferred, header)))
             if answer is not None:
                 return self._encode(header, answer)
         request = requests.decode(frame, version, body_at)
         try:
             outcome = handle(self._node, context_of(header, connection), request)
             if isinstance(outcome, Deferred):
-                return DeferredResponse(key, outcome.then(partial(self._promised, header, request)))
+                return DeferredResponse(key, outcome.then(partial(self._respond_deferred, header, request)))
             if outcome is None or isinstance(outcome, (list, Message)):
                 return self._encode(header, outcome)
-            return DeferredResponse(key, self._start(self._later(header, request, outcome)))
+            return DeferredResponse(key, self._start(self._respond_later(header, request, outcome)))
         except Exception as error:
             return self._failed(header, request, error)
 
@@ -152,7 +152,7 @@ class Dispatcher:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _later(
+    async def _respond_later(
         self, header: RequestHeader, request: Message, outcome: Awaitable[Message | None]
     ) -> list[Part] | None:
         try:
@@ -160,7 +160,9 @@ class Dispatcher:
         except Exception as error:
             return self._failed(header, request, error)
 
-    def _promised(self, header: RequestHeader, request: Message, outcome: Answer | BaseException) -> list[Part] | None:
+    def _respond_deferred(
+        self, header: RequestHeader, request: Message, outcome: Answer | BaseException
+    ) -> list[Part] | None:
         try:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -182,7 +184,7 @@ class Dispatcher:
             return self._with_errors(parts, response)
         return parts
 
-    def _encode_promised(self, header: RequestHeader, answer: FrameAnswer | BaseException) -> list[Part] | None:
+    def _encode_deferred(self, header: RequestHeader, answer: FrameAnswer | BaseException) -> list[Part] | None:
         """Return the response of a `handle_frame` that completed later.
 
         Its frame is gone by then, so an error can only close the connection.

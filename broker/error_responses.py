@@ -26,7 +26,7 @@ def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode,
     LookupError if the response has no place for an error code.
     """
     found = response_class(key)
-    if not _can_say(found, version):
+    if not _has_code_within(found, version):
         raise LookupError(f"{found.__name__} v{version} has no error code")
     filled: Message = _fill(found, version, request, code, message)
     return filled
@@ -55,7 +55,7 @@ def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: 
             value = getattr(requested, field.name, getattr(requested, _OTHER_NAMES.get(field.name, ""), value))
             if value is None and version not in field.nullable:
                 value = field.default
-        elif not own_code and version in field.versions and field.struct and _can_say(field.struct, version):
+        elif not own_code and version in field.versions and field.struct and _has_code_within(field.struct, version):
             value = [_entry(field.struct, version, item, code, message) for item in _first_list(requested, version)]
         setattr(answer, field.name, value)
     return answer
@@ -76,10 +76,10 @@ def _first_list(requested: Any, version: int) -> list[Any]:
     return (values[0] if values else None) or []
 
 
-def _can_say(struct: type, version: int) -> bool:
+def _has_code_within(struct: type, version: int) -> bool:
     """Return whether the struct, or one within it, has an error code in `version`."""
     return any(
-        field.name == _CODE or (field.struct is not None and _can_say(field.struct, version))
+        field.name == _CODE or (field.struct is not None and _has_code_within(field.struct, version))
         for field in _present(struct, version)
     )
 

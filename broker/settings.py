@@ -2,13 +2,14 @@
 
 Names, types, defaults, checks of single values and conflicts that apply at any time are in `controller.configs`. This
 module has the rules that apply only at a start: identity, roles, listeners and directories. As in Kafka, an unknown
-setting is not an error; it is logged once. Anything invalid raises `SettingsError` with the place where it was set, the
-key, the value, and a valid alternative. Settings altered at run time are in the metadata image
+setting is not an error; `warn_of_settings` logs it once. Anything invalid raises `SettingsError` with the place where
+it was set, the key, the value, and a valid alternative. Settings altered at run time are in the metadata image
 (`broker.metadata.dynamic_config`).
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -39,10 +40,15 @@ from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_val
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigConflictError
 from controller.configs.listener_names import listeners_own, without_listener
+from controller.configs.unsupported_security import SECURITY_CONFIGS
 from storage.properties import PropertiesError, parse_properties
 
 DEFAULT_ORIGIN = "default"
 """The origin of an option that the program sets because the user did not."""
+
+_SECURITY_CONFIGS = {definition.name: definition for definition in SECURITY_CONFIGS}
+
+_log = logging.getLogger("broker")
 
 
 class SettingsError(Exception):
@@ -107,33 +113,33 @@ def read_option(argument: str) -> tuple[str, Option]:
 
 def check_settings(options: Mapping[str, Option]) -> Settings:
     """Return the settings made by `options`; `SettingsError` with everything that is invalid."""
-    wrong = _Wrong()
+    errors = _ErrorList()
     values: dict[str, Any] = {}
     for name, definition in BROKER_CONFIGS.items():
         option = options.get(name)
-        with wrong.collected():
+        with errors.collected():
             values[name] = _parse(options, name, definition, definition.default if option is None else option.text)
     for name in filter(listeners_own, options):
-        of_all = BROKER_CONFIGS.get(without_listener(name))
-        if of_all is not None:
-            with wrong.collected():
-                values[name] = _parse(options, name, of_all, options[name].text)
-    wrong.raise_any()  # the checks below need all values
-    with wrong.collected():
+        known = BROKER_CONFIGS.get(without_listener(name))
+        if known is not None:
+            with errors.collected():
+                values[name] = _parse(options, name, known, options[name].text)
+    errors.raise_any()  # the checks below need all values
+    with errors.collected():
         node_id, roles, voters, listeners, advertised = _identity(options, values)
-    with wrong.collected():
+    with errors.collected():
         try:
             split_host_port(values["barnabas.metrics.listener"] or ":0")
         except ValueError as error:
-            raise _wrong(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
-    with wrong.collected():
+            raise _error(options, "barnabas.metrics.listener", f"barnabas.metrics.listener: {error}") from None
+    with errors.collected():
         log_dirs = _log_dirs(options, values)
-    with wrong.collected():
+    with errors.collected():
         try:
             check_conflicts(values.__getitem__)
         except ConfigConflictError as error:
-            raise _wrong(options, error.name, str(error)) from None
-    wrong.raise_any()
+            raise _error(options, error.name, str(error)) from None
+    errors.raise_any()
     explicit = {name: option.text for name, option in options.items()}
     if "node.id" in explicit or "broker.id" in explicit:
         explicit |= {"node.id": str(node_id), "broker.id": str(node_id)}
@@ -151,7 +157,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
     )
 
 
-class _Wrong:
+class _ErrorList:
     """Errors of settings, collected to be raised together."""
 
     def __init__(self) -> None:
@@ -191,15 +197,15 @@ def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Iden
         listeners, advertised = _endpoints(options, values, roles, voters, node_id)
     except RoleError as error:
         written = error.key if _is_written(options, error.key) else error.cause
-        raise _wrong(options, written, str(error)) from None
+        raise _error(options, written, str(error)) from None
     except ListenerError as error:
         key = error.key
         if key == "advertised.listeners" and key not in options:
             key = "listeners"  # advertised by default
         if key == "listener.security.protocol.map" and key not in options:
             key = "listeners"  # by default, a listener's name is its protocol
-        typed = options[key].origin.startswith("--") if key in options else False
-        raise _wrong(options, key, str(error) if typed else f"Invalid value of {key}: {error}") from None
+        is_flag = key in options and options[key].origin.startswith("--")
+        raise _error(options, key, str(error) if is_flag else f"Invalid value of {key}: {error}") from None
     return _Identity(node_id, roles, voters, listeners, advertised)
 
 
@@ -207,7 +213,7 @@ def _parse(options: Mapping[str, Option], name: str, definition: ConfigDef, text
     try:
         return parse_value(definition, text)
     except ConfigError as error:
-        raise _wrong(options, name, str(error)) from None
+        raise _error(options, name, str(error)) from None
 
 
 def _exists(name: str) -> bool:
@@ -219,7 +225,7 @@ def _is_written(options: Mapping[str, Option], name: str) -> bool:
     return name in options and options[name].origin != DEFAULT_ORIGIN
 
 
-def _wrong(options: Mapping[str, Option], name: str, problem: str) -> SettingsError:
+def _error(options: Mapping[str, Option], name: str, problem: str) -> SettingsError:
     option = options.get(name)
     return SettingsError(f"{option.origin if option else DEFAULT_ORIGIN}: {problem}")
 
@@ -229,9 +235,9 @@ def _node_id(options: Mapping[str, Option], values: Mapping[str, Any]) -> int:
     name = "broker.id" if "broker.id" in options and "node.id" not in options else "node.id"
     node_id: int = values[name]
     if "broker.id" in options and values["broker.id"] != node_id:
-        raise _wrong(options, "broker.id", f"broker.id={values['broker.id']} differs from node.id={node_id}")
+        raise _error(options, "broker.id", f"broker.id={values['broker.id']} differs from node.id={node_id}")
     if node_id < 0:
-        raise _wrong(options, name, f"Invalid value {node_id} for configuration {name}: Value must be at least 0")
+        raise _error(options, name, f"Invalid value {node_id} for configuration {name}: Value must be at least 0")
     return node_id
 
 
@@ -239,13 +245,13 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
     name = "log.dir" if values["log.dirs"] is None else "log.dirs"
     directories: tuple[str, ...] = values[name]
     if len(set(directories)) < len(directories):
-        raise _wrong(options, name, f"{name}={','.join(directories)} names a directory twice")
+        raise _error(options, name, f"{name}={','.join(directories)} names a directory twice")
     for outer, inner in permutations(directories, 2):
         if f"{normpath(inner)}/".startswith(f"{normpath(outer).rstrip('/')}/"):
-            raise _wrong(options, name, f"{name}: {inner} is inside {outer}; remove one of them")
+            raise _error(options, name, f"{name}: {inner} is inside {outer}; remove one of them")
     metadata = values["metadata.log.dir"]
     if metadata is not None and metadata not in directories:
-        raise _wrong(options, "metadata.log.dir", f"metadata.log.dir={metadata} is not one of {name}: not supported")
+        raise _error(options, "metadata.log.dir", f"metadata.log.dir={metadata} is not one of {name}: not supported")
     return directories
 
 
@@ -270,11 +276,53 @@ def _endpoints(
     else:
         advertised = parse_endpoints("advertised.listeners", values["advertised.listeners"], protocols)
     check_advertised("advertised.listeners", advertised, listeners)
-    between_brokers = values["inter.broker.listener.name"]
-    if between_brokers and between_brokers.upper() not in {endpoint.listener for endpoint in advertised}:
-        raise ListenerError("inter.broker.listener.name", f"{between_brokers} is not an advertised listener")
+    inter_broker = values["inter.broker.listener.name"]
+    if inter_broker and inter_broker.upper() not in {endpoint.listener for endpoint in advertised}:
+        raise ListenerError("inter.broker.listener.name", f"{inter_broker} is not an advertised listener")
     return listeners, advertised
 
 
 def _items(text: str) -> Iterable[str]:
     return (item.strip() for item in text.split(",")) if text.strip() else ()
+
+
+def warn_of_settings(settings: Settings) -> None:
+    """Log unknown settings, security settings without effect, and a replication factor above 1 on a single node."""
+    if settings.unknown:
+        names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
+        _log.warning("Ignoring unknown settings: %s", names)
+    if idle := sorted(name for name, value in settings.explicit.items() if _is_unsupported_security(name, value)):
+        _log.warning(
+            "Security settings without effect: %s. Any client can connect and do everything, without authentication "
+            "or encryption",
+            ", ".join(idle),
+        )
+    if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
+        _log.debug(
+            "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
+            "does not wait for more members (default: 3000)"
+        )
+    replicas = settings["default.replication.factor"]
+    if replicas > 1 and not settings.voters:
+        _log.warning(
+            "default.replication.factor=%d, but there is one broker: topics need an explicit replication factor of 1",
+            replicas,
+        )
+
+
+def _is_unsupported_security(name: str, value: str) -> bool:
+    """Return whether a setting, also of one listener, requests security that is not implemented."""
+    definition = _SECURITY_CONFIGS.get(without_listener(name))
+    return definition is not None and (value or None) != (definition.default or None)
+
+
+def _unknown(name: str, origin: str) -> str:
+    """Return the origin and name of an unknown setting, and the most similar known one."""
+    from difflib import get_close_matches
+
+    from controller.configs.topic import BROKER_SYNONYMS
+
+    # A topic setting may have a synonym among the broker settings.
+    meant = BROKER_SYNONYMS.get(name) or get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
+    place = origin if origin.endswith(f" {name}") else f"{origin}: {name}"
+    return f"{place} (did you mean {meant[0]}?)" if meant else place

@@ -35,7 +35,7 @@ from broker.monitoring.counters import Metrics
 from broker.network.connection_limits import server_limits
 from broker.network.server import Server
 from broker.network.socket_options import socket_options
-from broker.settings_warnings import warn_of_settings
+from broker.settings import warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config
 from controller.image import Endpoint, MetadataImage

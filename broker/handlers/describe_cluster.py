@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.authorized_operations import CLUSTER_OPERATIONS
+from broker.handlers.authorized_operations import CLUSTER_OPERATIONS
 from broker.metadata.metadata_view import controller_for_clients, reachable_brokers
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

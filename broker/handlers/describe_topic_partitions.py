@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.authorized_operations import OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
+from broker.handlers.authorized_operations import OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from broker.metadata.metadata_view import reachable_brokers, view_partition
 from controller.image import MetadataImage, PartitionImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name

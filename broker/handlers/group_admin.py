@@ -19,9 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from broker.coordinator.group.classic_group import DEAD, STABLE, ClassicGroup
 from broker.coordinator.runtime.shard_host import Outcome
+from broker.handlers.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse

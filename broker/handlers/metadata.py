@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterable, Set
 from typing import TYPE_CHECKING
 
-from broker.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
+from broker.handlers.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from broker.metadata.internal_topics import create_on_demand, is_creatable
 from broker.metadata.metadata_view import PartitionView, controller_for_clients, reachable_brokers, view_partition
 from controller.image import MetadataImage, PartitionImage, TopicImage

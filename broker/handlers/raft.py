@@ -3,7 +3,7 @@
 Vote               a candidate requests a vote or a pre-vote
 BeginQuorumEpoch   a new leader announces its epoch to the voters
 EndQuorumEpoch     a leader resigns and lists preferred successors
-Fetch              voters and brokers replicate `__cluster_metadata`-0, the only partition of a controller's listener
+Fetch              voters and brokers replicate `__cluster_metadata`-0, the only partition on a controller listener
 FetchSnapshot      a node behind the leader's log start fetches a chunk of a metadata snapshot
 """
 

@@ -156,15 +156,15 @@ class Connection:
         if slot.holds_back:
             self._held_back = False
         self._held_bytes += _bytes_in_memory(slot.response)
-        leaving: list[Part] = []
+        ready: list[Part] = []
         while self._slots and self._slots[0].filled:
             first = self._slots.popleft().response
             self._held_bytes -= _bytes_in_memory(first)
-            leaving += first
+            ready += first
         if not self._slots:
             self._slots = None
-        self._decide()
-        return leaving
+        self._update_may_handle()
+        return ready
 
     def end(self, slot: PendingResponse | None = None) -> None:
         """Handle no more requests; drop `slot` and later ones. Without `slot`, all pending ones are answered."""
@@ -175,7 +175,7 @@ class Connection:
             self._held_bytes -= _bytes_in_memory(last.response)
         if not self._slots:
             self._slots = None
-        self._decide()
+        self._update_may_handle()
 
     def close(self) -> list[Exception]:
         """Drop pending responses and call the close callbacks; return the exceptions that they raised."""
@@ -206,9 +206,9 @@ class Connection:
         if self._slots is None:
             self._slots = deque()
         self._slots.append(slot)
-        self._decide()
+        self._update_may_handle()
 
-    def _decide(self) -> None:
+    def _update_may_handle(self) -> None:
         self.may_handle = (
             not self.ending
             and not self._held_back

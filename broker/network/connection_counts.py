@@ -19,7 +19,7 @@ class ConnectionLimits(NamedTuple):
     max_connections: int
     max_connections_per_ip: int
     overrides: Mapping[str, int] = {}
-    of_listeners: Mapping[str, int] = {}
+    per_listener: Mapping[str, int] = {}
     max_descriptors: int = sys.maxsize
 
 
@@ -37,7 +37,7 @@ class ConnectionCounts:
             return f"max.connections={limits.max_connections}"
         if self.total >= limits.max_descriptors:
             return f"the open file limit ({limits.max_descriptors} connections)"
-        of_listener = limits.of_listeners.get(listener)
+        of_listener = limits.per_listener.get(listener)
         if of_listener is not None and self.by_listener[listener] >= of_listener:
             return f"listener.name.{listener.lower()}.max.connections={of_listener}"
         of_host = limits.overrides.get(host)

@@ -1,8 +1,8 @@
 """Connection limits: from the settings, some of which can be altered at run time, and from RLIMIT_NOFILE.
 
-The soft limit of open files is raised to the hard one; the usual soft limit of 1,024 is too low. A log whose segment
-cannot be opened refuses records, so connections get the limit minus a reserve of min(half, `_RESERVE`). `_RESERVE` is
-enough for some thousand logs in use at a time (`storage.log.open_files`).
+The soft limit of open files is raised to the hard one; the usual soft limit of 1,024 is too low. Half of the limit, at
+most `_MAX_RESERVED_FILES`, is reserved for segments, since a log whose segment cannot be opened refuses records; the
+rest is for connections. The maximum is enough for thousands of logs in use at a time (`storage.log.open_files`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from broker.settings import Settings
 
 
-_RESERVE = 10_000
+_MAX_RESERVED_FILES = 10_000
 # Used if the hard limit is infinite: the kernel may not grant that (macOS).
-_ENOUGH = 1 << 20
+_MAX_OPEN_FILES = 1 << 20
 
 
 class Limits(NamedTuple):
@@ -41,7 +41,7 @@ def server_limits(settings: Settings, live: DynamicConfig, max_descriptors: int)
             max_connections=live["max.connections"],
             max_connections_per_ip=live["max.connections.per.ip"],
             overrides=parse_overrides(live["max.connections.per.ip.overrides"]),
-            of_listeners={
+            per_listener={
                 endpoint.listener: live.of_listener(endpoint.listener, "max.connections")
                 for endpoint in settings.listeners
             },
@@ -53,12 +53,12 @@ def server_limits(settings: Settings, live: DynamicConfig, max_descriptors: int)
     )
 
 
-def raise_limit() -> int:
+def raise_open_file_limit() -> int:
     """Raise the soft limit of open files to the hard one; return the resulting limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return _ENOUGH
-    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else hard
+        return _MAX_OPEN_FILES
+    wanted = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else hard
     if soft < wanted:
         with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -68,7 +68,7 @@ def raise_limit() -> int:
 
 def connections_within(limit: int) -> int:
     """Return how many connections to accept at a limit of `limit` open files."""
-    return limit - min(limit // 2, _RESERVE)
+    return limit - min(limit // 2, _MAX_RESERVED_FILES)
 
 
 def segments_within(limit: int) -> int:

@@ -1,7 +1,7 @@
 """Connection protocol: one client socket on the event loop; bytes in, frames to the dispatcher, responses out.
 
 A frame in the shared scratch buffer is handled before the next read of any connection; a frame that must wait is copied
-into the backlog. The channel stops reading while requests are held back, while too many are in flight, while the
+into the backlog. Reading stops while requests are held back, while too many are in flight, while the
 requests of all connections use too much memory, and while the client does not read its responses. So the memory of one
 client is bounded: one scratch buffer of requests, one frame, about `connection.MAX_HELD_BYTES` of responses that wait
 for earlier ones, and `send_queue.READ_AHEAD_BYTES` of responses being sent.
@@ -68,7 +68,7 @@ class ConnectionOwner(Protocol):
     loop: asyncio.AbstractEventLoop
     limits: Limits
     metrics: Metrics
-    lingering: BusyPolling
+    busy_polling: BusyPolling
     request_memory: RequestMemory
     scratch: memoryview
     next_connection_id: Callable[[], int]
@@ -103,18 +103,18 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         "_closing",
         "_finishing",
         "_listener",
-        "_outbox",
         "_parked",
         "_reader",
         "_reading",
         "_resuming",
+        "_send_queue",
         "_transport",
         "connection",
         "used_at",
     )
 
     connection: Connection
-    _outbox: SendQueue
+    _send_queue: SendQueue
     _transport: asyncio.Transport
 
     def __init__(self, listener: Listener) -> None:
@@ -132,12 +132,12 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     @property
     def idle(self) -> bool:
         """Return whether no request, response or queued frame is pending."""
-        return not self.connection.in_flight and self._backlog is None and not self._outbox.backed_up
+        return not self.connection.in_flight and self._backlog is None and not self._send_queue.backed_up
 
     @property
     def backed_up(self) -> bool:
         """Return whether responses wait for the client to read."""
-        return self._outbox.backed_up
+        return self._send_queue.backed_up
 
     @property
     def reader(self) -> FrameReader:
@@ -146,7 +146,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
 
     @property
     def _may_handle(self) -> bool:
-        return self.connection.may_handle and not self._outbox.backed_up
+        return self.connection.may_handle and not self._send_queue.backed_up
 
     @property
     def _turn_requests(self) -> int:
@@ -161,7 +161,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         host, port = peer[:2] if peer else ("", 0)
         self.connection = Connection(server.next_connection_id(), self._listener.name, host, port)
-        self._outbox = SendQueue(server.loop, self._transport, server.metrics, self._go_on)
+        self._send_queue = SendQueue(server.loop, self._transport, server.metrics, self._handle_backlog)
         if not server.admit(self):
             self._closing = True
             self._transport.abort()
@@ -176,7 +176,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._reader.discard()
         for fetch in self._parked or ():
             fetch.cancel()
-        self._outbox.discard()
+        self._send_queue.discard()
         self._listener.server.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
@@ -190,38 +190,38 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         server = self._listener.server
         server.metrics.received_bytes += nbytes
         self.used_at = now = server.loop.time()
-        if nbytes <= SMALL_BYTES and now >= server.lingering.due:
-            server.lingering.begin()
+        if nbytes <= SMALL_BYTES and now >= server.busy_polling.due:
+            server.busy_polling.begin()
         connection = self.connection
-        leaving: list[Part] = []
+        ready: list[Part] = []
         left = self._turn_requests if server.resuming else TURN_REQUESTS
         try:
             for frame in self._reader.received(nbytes):
-                left -= self._handle(frame, leaving)
+                left -= self._handle(frame, ready)
                 if left <= 0 or not connection.may_handle:
                     self._backlog = self._reader.rest()
                     break
         except (DecodeError, Disconnect) as reason:
-            self._close(leaving, reason)
+            self._close(ready, reason)
             return
-        if leaving:
-            self._outbox.send(leaving)
-        self._steer()
+        if ready:
+            self._send_queue.send(ready)
+        self._update_reading()
 
     def pause_writing(self) -> None:
         """Queue responses: the transport's buffer is full."""
-        self._outbox.pause()
-        self._steer()
+        self._send_queue.pause()
+        self._update_reading()
 
     def resume_writing(self) -> None:
         """Send queued responses: the transport's buffer has room again."""
         self.used_at = self._listener.server.loop.time()
-        self._outbox.resume()
+        self._send_queue.resume()
 
     def finish(self) -> None:
         """Stop reading, respond to what has been received, then close."""
         self._finishing = True
-        self._steer()
+        self._update_reading()
 
     def abort(self) -> None:
         """Close at once."""
@@ -229,8 +229,8 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._backlog = None
         self._transport.abort()
 
-    def _handle(self, frame: memoryview, leaving: list[Part]) -> int:
-        """Handle one frame; append the parts that may be sent now to `leaving`.
+    def _handle(self, frame: memoryview, ready: list[Part]) -> int:
+        """Handle one frame; append the parts that may be sent now to `ready`.
 
         Return the number of the turn's requests that it counts as.
         """
@@ -245,7 +245,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
                 self._parked = self._parked or {}
                 self._parked[outcome.response] = None
             return 1
-        leaving += connection.answer(outcome)
+        ready += connection.answer(outcome)
         head: bytes = outcome[0]  # type: ignore[assignment]  # bytes-like; file slices come later
         return 1 + len(head) // _REQUEST_BYTES
 
@@ -262,14 +262,14 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         if reason := response.exception():
             self._close([], reason, slot)
             return
-        leaving = self.connection.fill(slot, response.result())
-        if leaving:
-            self._outbox.send(leaving)
-        self._steer()
+        ready = self.connection.fill(slot, response.result())
+        if ready:
+            self._send_queue.send(ready)
+        self._update_reading()
 
-    def _go_on(self) -> None:
+    def _handle_backlog(self) -> None:
         """Handle backlog frames as far as possible now."""
-        leaving: list[Part] = []
+        ready: list[Part] = []
         left = self._turn_requests
         try:
             while self._backlog is not None and left > 0 and self._may_handle:
@@ -277,26 +277,26 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
                 if frame is None:
                     self._backlog = None
                 else:
-                    left -= self._handle(frame, leaving)
+                    left -= self._handle(frame, ready)
         except (DecodeError, Disconnect) as reason:
-            self._close(leaving, reason)
+            self._close(ready, reason)
             return
-        if leaving:
-            self._outbox.send(leaving)
-        self._steer()
+        if ready:
+            self._send_queue.send(ready)
+        self._update_reading()
 
     def _resume(self) -> None:
         """Continue with the backlog in a new turn of the loop."""
         self._resuming = False
         self._listener.server.resuming -= 1
-        self._go_on()
+        self._handle_backlog()
 
-    def _take_room(self) -> None:
+    def _resume_reading(self) -> None:
         """Resume reading: request memory is available."""
         self._reader.grow()
-        self._steer()
+        self._update_reading()
 
-    def _steer(self) -> None:
+    def _update_reading(self) -> None:
         """Read only while another request could be handled; close after the last response when finishing."""
         if self._closing:
             return
@@ -313,7 +313,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
                 self._listener.server.loop.call_soon(self._resume)
             may_read = False
         elif may_read and self._reader.starved:
-            self._listener.server.request_memory.wait(self._reader, self._take_room)
+            self._listener.server.request_memory.wait(self._reader, self._resume_reading)
             may_read = not self._reader.starved
         if may_read != self._reading:
             self._reading = may_read
@@ -322,12 +322,10 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             else:
                 self._transport.pause_reading()
 
-    def _close(self, leaving: list[Part], reason: BaseException, slot: PendingResponse | None = None) -> None:
-        """Close because of an invalid request, after the responses before it; log a warning.
+    def _close(self, ready: list[Part], reason: BaseException, slot: PendingResponse | None = None) -> None:
+        """Close because of an invalid request: pending requests are still answered, but not `slot` and later ones.
 
         The same warning is logged at most once in 10 s: a client of another protocol reconnects again and again.
-
-        Pending requests are still answered, except that of `slot`, if it is the invalid one, and those after it.
         """
         host, listener, server = self.connection.client_host, self._listener.name, self._listener.server
         if times := server.closings.count(f"{host} {listener} {reason}", server.loop.time()):
@@ -335,6 +333,6 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             _log.warning("Closing the connection from %s on %s: %s%s", host, listener, reason, more)
         self.connection.end(slot)
         self._backlog = None
-        if leaving:
-            self._outbox.send(leaving)
+        if ready:
+            self._send_queue.send(ready)
         self.finish()

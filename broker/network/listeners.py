@@ -70,7 +70,7 @@ def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]
             raise ListenerError(key, f"the port of {item!r} is not between 0 and 65535")
         if name in endpoints:
             raise ListenerError(key, f"the listener {name} is listed twice")
-        endpoints[name] = ListenerAddress(name, ipv6 or plain or "", int(port), _spoken(name, protocols))
+        endpoints[name] = ListenerAddress(name, ipv6 or plain or "", int(port), _security_protocol(name, protocols))
     return tuple(endpoints.values())
 
 
@@ -110,7 +110,7 @@ def check_advertised(key: str, advertised: Iterable[ListenerAddress], listeners:
             )
 
 
-def _spoken(name: str, protocols: Mapping[str, str]) -> str:
+def _security_protocol(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise ListenerError("listener.security.protocol.map", f"the listener {name} has no security protocol")

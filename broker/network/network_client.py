@@ -80,7 +80,7 @@ class _Call:
         self.version = self.correlation_id = -1
         self.timer: asyncio.TimerHandle | None = None
 
-    def settle(self, answer: Message | KafkaError | None) -> None:
+    def complete(self, answer: Message | KafkaError | None) -> None:
         if self.timer is not None:
             self.timer.cancel()
         if self.answer.done():
@@ -179,7 +179,7 @@ class NetworkClient:
         """
         call = _Call(request, min_version, self._loop.create_future())
         if self.closed:
-            call.settle(None)
+            call.complete(None)
             return call.answer
         if timeout_ms is None:
             timeout_ms = self._limits.request_timeout_ms
@@ -214,7 +214,7 @@ class NetworkClient:
                 if isinstance(error, ConnectionRefusedError) and self._on_refused is not None:
                     self._on_refused()
 
-    def made(self) -> None:
+    def connected(self) -> None:
         """Request the API versions of a peer that was just connected."""
         self._request_versions(ApiVersionsRequest.VERSIONS[1])
 
@@ -232,13 +232,13 @@ class NetworkClient:
             raise DecodeError(f"response {correlation_id} instead of {call.correlation_id}")
         if self._versions is None:
             self._in_flight.popleft()
-            self._take_versions(call.version, frame, body_at)
+            self._store_versions(call.version, frame, body_at)
             return
         response = response_class(call.key).decode(frame, call.version, body_at)
         self._in_flight.popleft()
-        call.settle(response)
+        call.complete(response)
 
-    def _take_versions(self, version: int, frame: memoryview, body_at: int) -> None:
+    def _store_versions(self, version: int, frame: memoryview, body_at: int) -> None:
         """Store the peer's API versions; a peer without the request's version responds in version 0 (KIP-511)."""
         unknown = frame[body_at : body_at + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
         response = ApiVersionsResponse.decode(frame, 0 if unknown else version, body_at)
@@ -261,16 +261,16 @@ class NetworkClient:
 
     def _send(self, call: _Call, theirs: dict[int, range]) -> None:
         if call.answer.done():
-            call.settle(None)
+            call.complete(None)
             return
         common = _common(call.key, theirs, call.min_version)
         if not common:
-            call.settle(self._no_common_version(call, theirs))
+            call.complete(self._no_common_version(call, theirs))
             return
         try:
             body = call.request.encode(common[-1])
         except KafkaError as error:
-            call.settle(error)
+            call.complete(error)
             return
         self._write(call, common[-1], body)
 
@@ -293,7 +293,7 @@ class NetworkClient:
     def _timed_out(self, call: _Call, timeout_ms: int) -> None:
         if call.version < 0:
             self._waiting.remove(call)
-            call.settle(None)
+            call.complete(None)
         else:
             # Responses are matched by order: one missing would misalign all later ones.
             self.broken(f"no response to {APIS[call.key].name} within {timeout_ms} ms", logging.WARNING)
@@ -309,9 +309,9 @@ class NetworkClient:
         if self._on_lost is not None:
             self._on_lost()
 
-    def _failed(self, why: str, patience_s: float = 0.0) -> None:
-        """End a connection attempt; log one warning per run of failures, after `patience_s`."""
-        warn = not self._warned and self._loop.time() - self._failing_since >= patience_s
+    def _failed(self, why: str, warn_after_s: float = 0.0) -> None:
+        """End a connection attempt; log one warning per run of failures, after `warn_after_s`."""
+        warn = not self._warned and self._loop.time() - self._failing_since >= warn_after_s
         self._warned = self._warned or warn
         _log.log(logging.WARNING if warn else logging.DEBUG, "Cannot connect to %s: %s", self, why)
         self._drop()
@@ -339,7 +339,7 @@ class NetworkClient:
         self._in_flight.clear()
         self._waiting.clear()
         for call in lost:
-            call.settle(None)
+            call.complete(None)
 
 
 class _Wire(asyncio.BufferedProtocol):
@@ -359,7 +359,7 @@ class _Wire(asyncio.BufferedProtocol):
         if self._peer is None:
             self._transport.abort()
         else:
-            self._peer.made()
+            self._peer.connected()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         """Return the buffer for the next read."""
@@ -389,7 +389,7 @@ class _Wire(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def abort(self) -> None:
-        """Have nothing more to do with the peer."""
+        """Close the connection without notifying the peer."""
         self._peer = None
         if self._transport is not None:
             self._transport.abort()

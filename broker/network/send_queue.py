@@ -6,7 +6,7 @@ about `READ_AHEAD_BYTES` per connection are read ahead.
 
 If the platform reports that a slice's pages are in memory, they are sent with sendfile, bypassing the transport. That
 keeps the order because a transport that buffers anything pauses the queue: while not paused, its buffer is empty. To be
-notified when a full socket has room again, the transport is given a small piece of the next bytes to buffer. A slice
+notified when a full socket has room again, the transport is given a few of the next bytes to buffer. A slice
 that is not in memory is read in an executor, so that it does not block the loop. A slice that ends early closes the
 connection: the response's length has been sent already.
 """
@@ -39,11 +39,11 @@ _log = logging.getLogger("broker.outbox")
 
 def _joined(parts: list[Part]) -> bytes | None:
     """Return small responses as one; None if their slices are large or cannot be read without blocking."""
-    pieces: list[bytes | bytearray | memoryview] = []
+    chunks: list[bytes | bytearray | memoryview] = []
     room_bytes = _SMALL_BYTES
     for part in parts:
         if isinstance(part, (bytes, bytearray, memoryview)):
-            pieces.append(part)
+            chunks.append(part)
             continue
         size_bytes = part.size_bytes
         room_bytes -= size_bytes
@@ -55,8 +55,8 @@ def _joined(parts: list[Part]) -> bytes | None:
             return None
         if data is None:
             return None
-        pieces.append(data)
-    return b"".join(pieces)
+        chunks.append(data)
+    return b"".join(chunks)
 
 
 class SendQueue:
@@ -69,8 +69,8 @@ class SendQueue:
         "_metrics",
         "_on_drained",
         "_paused",
-        "_pulling",
         "_queue",
+        "_scheduled",
         "_socket",
         "_transport",
         "backed_up",
@@ -91,7 +91,7 @@ class SendQueue:
         self._queue: deque[Part] | None = None  # None while empty: an empty deque is 600 bytes
         self._at = 0  # bytes read of the slice at the head of the queue
         self._paused = False
-        self._pulling = False  # a read in the executor or a scheduled callback will continue
+        self._scheduled = False  # a read in the executor or a scheduled callback will continue
         self._broken = False  # a part was sent incompletely: nothing may follow it
         self.backed_up = False
         """Whether parts are queued or the socket is full."""
@@ -136,23 +136,23 @@ class SendQueue:
 
     def _pump(self) -> None:
         budget_bytes = _TURN_BYTES
-        while self._queue and not self._paused and not self._pulling:
+        while self._queue and not self._paused and not self._scheduled:
             if self._transport.is_closing():  # the socket failed; connection_lost follows
                 self._queue = None
                 self._broken = self._paused = True
                 break
             if budget_bytes <= 0:
-                self._pulling = True
-                self._loop.call_soon(self._go_on)
+                self._scheduled = True
+                self._loop.call_soon(self._continue)
                 return
             sent_bytes = self._send_from_file(self._queue)
             if not sent_bytes:
                 full = sent_bytes is not None
-                pieces, sent_bytes = self._take(self._queue, _SMALL_BYTES if full else _CHUNK_BYTES)
-                if len(pieces) == 1:
-                    self._transport.write(pieces[0])
-                elif pieces:
-                    self._transport.writelines(pieces)
+                chunks, sent_bytes = self._read_parts(self._queue, _SMALL_BYTES if full else _CHUNK_BYTES)
+                if len(chunks) == 1:
+                    self._transport.write(chunks[0])
+                elif chunks:
+                    self._transport.writelines(chunks)
                     # Makes `writelines` pause if it buffers; Python 3.12.0 forgets to (CVE-2024-12254).
                     self._transport.set_write_buffer_limits(0)
             budget_bytes -= sent_bytes
@@ -163,67 +163,67 @@ class SendQueue:
 
     def _send_from_file(self, queue: deque[Part]) -> int | None:
         """Send from the head slice with sendfile; return the bytes sent, None if it cannot be sent so."""
-        piece = queue[0]
-        if isinstance(piece, (bytes, bytearray, memoryview)) or not self._leaves_from_file(piece):
+        file_slice = queue[0]
+        if isinstance(file_slice, (bytes, bytearray, memoryview)) or not self._can_use_sendfile(file_slice):
             return None
-        wanted = min(piece.size_bytes - self._at, READ_AHEAD_BYTES)
-        sent_bytes = cast("FileSlice", piece).send_nowait(cast("socket", self._socket).fileno(), self._at, wanted)
+        wanted = min(file_slice.size_bytes - self._at, READ_AHEAD_BYTES)
+        sent_bytes = cast("FileSlice", file_slice).send_nowait(cast("socket", self._socket).fileno(), self._at, wanted)
         if sent_bytes:
             self._advance(queue, sent_bytes)
         return sent_bytes
 
-    def _leaves_from_file(self, piece: RecordsPart) -> bool:
-        return self._socket is not None and piece.size_bytes - self._at >= _FILE_BYTES
+    def _can_use_sendfile(self, file_slice: RecordsPart) -> bool:
+        return self._socket is not None and file_slice.size_bytes - self._at >= _FILE_BYTES
 
-    def _take(self, queue: deque[Part], room_bytes: int) -> tuple[list[bytes | bytearray | memoryview], int]:
+    def _read_parts(self, queue: deque[Part], room_bytes: int) -> tuple[list[bytes | bytearray | memoryview], int]:
         """Return parts from the head of the queue, about `room_bytes` if readable without blocking, and their size.
 
         Half of it is enough: filling it up would split the read of the next slice.
         """
-        pieces: list[bytes | bytearray | memoryview] = []
+        chunks: list[bytes | bytearray | memoryview] = []
         size_bytes = 0
         while queue and 2 * size_bytes < room_bytes:
             part = queue[0]
             if isinstance(part, (bytes, bytearray, memoryview)):
-                pieces.append(part)
+                chunks.append(part)
                 size_bytes += len(part)
                 queue.popleft()
                 continue
-            if pieces and self._leaves_from_file(part):
+            if chunks and self._can_use_sendfile(part):
                 break
-            piece = cast("FileSlice", part)
-            wanted = min(piece.size_bytes - self._at, room_bytes - size_bytes)
+            file_slice = cast("FileSlice", part)
+            wanted = min(file_slice.size_bytes - self._at, room_bytes - size_bytes)
             try:
-                data = piece.read_nowait(self._at, wanted)
+                data = file_slice.read_nowait(self._at, wanted)
             except OSError as error:
                 self._fail(reason(error))
                 break
             if data is None:
-                self._pulling = True
-                wanted = min(piece.size_bytes - self._at, _CHUNK_BYTES)
-                reading = self._loop.run_in_executor(None, piece.read, self._at, wanted)
+                self._scheduled = True
+                wanted = min(file_slice.size_bytes - self._at, _CHUNK_BYTES)
+                reading = self._loop.run_in_executor(None, file_slice.read, self._at, wanted)
                 reading.add_done_callback(self._on_read)
                 break
             if not self._advance(queue, len(data)):
                 break
-            pieces.append(data)
+            chunks.append(data)
             size_bytes += len(data)
-        return pieces, size_bytes
+        return chunks, size_bytes
 
     def _advance(self, queue: deque[Part], read_bytes: int) -> bool:
         """Advance the head slice by `read_bytes`; return False if the slice ended early."""
-        piece = cast("FileSlice", queue[0])
+        file_slice = cast("FileSlice", queue[0])
         self._at += read_bytes
-        if self._at >= piece.size_bytes:
+        if self._at >= file_slice.size_bytes:
             queue.popleft()
             self._at = 0
         elif not read_bytes:
-            self._fail(f"a segment ended {piece.size_bytes - self._at} bytes early")
+            self._fail(f"a segment ended {file_slice.size_bytes - self._at} bytes early")
             return False
         return True
 
     def _on_read(self, reading: asyncio.Future[bytes]) -> None:
-        self._pulling = False
+        self._scheduled = False
         if reading.cancelled():
             return
         error = reading.exception()  # always retrieved: asyncio logs an exception that never is
@@ -236,10 +236,10 @@ class SendQueue:
         if self._advance(self._queue, len(data)):
             self._metrics.sent_bytes += len(data)
             self._transport.write(data)
-            self._go_on()
+            self._continue()
 
-    def _go_on(self) -> None:
-        self._pulling = False
+    def _continue(self) -> None:
+        self._scheduled = False
         self._pump()
         if not self.backed_up:
             self._on_drained()

@@ -56,11 +56,11 @@ class Server:
         options: SocketOptions = SocketOptions(),  # noqa: B008 - a value that does not change
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`clock` is for `busy_polling`; without one the loop never spins."""
+        """Bind nothing yet. `clock` is for `busy_polling`; without one the loop never spins."""
         self.loop = loop
         self._options = options
         self.metrics = metrics
-        self.lingering = BusyPolling(loop, metrics, clock)
+        self.busy_polling = BusyPolling(loop, metrics, clock)
         self.limits = limits
         self.request_memory = RequestMemory(limits.max_queued_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
@@ -75,9 +75,9 @@ class Server:
         self.closings = RateLimitedLog(_LOG_INTERVAL_S)
         """Rate limit of warnings about closed connections, by address, listener and reason."""
         self._progress: dict[ConnectionProtocol, tuple[int, int]] = {}
-        self._looking_up: asyncio.Task[None] | None = None
+        self._resolving: asyncio.Task[None] | None = None
         self._stopping = False
-        self._all_gone: asyncio.Future[None] | None = None
+        self._all_closed: asyncio.Future[None] | None = None
 
     def take(self, sockets: dict[str, socket.socket]) -> None:
         """Use these bound sockets for the listeners of these names, instead of binding new ones."""
@@ -137,10 +137,10 @@ class Server:
         for _, server in self._sockets:
             server.close()
         if self.connections:
-            self._all_gone = self.loop.create_future()
+            self._all_closed = self.loop.create_future()
             for channel in list(self.connections):
                 channel.finish()
-            _, late = await asyncio.wait((self._all_gone,), timeout=timeout_s)
+            _, late = await asyncio.wait((self._all_closed,), timeout=timeout_s)
             if late:
                 _log.warning(
                     "Closing %s: responses were not read in time", count_of(len(self.connections), "connection")
@@ -178,9 +178,9 @@ class Server:
         """Apply other limits; host names in `overrides` take effect once they are resolved."""
         self.limits = limits
         if limits.connections.overrides:
-            self._looking_up = self.loop.create_task(self._look_up(limits))
+            self._resolving = self.loop.create_task(self._resolve_overrides(limits))
 
-    async def _look_up(self, limits: Limits) -> None:
+    async def _resolve_overrides(self, limits: Limits) -> None:
         overrides = dict(limits.connections.overrides)
         for host, most in limits.connections.overrides.items():
             try:
@@ -215,8 +215,8 @@ class Server:
             return
         del self.connections[channel]
         self.counts.remove(channel.connection.listener, channel.connection.client_host)
-        if self._all_gone is not None and not self.connections and not self._all_gone.done():
-            self._all_gone.set_result(None)
+        if self._all_closed is not None and not self.connections and not self._all_closed.done():
+            self._all_closed.set_result(None)
 
 
 def why_not_bound(error: OSError) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.settings import Option, check_settings, read_option, read_properties
-from broker.settings_warnings import warn_of_settings
+from broker.settings import Option, check_settings, read_option, read_properties, warn_of_settings
 
 
 @pytest.fixture

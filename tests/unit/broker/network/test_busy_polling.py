@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.monitoring.counters import Metrics
-from broker.network.busy_polling import LINGER_S, SMALL_BYTES, WORTH_A_SLICE, WORTH_WAITING, BusyPolling
+from broker.network.busy_polling import LINGER_S, MIN_HITS, MIN_HITS_IF_PREEMPTED, SMALL_BYTES, BusyPolling
 
 TURN_S = LINGER_S / 10
 
@@ -52,22 +52,24 @@ class Machine:
         self.metrics = Metrics()
         self.others: Callable[[Machine], None] = lambda _: None
         loop: Any = self.loop
-        self.lingering = BusyPolling(loop, self.metrics, self.loop.time if clocked else None, lambda: self.others(self))
+        self.busy_polling = BusyPolling(
+            loop, self.metrics, self.loop.time if clocked else None, lambda: self.others(self)
+        )
 
     def request(self) -> None:
         """Receive a request as `ConnectionProtocol` does."""
         self.metrics.received_bytes += 100
-        if self.loop.time() >= self.lingering.due:
-            self.lingering.begin()
+        if self.loop.time() >= self.busy_polling.due:
+            self.busy_polling.begin()
 
     def pause_s(self, followed_by: int = 0) -> float:
         """Receive a request and `followed_by` others in time; return the pause before the next polling in seconds."""
-        self.loop.now_s = max(self.loop.now_s, self.lingering.due)
+        self.loop.now_s = max(self.loop.now_s, self.busy_polling.due)
         for _ in range(1 + followed_by):
             self.request()
             self.loop.turn()
         self.loop.iterations_until_sleep()
-        return self.lingering.due - self.loop.time()
+        return self.busy_polling.due - self.loop.time()
 
 
 def test_without_a_request_nothing_keeps_the_loop_awake() -> None:
@@ -114,12 +116,12 @@ def test_request_during_a_pause_starts_no_polling() -> None:
 def test_enough_requests_in_time_reset_the_pause() -> None:
     machine = Machine()
     longest = [machine.pause_s() for _ in range(10)][-1]
-    assert machine.pause_s(followed_by=WORTH_WAITING) < longest / 50
+    assert machine.pause_s(followed_by=MIN_HITS) < longest / 50
 
 
 def test_too_few_requests_in_time_lengthen_the_pause() -> None:
     machine = Machine()
-    pauses = [machine.pause_s(followed_by=WORTH_WAITING - 1) for _ in range(12)]
+    pauses = [machine.pause_s(followed_by=MIN_HITS - 1) for _ in range(12)]
     assert pauses[-1] > 50 * pauses[0]
 
 
@@ -143,17 +145,19 @@ def test_polling_stops_if_other_processes_need_the_cpu() -> None:
     assert machine.loop.iterations_until_sleep() == 1
 
 
-@pytest.mark.parametrize(("requests", "tried_again_soon"), [(WORTH_A_SLICE // 2, False), (WORTH_A_SLICE, True)])
+@pytest.mark.parametrize(
+    ("requests", "tried_again_soon"), [(MIN_HITS_IF_PREEMPTED // 2, False), (MIN_HITS_IF_PREEMPTED, True)]
+)
 def test_polling_needs_more_requests_to_pay_if_it_yields_the_cpu(requests: int, tried_again_soon: bool) -> None:
     machine = Machine()
     longest = [machine.pause_s() for _ in range(10)][-1]
-    machine.loop.now_s = machine.lingering.due
+    machine.loop.now_s = machine.busy_polling.due
     for _ in range(1 + requests):
         machine.request()
         machine.loop.turn()
     machine.others = others_run
     machine.loop.iterations_until_sleep()
-    assert (machine.lingering.due - machine.loop.time() < longest / 50) is tried_again_soon
+    assert (machine.busy_polling.due - machine.loop.time() < longest / 50) is tried_again_soon
 
 
 def test_loop_sleeps_after_a_connection_is_served(run: Any, serving: Any) -> None:
@@ -163,8 +167,8 @@ def test_loop_sleeps_after_a_connection_is_served(run: Any, serving: Any) -> Non
             for _ in range(100):
                 client.send(b"one")
                 assert await client.receive() == b"one"
-            lingering = served.server.lingering
-            while lingering.due == float("inf"):  # noqa: ASYNC110 - the condition has no event
+            busy_polling = served.server.busy_polling
+            while busy_polling.due == float("inf"):  # noqa: ASYNC110 - the condition has no event
                 await asyncio.sleep(0)
 
     run(body())

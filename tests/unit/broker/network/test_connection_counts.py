@@ -23,8 +23,8 @@ def counts() -> ConnectionCounts:
         (PLENTY._replace(max_connections=4), None),
         (PLENTY._replace(max_connections=3), "max.connections=3"),
         (PLENTY._replace(max_descriptors=3), "the open file limit (3 connections)"),
-        (PLENTY._replace(of_listeners={"A": 3, "B": 1}), None),
-        (PLENTY._replace(of_listeners={"A": 2}), "listener.name.a.max.connections=2"),
+        (PLENTY._replace(per_listener={"A": 3, "B": 1}), None),
+        (PLENTY._replace(per_listener={"A": 2}), "listener.name.a.max.connections=2"),
         (PLENTY._replace(max_connections_per_ip=3), None),
         (PLENTY._replace(max_connections_per_ip=2), "max.connections.per.ip=2"),
         (PLENTY._replace(max_connections_per_ip=2, overrides={HOST: 3}), None),
@@ -42,7 +42,7 @@ def test_reached_returns_the_limit_that_one_more_connection_would_exceed(
 def test_closed_connections_do_not_count(counts: ConnectionCounts) -> None:
     counts.remove("A", HOST)
     assert counts.reached(PLENTY._replace(max_connections_per_ip=2), "A", HOST) is None
-    assert counts.reached(PLENTY._replace(of_listeners={"A": 2}), "A", HOST) is None
+    assert counts.reached(PLENTY._replace(per_listener={"A": 2}), "A", HOST) is None
     assert counts.total == 2
 
 

@@ -44,4 +44,4 @@ def test_altered_connection_limits_take_effect() -> None:
 
 def test_a_listener_may_have_a_limit_of_its_own() -> None:
     found = limits({"listener.name.plaintext.max.connections": "4"}, max_connections="5").connections
-    assert found.of_listeners == {"PLAINTEXT": 4}
+    assert found.per_listener == {"PLAINTEXT": 4}

@@ -13,9 +13,9 @@ from broker.network.connection_limits import connections_within, segments_within
 ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import resource
-from broker.network.connection_limits import raise_limit
+from broker.network.connection_limits import raise_open_file_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
+print(raise_open_file_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

@@ -237,7 +237,7 @@ def test_client_that_does_not_read_costs_one_megabyte(run: Run, serving: Serving
             client.send(b"fetch")
             await until(lambda: file.read_bytes)
             other = await served.connect()
-            (channel,) = (c for c in served.server.connections if c._outbox.backed_up)
+            (channel,) = (c for c in served.server.connections if c._send_queue.backed_up)
             in_sockets = served.server.metrics.sent_bytes - channel._transport.get_write_buffer_size()
             assert file.read_bytes <= in_sockets + READ_AHEAD_BYTES
             assert file.read_bytes < 20 * MB

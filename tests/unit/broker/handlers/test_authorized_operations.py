@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.authorized_operations import (
+from broker.handlers.authorized_operations import (
     CLUSTER_OPERATIONS,
     GROUP_OPERATIONS,
     OPERATIONS_NOT_REQUESTED,
