@@ -4,8 +4,6 @@
 commands import kafka-python when they run, never for `--help`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -6,8 +6,6 @@ of `barnabas up` that was restarted by hand does not hold it: the shell also wai
 name.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ values OPTION    the option's possible values; nothing if any value is possible
 settings KIND    the settings of a broker, topic, group or client-metrics, each followed by an equals sign
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 

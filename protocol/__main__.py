@@ -1,7 +1,5 @@
 """Prints the functions generated for a message: `python -m protocol FetchResponse 18`."""
 
-from __future__ import annotations
-
 import sys
 from functools import partial
 

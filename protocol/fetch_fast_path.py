@@ -4,8 +4,6 @@ It covers versions from 12 on, and partitions without an error, a new leader, a 
 and a preferred replica. `protocol.messages.fetch` has every version and field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from struct import Struct
 

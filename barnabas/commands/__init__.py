@@ -9,8 +9,6 @@ Results go to standard output, errors to standard error. The exit status is 0 on
 `_parser.py` parses the command line.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -4,8 +4,6 @@ A dead broker stays in Metadata for some time, here as in Apache Kafka. kafka-py
 fails with it. Only a request that was never sent is sent to another broker.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Container

@@ -11,8 +11,6 @@ The first brokers, an odd number of at most three, are controllers too. Their li
 starts.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -4,8 +4,6 @@ kafka-python's zstd needs the package zstandard, of 24 MB. `provide_zstd` replac
 zstandard is installed.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from types import SimpleNamespace

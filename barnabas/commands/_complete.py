@@ -5,8 +5,6 @@ themselves. Topics and groups are queried from a broker with a timeout of `TIMEO
 user waits for the key press.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -4,8 +4,6 @@ kafka-python retries errors for `delivery.timeout.ms`, and then fails with a tim
 broker returned meanwhile are recorded here, to be reported.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

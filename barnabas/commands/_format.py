@@ -11,8 +11,6 @@ A backslash before any other letter is an error; kcat prints the letter. Before 
 character, as in kcat. Formatting works on bytes: keys and values are printed as they were written.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import struct

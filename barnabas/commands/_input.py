@@ -1,7 +1,5 @@
 """The input of `produce`: standard input or files, split into messages at a delimiter, or each file as one message."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

@@ -4,8 +4,6 @@ The files' formats are in the server's packages, which are never imported here: 
 server's program, as `barnabas serve` does, and passes it the request.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

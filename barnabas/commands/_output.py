@@ -4,8 +4,6 @@ Results go to standard output, errors to standard error. A command returns plain
 as an aligned table or, with `--json`, unchanged.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@ A command is a module with `add_arguments(parser)` and `run(options) -> int`; it
 is used if none is named. Only the module of the command that runs is imported.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """Filters for partitions with problems, in topics as returned by `describe_topics`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

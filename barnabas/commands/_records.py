@@ -8,8 +8,6 @@ JSON of kcat -J (`payload`, `ts`, headers in one flat list) and of rpk. A record
 sending, one without `partition` is partitioned by key. A record without a value is refused.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -6,8 +6,6 @@ boolean or text. A setting may be for a command's consumer and not for its admin
 no kind of client has it.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 from typing import Any

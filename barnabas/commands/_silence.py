@@ -4,8 +4,6 @@ kafka-python reconnects silently, for minutes. A thread watches whether anything
 data it probes each known broker, as an idle client receives nothing either (a group member that waits for others).
 """
 
-from __future__ import annotations
-
 import argparse
 import socket
 import threading

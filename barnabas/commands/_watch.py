@@ -1,7 +1,5 @@
 """Repeating a command's output (`--watch`), on a terminal always at the top of the screen."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

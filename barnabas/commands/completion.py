@@ -4,8 +4,6 @@ The script calls `barnabas complete` at each key press, so it needs no update wi
 groups come from the broker at $BARNABAS_BROKERS or -b.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 

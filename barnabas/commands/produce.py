@@ -4,8 +4,6 @@ Values are sent unchanged: every byte between two delimiters. The exit status is
 acknowledged.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

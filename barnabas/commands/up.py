@@ -10,8 +10,6 @@ Ctrl-C, SIGTERM or SIGHUP stops all brokers in order, also those that were resta
 The exit status is then 0; it is 2 if the cluster cannot be started with these options, and 1 if it had to stop.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import json

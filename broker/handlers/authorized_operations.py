@@ -3,8 +3,6 @@
 There is no authorizer, so every client is authorized for every operation.
 """
 
-from __future__ import annotations
-
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
 _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
 

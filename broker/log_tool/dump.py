@@ -1,7 +1,5 @@
 """`barnabas log dump`: print the contents of files, as tables or as one JSON object per line."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

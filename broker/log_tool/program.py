@@ -3,8 +3,6 @@
 The exit status is 0 if nothing is wrong, 1 if something is, 2 if the request cannot be executed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

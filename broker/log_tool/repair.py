@@ -1,7 +1,5 @@
 """`barnabas log repair`: print the steps that repair damaged files, and with `--execute` execute them."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator, Mapping

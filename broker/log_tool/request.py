@@ -1,7 +1,5 @@
 """The parsed command line, and the files and directories that it selects."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Rows as text: aligned columns; for a `.log` file one line per batch, followed by one per record."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`barnabas log verify`: check files against their formats and against each other, and list the findings."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ response within `TIMEOUT_S` too. Connections beyond `MAX_CONNECTIONS` are closed
 of `SLICE_S`, between which the event loop runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping

@@ -9,8 +9,6 @@ checksum of that: a push with an outdated id is refused, and the client requests
 checked when they are set.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Levels have the names of Kafka's tools: TRACE, DEBUG, INFO, WARN, ERROR and FATA
 loggers; a logger without a level of its own has its parent's. Changes last until the process ends.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 

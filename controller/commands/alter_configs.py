@@ -6,8 +6,6 @@ names twice is refused each time. `election_configs` adds the partition changes 
 `ConfigurationControlManager`, `ControllerConfigurationValidator`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import IntEnum

@@ -8,8 +8,6 @@ The response has the partition after the change. A change that completes a reass
 leader; it is made, and the response is NEW_LEADER_ELECTED.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

@@ -5,8 +5,6 @@ because it has failed, leaves the ISR, and another replica becomes leader; a rep
 again.
 """
 
-from __future__ import annotations
-
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.image import BrokerImage, MetadataImage

@@ -1,7 +1,5 @@
 """Checks of manual replica assignments, directories of new replicas, and the record of a new partition."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ are made completely or not at all; an entity that a request names twice is refus
 caller resolves host names, as that takes time.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection
 

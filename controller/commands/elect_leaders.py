@@ -7,8 +7,6 @@
 The effects of an election are in `controller.partition_change`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from enum import IntEnum
 

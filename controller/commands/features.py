@@ -7,8 +7,6 @@ The level of `kraft.version` is in control records of the metadata log, not in t
 yet. `metadata.version` cannot change either: this version of the broker writes only one level of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import IntEnum
 

@@ -13,8 +13,6 @@ In all other cases the state stays. A broker that is shutting down gets no new l
 leaders. A stopped one is fenced and may exit. The heartbeat also reports failed and cordoned directories.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 from controller.commands.brokers import (

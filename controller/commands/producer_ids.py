@@ -1,7 +1,5 @@
 """Blocks of producer ids (KIP-730): a broker assigns the ids of its block without further requests."""
 
-from __future__ import annotations
-
 from controller.commands.controller_result import ControllerResult
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage

@@ -9,8 +9,6 @@ later of the request can forbid a change of the replication factor (KIP-860).
 `PartitionChangeBuilder` decides on completion, ISR, ELR and leader.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from controller.commands.assignment import check_assignment, choose_directory

@@ -1,7 +1,5 @@
 """Checks of a topic's own configs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from controller.configs.definition import ConfigError, parse_value

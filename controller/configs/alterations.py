@@ -1,7 +1,5 @@
 """Checks of dynamic config changes, for one broker or for all (KIP-226; Kafka: `DynamicBrokerConfig`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from controller.configs.broker import BROKER_CONFIGS

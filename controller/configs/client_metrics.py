@@ -1,7 +1,5 @@
 """Configs of client metrics subscriptions (KIP-714): which clients push which metrics, and how often."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -7,8 +7,6 @@ The source is that of the first synonym. As in Kafka the synonyms belong to one 
 from the broker's log.retention.hours has the right value, but DEFAULT as its source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 from controller.configs.broker import BROKER_CONFIGS

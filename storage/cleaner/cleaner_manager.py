@@ -6,8 +6,6 @@ because of its content (a damaged batch) is uncleanable until the next start, as
 An I/O error takes the directory offline with all its logs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 

@@ -14,8 +14,6 @@
 A valid batch is never removed. If two batches have the same offsets, neither is changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Show the brokers' log directories, and the sizes of topics or partitions in them."""
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from typing import Any

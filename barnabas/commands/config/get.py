@@ -1,7 +1,5 @@
 """Print the values of settings, with --verbose their sources and documentation too."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """Reset settings of a topic, broker or group to their defaults. `--dry-run` prints the values that they would get."""
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas._arguments import did_you_mean

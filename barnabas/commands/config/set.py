@@ -1,7 +1,5 @@
 """Set settings of a topic, broker or group; add to or remove from lists."""
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas._arguments import did_you_mean

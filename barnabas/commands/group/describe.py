@@ -1,7 +1,5 @@
 """Show members, offsets and lag of consumer groups."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from typing import Any

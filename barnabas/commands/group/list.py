@@ -1,7 +1,5 @@
 """List consumer groups with their states."""
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas.commands._client import add_common_options, admin

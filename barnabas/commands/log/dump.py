@@ -5,8 +5,6 @@ control records. The type of a file follows from its name, as in Kafka. Damaged 
 exit status is 1.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas.commands._log import add_target, hand_over

@@ -7,8 +7,6 @@ is listed and left alone, and the exit status is 1. Without --execute nothing is
 broker is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas.commands._log import add_target, hand_over

@@ -5,8 +5,6 @@ and checkpoints against the batches. A position is a byte offset, or a line of a
 there are findings.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas.commands._log import add_target, hand_over

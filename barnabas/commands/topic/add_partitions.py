@@ -4,8 +4,6 @@ Keys map to other partitions from then on: consumers that rely on the order of a
 ones first.
 """
 
-from __future__ import annotations
-
 import argparse
 
 from barnabas.commands._client import MAX_INT32, add_common_options, admin, partition_count

@@ -1,7 +1,5 @@
 """Create topics."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """List topics with their partitions and replicas."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

@@ -26,8 +26,6 @@ Members of a loaded group support only the protocol that was stored. `join`, `re
 state changes; this module keeps the data consistent.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from broker.coordinator.runtime.timers import Timer

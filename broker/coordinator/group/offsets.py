@@ -11,8 +11,6 @@ and never during a rebalance. An offset committed with its own retention (Offset
 instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

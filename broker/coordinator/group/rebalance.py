@@ -7,8 +7,6 @@ new members keep joining, up to the rebalance timeout (KIP-134). After that ever
 rebalance timeout, or is removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from broker.coordinator.group.classic_group import (

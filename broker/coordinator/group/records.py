@@ -5,8 +5,6 @@ replaced, and when the group becomes empty. A commit (OffsetCommitValue) is vers
 if it has its own expiry. Either key without a value is a tombstone. (Kafka: `GroupCoordinatorRecordHelpers`.)
 """
 
-from __future__ import annotations
-
 from broker.coordinator.group.classic_group import STABLE, ClassicGroup, ClassicGroupMember
 from broker.coordinator.group.offsets import Committed, Key
 from broker.coordinator.runtime.context import Record

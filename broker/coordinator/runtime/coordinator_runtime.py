@@ -14,8 +14,6 @@ forever. One timer of the event loop serves all shards, set to the earliest dead
 `_EVENTS_A_TURN` events are handled; if more are due it fires again at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from array import array

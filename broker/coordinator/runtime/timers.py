@@ -4,8 +4,6 @@ An event is a value of the timer's owner, a NamedTuple for each kind: a load cre
 print it. Times are the event loop's, in seconds.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from broker.runtime import deadline_queue
