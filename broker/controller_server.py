@@ -29,7 +29,7 @@ class ControllerServer(RoleServer):
             self.settings,
             self.loop,
             broker_epoch=broker_epoch,
-            has_ended=shared.node_clients.has_ended,
+            has_exited=shared.node_clients.has_exited,
         )
         self._registration = ControllerRegistrationManager(self.raft, self.controller_channel.call, self.loop)
 

@@ -39,7 +39,7 @@ from broker.network.listeners import (
 from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigConflictError
-from controller.configs.listener_names import listeners_own, without_listener
+from controller.configs.listener_names import is_listener_setting, without_listener
 from controller.configs.unsupported_security import SECURITY_CONFIGS
 from storage.properties import PropertiesError, parse_properties
 
@@ -119,7 +119,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         option = options.get(name)
         with errors.collected():
             values[name] = _parse(options, name, definition, definition.default if option is None else option.text)
-    for name in filter(listeners_own, options):
+    for name in filter(is_listener_setting, options):
         known = BROKER_CONFIGS.get(without_listener(name))
         if known is not None:
             with errors.collected():

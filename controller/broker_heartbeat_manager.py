@@ -10,22 +10,22 @@ hang or a silent network partition within the session timeout. Expired brokers a
     last connection lost      ends at now + grace, if that is earlier
     process exited            ends now, unless the broker has a connection again
     new registration          a new session; heartbeats and connections of the old registration no longer count
-    broker fenced             over until its next heartbeat, so that its next incarnation can register at once;
+    broker fenced             none until its next heartbeat, so that its next incarnation can register at once;
                               Apache Kafka waits for the session's end
     new active controller     a new session for each broker: earlier heartbeats are unknown; brokers known to be
                               unreachable by the quorum's own connections get the grace
-    another process claims    a session from the change of controller ends at now + grace, unless there was a
-      id and listeners        heartbeat since: a live broker sends one to a new controller at once, and nothing else
-                              could listen there, so the old process was killed together with the old controller
+    another process tries     a session that began with this controller ends at now + grace, unless there was a
+      to register with the    heartbeat since: a live broker sends one to a new controller at once, and no second
+      same id and listeners   process could listen there, so the old one was killed together with the old controller
 
-A stalled controller must not fence brokers: when called more than `_STALL_MS` after a session's end, it extends all
-sessions by the time since the previous call, as heartbeats may be unread.
+A stalled controller must not fence brokers, whose heartbeats may be unread: when called more than `_STALL_MS` after a
+session's end, it extends all sessions by the time since the previous call.
 
 A broker in controlled shutdown may stop once every active broker has applied the image that began the shutdown, and so
 knows the new leaders (KIP-841).
 
-The state follows committed images (`apply`), is in none of them, and lasts as long as this node leads the quorum. Times
-are in ms of a monotonic clock. Kafka: `BrokerHeartbeatManager`.
+Sessions follow committed images (`apply`), are not stored, and last as long as this node leads the quorum. Times are in
+ms of a monotonic clock. Kafka: `BrokerHeartbeatManager`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _EXITED = "its connections were lost, and its address refuses new ones"
 class _Session:
     """The session of one registration.
 
-    `over`: the broker is expired or fenced and has sent no heartbeat since. `presumed`: the session began with this
+    `silent`: the broker is expired or fenced and has sent no heartbeat since. `presumed`: the session began with this
     controller's leadership, which has received no heartbeat of the broker yet. `end_reason`: why it ends at `ends_ms`.
     """
 
@@ -55,16 +55,16 @@ class _Session:
         "end_reason",
         "ends_ms",
         "metadata_offset",
-        "over",
         "presumed",
         "shutdown_offset",
+        "silent",
     )
 
     def __init__(self, broker: BrokerImage, ends_ms: int) -> None:
         self.broker = broker
         self.ends_ms = ends_ms
         self.end_reason = _NO_HEARTBEAT
-        self.over = broker.fenced
+        self.silent = broker.fenced
         self.presumed = False
         self.metadata_offset = -1
         self.shutdown_offset: int | None = None
@@ -78,19 +78,19 @@ class BrokerHeartbeatManager:
         self._timeout_ms = session_timeout_ms
         self._grace_ms = disconnect_grace_ms
         self._sessions: dict[int, _Session] = {}
-        self._awake_ms = 0
+        self._last_call_ms = 0
 
-    def lead(self, image: MetadataImage, now_ms: int) -> None:
+    def become_active(self, image: MetadataImage, now_ms: int) -> None:
         """Start new sessions for all brokers of `image`: this node has become the active controller."""
         self._sessions.clear()
-        self._awake_ms = now_ms
+        self._last_call_ms = now_ms
         self.apply(image, now_ms)
         for session in self._sessions.values():
             session.presumed = True
 
     def apply(self, image: MetadataImage, now_ms: int) -> None:
         """Follow the registrations of a newly committed image."""
-        self._wake(now_ms)
+        self._extend_after_stall(now_ms)
         for broker_id in self._sessions.keys() - image.brokers.keys():
             del self._sessions[broker_id]
         for broker_id, broker in image.brokers.items():
@@ -98,7 +98,7 @@ class BrokerHeartbeatManager:
             if session is None or session.broker.epoch != broker.epoch:
                 session = self._sessions[broker_id] = _Session(broker, now_ms + self._timeout_ms)
             if session.broker.fenced != broker.fenced:
-                session.over = broker.fenced
+                session.silent = broker.fenced
             session.broker = broker
             if broker.fenced or not broker.in_controlled_shutdown:
                 session.shutdown_offset = None
@@ -106,33 +106,32 @@ class BrokerHeartbeatManager:
                 session.shutdown_offset = image.offset
 
     def touch(self, broker_id: int, broker_epoch: int, metadata_offset: int, connection: Hashable, now_ms: int) -> None:
-        """Record a heartbeat before its command is decided; its broker has applied metadata up to `metadata_offset`.
+        """Extend the session by a heartbeat; its broker has applied the metadata up to `metadata_offset`.
 
-        `connection` is a key of the open connection that carried it; None for the broker of this process, and for
-        anything else that cannot disconnect.
+        `connection` is a key of the open connection that carried it; None for the broker of this process.
         """
-        self._wake(now_ms)
+        self._extend_after_stall(now_ms)
         session = self._sessions.get(broker_id)
         if session is None or session.broker.epoch != broker_epoch:
             return
         session.ends_ms = now_ms + self._timeout_ms
         session.end_reason = _NO_HEARTBEAT
-        session.over = session.presumed = False
+        session.silent = session.presumed = False
         session.metadata_offset = metadata_offset
         if connection is not None:
             session.connections.add(connection)
 
     def connection_lost(self, connection: Hashable, now_ms: int) -> list[BrokerImage]:
         """Record that a connection is closed; return the brokers that have none left as a result."""
-        self._wake(now_ms)
-        alone = []
+        self._extend_after_stall(now_ms)
+        disconnected = []
         for broker_id, session in self._sessions.items():
             if connection in session.connections:
                 session.connections.remove(connection)
                 self.unreachable(broker_id, now_ms)
                 if not session.connections:
-                    alone.append(session.broker)
-        return alone
+                    disconnected.append(session.broker)
+        return disconnected
 
     def unreachable(self, broker_id: int, since_ms: int) -> None:
         """Limit the session of a broker without a connection here to `since_ms` + grace: its node is unreachable."""
@@ -140,14 +139,14 @@ class BrokerHeartbeatManager:
         if session is not None and not session.connections:
             self._end_by(session, since_ms + self._grace_ms, _DISCONNECTED)
 
-    def ended(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
+    def process_exited(self, broker_id: int, broker_epoch: int, now_ms: int) -> None:
         """End the session of a registration whose process has exited, unless the broker has a connection again."""
         session = self._sessions.get(broker_id)
         if session is not None and session.broker.epoch == broker_epoch and not session.connections:
             self._end_by(session, now_ms, _EXITED)
 
-    def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int) -> None:
-        """Record that a process at `endpoints` registers as this broker; it can once that is not `alive`."""
+    def registration_attempted(self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int) -> None:
+        """Record that a process at `endpoints` tries to register with this id; it can once the id is not `alive`."""
         session = self._sessions.get(broker_id)
         if session is not None and session.presumed and session.broker.endpoints == endpoints:
             self.unreachable(broker_id, now_ms)
@@ -155,10 +154,12 @@ class BrokerHeartbeatManager:
     def alive(self, now_ms: int) -> Collection[int]:
         """Return the brokers whose session lasts: no other process can register with such an id.
 
-        A fenced broker is among them from its first heartbeat on: it is starting.
+        A fenced broker is among them from its first heartbeat on.
         """
         return {
-            broker_id for broker_id, session in self._sessions.items() if not session.over and now_ms <= session.ends_ms
+            broker_id
+            for broker_id, session in self._sessions.items()
+            if not session.silent and now_ms <= session.ends_ms
         }
 
     @property
@@ -166,20 +167,20 @@ class BrokerHeartbeatManager:
         """Return the earliest end of an unfenced broker's session; None if there is none."""
         return min((one.ends_ms for one in self._sessions.values() if not one.broker.fenced), default=None)
 
-    def over(self) -> set[int]:
-        """Return the brokers that are fenced or were returned by `expired`, and have sent no heartbeat since."""
-        return {broker_id for broker_id, session in self._sessions.items() if session.over}
+    def silent(self) -> set[int]:
+        """Return the brokers that were fenced or returned by `expired`, and have sent no heartbeat since."""
+        return {broker_id for broker_id, session in self._sessions.items() if session.silent}
 
     def expired(self, now_ms: int) -> dict[int, int]:
         """Return the brokers to fence now, with their epochs; each again after the grace while it is unfenced."""
-        self._wake(now_ms)
-        gone = {}
+        self._extend_after_stall(now_ms)
+        to_fence = {}
         for broker_id, session in self._sessions.items():
             if not session.broker.fenced and session.ends_ms <= now_ms:
-                gone[broker_id] = session.broker.epoch
-                session.over = True
+                to_fence[broker_id] = session.broker.epoch
+                session.silent = True
                 session.ends_ms = now_ms + self._grace_ms
-        return gone
+        return to_fence
 
     def end_reason(self, broker_id: int) -> str:
         """Return why a broker's session ended, or will end, for the log."""
@@ -190,14 +191,14 @@ class BrokerHeartbeatManager:
         session = self._sessions.get(broker_id)
         if session is None or session.shutdown_offset is None:
             return False
-        return self.all_know(session.shutdown_offset)
+        return self.all_applied(session.shutdown_offset)
 
-    def all_know(self, offset: int, but: int | None = None) -> bool:
-        """Return whether all active brokers, except `but`, have applied the metadata up to `offset`."""
+    def all_applied(self, offset: int, excluding: int | None = None) -> bool:
+        """Return whether all active brokers, except `excluding`, have applied the metadata up to `offset`."""
         return all(
             session.metadata_offset >= offset
             for broker_id, session in self._sessions.items()
-            if session.broker.active and broker_id != but
+            if session.broker.active and broker_id != excluding
         )
 
     @staticmethod
@@ -205,10 +206,10 @@ class BrokerHeartbeatManager:
         if ends_ms < session.ends_ms:
             session.ends_ms, session.end_reason = ends_ms, reason
 
-    def _wake(self, now_ms: int) -> None:
+    def _extend_after_stall(self, now_ms: int) -> None:
         """Extend all sessions by the time since the last call, if one ended more than `_STALL_MS` ago."""
         due_ms = self.due_ms
         if due_ms is not None and now_ms - due_ms > _STALL_MS:
             for session in self._sessions.values():
-                session.ends_ms += now_ms - self._awake_ms
-        self._awake_ms = now_ms
+                session.ends_ms += now_ms - self._last_call_ms
+        self._last_call_ms = now_ms

@@ -1,9 +1,9 @@
 """New leaders and ISRs when brokers are fenced, unfenced, shut down or registered, or lose directories.
 
 The command that changes the broker's registration adds these changes to its own record in Apache Kafka's order: before
-the record that removes a broker, so that a part of them does no harm, and after the one that brings it back. Each
-function takes the image without that record, and the controller's static settings for what topics and dynamic configs
-leave unset. `PartitionChangeBuilder` decides on each partition. Kafka:
+the record that removes a broker, after the one that brings it back. Each function takes the image without that record,
+and the controller's static settings for configs that are not set. `PartitionChangeBuilder` decides on each partition.
+Kafka:
 `ReplicationControlManager.generateLeaderAndIsrUpdates`, called by `handleBrokerFenced` and its siblings.
 
     event                                 change
@@ -33,7 +33,7 @@ def on_brokers_fenced(
     """Remove brokers from ISRs and leadership: fenced, unregistered, or registered again after a clean shutdown."""
     gone = frozenset(broker_ids)
     builder = PartitionChangeBuilder(image, settings, leaving=gone)
-    return _leave(builder, gone, lambda partition: not gone.isdisjoint(partition.isr))
+    return _changes(builder, gone, lambda partition: not gone.isdisjoint(partition.isr))
 
 
 def on_controlled_shutdown(
@@ -53,7 +53,7 @@ def on_unclean_restart(
     builder = PartitionChangeBuilder(image, settings, unclean=(broker_id,))
     if not builder.elr_enabled:
         return on_brokers_fenced(image, (broker_id,), settings)
-    return _leave(
+    return _changes(
         builder,
         (broker_id,),
         lambda partition: broker_id in partition.isr or broker_id in partition.eligible_leader_replicas,
@@ -64,7 +64,7 @@ def on_broker_unfenced(
     image: MetadataImage, broker_id: int, settings: StaticSettings = DEFAULT_SETTINGS
 ) -> list[Message]:
     """Elect leaders for partitions without one, counting a broker that is still fenced in the image as live."""
-    return _leave(
+    return _changes(
         PartitionChangeBuilder(image, settings, joining=(broker_id,)),
         (),
         lambda partition: partition.leader == NO_LEADER,
@@ -79,15 +79,15 @@ def on_directory_failure(
 ) -> list[Message]:
     """Remove a broker from ISR and leadership of the partitions in these directories, given by id."""
 
-    def concerned(partition: PartitionImage) -> bool:
+    def affected(partition: PartitionImage) -> bool:
         replicas = partition.replicas
         return broker_id in replicas and partition.directories[replicas.index(broker_id)] in directories
 
-    return _leave(PartitionChangeBuilder(image, settings, leaving=(broker_id,)), (broker_id,), concerned)
+    return _changes(PartitionChangeBuilder(image, settings, leaving=(broker_id,)), (broker_id,), affected)
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:
-    """Return whether a broker leads a partition; in controlled shutdown it stays until it does not."""
+    """Return whether a broker leads a partition; controlled shutdown waits until it leads none."""
     return any(partition.leader == broker_id for _, partition in partitions(image))
 
 
@@ -98,13 +98,13 @@ def partitions(image: MetadataImage) -> Iterator[tuple[TopicImage, PartitionImag
             yield topic, partition
 
 
-def _leave(
-    builder: PartitionChangeBuilder, gone: Collection[int], concerned: Callable[[PartitionImage], bool]
+def _changes(
+    builder: PartitionChangeBuilder, gone: Collection[int], affected: Callable[[PartitionImage], bool]
 ) -> list[Message]:
-    """Return the changes of the concerned partitions, with the brokers in `gone` removed from their ISRs."""
+    """Return the changes of the affected partitions, with the brokers in `gone` removed from their ISRs."""
     changes: list[Message] = []
     for topic, partition in partitions(builder.image):
-        if concerned(partition):
+        if affected(partition):
             isr = [replica for replica in partition.isr if replica not in gone]
             change = builder.change(topic, partition, isr=isr)
             if change is not None:

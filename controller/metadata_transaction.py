@@ -20,7 +20,7 @@ from protocol.errors import InvariantError
 from protocol.records.metadata import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from protocol.schema import Message
 
-_KINDS: frozenset[type[Message]] = frozenset((AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord))
+_MARKERS: frozenset[type[Message]] = frozenset((AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord))
 
 
 class MetadataTransaction:
@@ -36,13 +36,13 @@ class MetadataTransaction:
         """Return whether a transaction is open."""
         return self._held is not None
 
-    def take(self, records: tuple[Message, ...]) -> tuple[Message, ...]:
+    def replay(self, records: tuple[Message, ...]) -> tuple[Message, ...]:
         """Return the records to apply after the log's next `records`; InvariantError if markers are out of order."""
-        if self._held is None and _KINDS.isdisjoint(map(type, records)):
+        if self._held is None and _MARKERS.isdisjoint(map(type, records)):
             return records
-        return tuple(self._follow(records))
+        return tuple(self._replay(records))
 
-    def _follow(self, records: Iterable[Message]) -> Iterable[Message]:
+    def _replay(self, records: Iterable[Message]) -> Iterable[Message]:
         for record in records:
             if isinstance(record, BeginTransactionRecord):
                 if self._held is not None:

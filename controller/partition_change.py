@@ -5,8 +5,8 @@
           committed while the ISR is that small, so they have every committed record, and may lead once the ISR is
           empty. Kept only with the feature eligible.leader.replicas.version; without it the last replicas in sync stay
           in the ISR, live or not.
-    last known leader   the leader when the partition lost its leader; stored in `last_known_elr`, a field meant for the
-          last known ELR. With ISR and ELR empty it is elected again once it is live, as the replica with most records.
+    last known leader   the last leader of a partition without one, stored in `last_known_elr` as in Kafka. With ISR and
+          ELR empty it is elected again once it is live, as the replica with most records.
 
 A leader elected from outside ISR and ELR may lack committed records: it becomes the whole ISR and is RECOVERING until
 it reports RECOVERED. The leader epoch is bumped when the leader changes, also to none, and when a replica is removed,
@@ -56,7 +56,7 @@ class Election(Enum):
 
 
 class DefaultSettings:
-    """Settings of which none is set."""
+    """Static settings with every value at its default."""
 
     node_id = -1
     explicit: Mapping[str, str] = {}
@@ -97,7 +97,7 @@ class _Rules(NamedTuple):
 
 
 class PartitionChangeBuilder:
-    """Decides on changes of an image's partitions, while other records of the same command change brokers.
+    """Builds changes of an image's partitions; other records of the same command change brokers.
 
     `joining` brokers can lead although the image has them fenced; `leaving` ones cannot although it has them active.
     `unclean` ones may have lost records since they were last live: they are removed from ELRs too.
@@ -117,7 +117,7 @@ class PartitionChangeBuilder:
         self._settings = settings
         self._unclean = frozenset(unclean)
         gone = self._unclean.union(leaving)
-        self._living: dict[int, BrokerImage] = {
+        self._live_brokers: dict[int, BrokerImage] = {
             broker.broker_id: broker
             for broker in image.brokers.values()
             if broker.broker_id not in gone
@@ -128,12 +128,12 @@ class PartitionChangeBuilder:
 
     def is_live(self, replica: int, directory: bytes) -> bool:
         """Return whether a replica's broker is live and the directory works."""
-        broker = self._living.get(replica)
+        broker = self._live_brokers.get(replica)
         return broker is not None and has_directory(broker, directory)
 
     def is_broker_live(self, replica: int) -> bool:
         """Return whether a replica's broker is live; its directory may have failed."""
-        return replica in self._living
+        return replica in self._live_brokers
 
     def unclean_enabled(self, topic: TopicImage) -> bool:
         """Return whether the topic allows unclean elections, which may lose records."""
@@ -152,8 +152,8 @@ class PartitionChangeBuilder:
     ) -> PartitionChangeRecord | None:
         """Return the change to this target state, with the election that follows; None if there is none.
 
-        An argument that is None leaves its part as it is, unless the election changes it. `directories` are by replica;
-        each new replica has one. The default `election` is UNCLEAN if the topic allows that, else ONLINE.
+        What is None stays as it is, unless the election changes it. `directories` are by replica; each new replica has
+        one. The default `election` is UNCLEAN if the topic allows that, else ONLINE.
         """
         rules = self._rules(topic)
         if election is None:

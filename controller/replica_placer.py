@@ -62,18 +62,20 @@ def place_replicas(
             f"The target replication factor of {replication_factor} cannot be reached because only {len(brokers)} "
             "broker(s) are registered.",
         )
-    ring = _alternate_racks(broker for broker in brokers if not broker.fenced)
-    reserve = _alternate_racks(broker for broker in brokers if broker.fenced)
-    start, shift = random.randrange(len(ring)), random.randrange(len(ring))
-    leaders, others, fenced = len(ring), max(len(ring) - 1, 1), max(len(reserve), 1)
+    active = _alternate_racks(broker for broker in brokers if not broker.fenced)
+    fenced = _alternate_racks(broker for broker in brokers if broker.fenced)
+    start, shift = random.randrange(len(active)), random.randrange(len(active))
+    leaders, followers, spares = len(active), max(len(active) - 1, 1), max(len(fenced), 1)
 
     @cache  # few distinct results for many partitions
-    def replicas(leader: int, turn: int, fenced_turn: int) -> tuple[int, ...]:
-        behind = _turned(ring[leader + 1 :] + ring[:leader], turn)
-        return _spread_over_racks([ring[leader], *behind, *_turned(reserve, fenced_turn)])[:replication_factor]
+    def replicas(leader: int, first_follower: int, first_fenced: int) -> tuple[int, ...]:
+        others = _rotated(active[leader + 1 :] + active[:leader], first_follower)
+        return _spread_over_racks([active[leader], *others, *_rotated(fenced, first_fenced)])[:replication_factor]
 
     return [
-        replicas((start + partition) % leaders, (shift + partition // leaders) % others, (start + partition) % fenced)
+        replicas(
+            (start + partition) % leaders, (shift + partition // leaders) % followers, (start + partition) % spares
+        )
         for partition in range(first_partition, first_partition + partitions)
     ]
 
@@ -98,7 +100,7 @@ def _ranked(brokers: Iterable[UsableBroker]) -> Iterator[tuple[int, UsableBroker
         passed[broker.rack] += 1
 
 
-def _turned(brokers: list[UsableBroker], turn: int) -> list[UsableBroker]:
-    """Return the brokers rotated to start at index `turn`."""
-    begin = turn % len(brokers) if brokers else 0
-    return brokers[begin:] + brokers[:begin]
+def _rotated(brokers: list[UsableBroker], start: int) -> list[UsableBroker]:
+    """Return the brokers rotated to start at index `start`, modulo their number."""
+    start = start % len(brokers) if brokers else 0
+    return brokers[start:] + brokers[:start]

@@ -70,11 +70,11 @@ def encode_snapshot(
 
     Each step encodes one batch, which takes a few milliseconds, so that other work can run in between.
     """
-    opening: list[Message] = [SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)]
+    header_records: list[Message] = [SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_timestamp_ms)]
     if voters is not None:
-        opening += [KRaftVersionRecord(version=0, kraft_version=1), voters.to_record()]
-    yield encode_entry(Entry(0, epoch, tuple(opening)), now_ms)
-    next_offset = len(opening)
+        header_records += [KRaftVersionRecord(version=0, kraft_version=1), voters.to_record()]
+    yield encode_entry(Entry(0, epoch, tuple(header_records)), now_ms)
+    next_offset = len(header_records)
     for entry in in_batches(records, next_offset, epoch, _RECORDS_PER_BATCH):
         yield encode_entry(entry, now_ms)
         next_offset = entry.next_offset

@@ -25,7 +25,7 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE})
 
 _MAX_LENGTH = 249
-_FEW_PARTS = 4
+_MAX_LOOKED_UP_PARTS = 4
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 
@@ -44,7 +44,7 @@ def check_topic_name(name: str) -> None:
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
-def plain_form(name: str) -> str:
+def unify_collision_chars(name: str) -> str:
     """Return the form of a name in metrics, which no two topics may share."""
     return name.replace(".", "_")
 
@@ -57,11 +57,13 @@ def colliding_topic(name: str, image: MetadataImage) -> str | None:
     parts = re.split("[._]", name)
     if len(parts) == 1:
         return None
-    if len(parts) > _FEW_PARTS:
-        by_plain_form = image.memo.get(plain_form)
-        if by_plain_form is None:
-            by_plain_form = image.memo[plain_form] = {plain_form(topic): topic for topic in image.topics_by_name()}
-        found: str | None = by_plain_form.get(plain_form(name))
+    if len(parts) > _MAX_LOOKED_UP_PARTS:
+        by_unified_name = image.memo.get(unify_collision_chars)
+        if by_unified_name is None:
+            by_unified_name = image.memo[unify_collision_chars] = {
+                unify_collision_chars(topic): topic for topic in image.topics_by_name()
+            }
+        found: str | None = by_unified_name.get(unify_collision_chars(name))
         return found if found != name else None
     for separators in product("._", repeat=len(parts) - 1):
         other = parts[0] + "".join(separator + part for separator, part in zip(separators, parts[1:], strict=True))

@@ -37,7 +37,7 @@ async def register(
     controller: ControllerServer, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Probe the earlier registration that this one may replace, then submit the command."""
-    controller.tasks.claimed(request.broker_id, endpoints_of(request.listeners))
+    controller.tasks.registration_attempted(request.broker_id, endpoints_of(request.listeners))
     return await controller.raft.submit(
         lambda image: register_broker(image, request, controller.settings, alive=controller.tasks.alive())
     )
@@ -50,7 +50,7 @@ async def heartbeat(
     tasks = controller.tasks
 
     def command(image: MetadataImage) -> ControllerResult[BrokerHeartbeatResponse]:
-        may_stop = tasks.liveness.may_stop(request.broker_id)
+        may_stop = tasks.heartbeat_manager.may_stop(request.broker_id)
         return broker_heartbeat(image, request, controller.settings, may_stop=may_stop)
 
     tasks.heartbeat_received(

@@ -6,7 +6,7 @@ and address (KIP-590; Kafka: `ForwardingManager`). Both retry, with the leader a
 request whose connection broke may have been carried out, and is sent again, as in Kafka.
 
 A request has a connection of its own while it is in flight, since responses come in the order of the requests: a
-heartbeat must not wait behind a CreateTopics. At most `MOST_FORWARDED` requests of clients, or caused by clients, are
+heartbeat must not wait behind a CreateTopics. At most `MAX_FORWARDED` requests of clients, or caused by clients, are
 in flight at a time, so that clients cannot make a broker open any number of connections.
 
 The leader is known from the raft driver; the receiver of an Envelope is `broker.handlers.envelope`.
@@ -38,7 +38,7 @@ T = TypeVar("T")
 LEADS_NO_MORE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """The error codes of a controller that no longer leads, for forwarded APIs: the request is retried."""
 
-MOST_FORWARDED = 16
+MAX_FORWARDED = 16
 """The most requests for clients that are in flight to another node at a time."""
 
 _log = logging.getLogger("broker.controller")
@@ -96,7 +96,7 @@ class ControllerChannel:
         self._peers: dict[NetworkClient, None] = {}  # in order of creation
         self._closing: asyncio.Future[None] = loop.create_future()
         self._idle: list[NetworkClient] = []
-        self._turns = asyncio.Semaphore(MOST_FORWARDED)
+        self._turns = asyncio.Semaphore(MAX_FORWARDED)
         self._peer_id = NO_NODE
         self._listeners: list[Callable[[], None]] = []
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from controller.image import BrokerImage, Endpoint, MetadataImage
 
 # The connections and listeners of a killed process close one after the other.
-_ENDING_S = 0.02
+_EXIT_DELAY_S = 0.02
 
 _log = logging.getLogger("broker.controller")
 
@@ -47,19 +47,19 @@ class ControllerTasks:
         loop: asyncio.AbstractEventLoop,
         *,
         broker_epoch: Callable[[], int],
-        has_ended: Callable[[BrokerImage], Awaitable[bool]],
+        has_exited: Callable[[BrokerImage], Awaitable[bool]],
     ) -> None:
         """Run no task until `begin`.
 
-        `broker_epoch` returns the epoch of this node's own broker, -1 until it is registered; `has_ended` checks
-        whether the process of another broker has ended.
+        `broker_epoch` returns the epoch of this node's own broker, -1 until it is registered; `has_exited` checks
+        whether the process of another broker has exited.
         """
-        self.liveness = BrokerHeartbeatManager(
+        self.heartbeat_manager = BrokerHeartbeatManager(
             settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"]
         )
         self._quorum = quorum
         self._broker_epoch = broker_epoch
-        self._has_ended = has_ended
+        self._has_exited = has_exited
         self._settings = settings
         self._loop = loop
         self._leads = False
@@ -91,19 +91,18 @@ class ControllerTasks:
     ) -> None:
         """Record a heartbeat, and the connection that it came through; None if there is none that can break."""
         key = None if connection is None else connection.connection_id
-        self.liveness.touch(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
+        self.heartbeat_manager.touch(broker_id, broker_epoch, metadata_offset, key, self._now_ms())
         if connection is not None:
             connection.on_close(self, partial(self._connection_lost, connection.connection_id))
         self._wake_waiters()
 
-    async def until_known(self, offset: int, timeout_s: float) -> None:
-        """Wait until all active brokers have applied the metadata up to `offset`.
+    async def until_all_applied(self, offset: int, timeout_s: float) -> None:
+        """Wait until all other active brokers have applied the metadata up to `offset`.
 
-        Return after `timeout_s`, or when this node no longer leads, in any case. This node itself is not waited for:
-        what is committed here is applied here.
+        Return at the latest after `timeout_s`, or when this node no longer leads.
         """
         ends_s = self._loop.time() + timeout_s
-        while self._leads and not self.liveness.all_know(offset, but=self._settings.node_id):
+        while self._leads and not self.heartbeat_manager.all_applied(offset, excluding=self._settings.node_id):
             left_s = ends_s - self._loop.time()
             if left_s <= 0:
                 return
@@ -113,15 +112,15 @@ class ControllerTasks:
         received, self._heartbeat_received = self._heartbeat_received, self._loop.create_future()
         received.set_result(None)
 
-    def claimed(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+    def registration_attempted(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
         """Record that a process which listens at `endpoints` tries to register as this broker."""
         if self._leads:
-            self.liveness.claimed(broker_id, endpoints, self._now_ms())
+            self.heartbeat_manager.registration_attempted(broker_id, endpoints, self._now_ms())
             self._fence_expired()
 
     def alive(self) -> Collection[int]:
         """Return the ids of the brokers whose session has not expired."""
-        return self.liveness.alive(self._now_ms())
+        return self.heartbeat_manager.alive(self._now_ms())
 
     def _leader_changed(self, _changed: asyncio.Future[None] | None = None) -> None:
         """Start or stop the tasks when this node gains or loses leadership; called on every change of the leader."""
@@ -137,13 +136,13 @@ class ControllerTasks:
             _log.info("This node is the active controller, in epoch %d", self._quorum.epoch)
         self._leads = True
         now_ms = self._now_ms()
-        self.liveness.lead(self._quorum.image, now_ms)
+        self.heartbeat_manager.become_active(self._quorum.image, now_ms)
         for node_id, since_ms in self._quorum.unreachable().items():
-            self.liveness.unreachable(node_id, since_ms)
+            self.heartbeat_manager.unreachable(node_id, since_ms)
         node_id = self._settings["node.id"]
         own = self._quorum.image.brokers.get(node_id)
         if own is not None and own.epoch != self._broker_epoch():
-            self.liveness.unreachable(node_id, 0)  # the registration of an earlier run of this node
+            self.heartbeat_manager.unreachable(node_id, 0)  # the registration of an earlier run of this node
         self._fence_expired()
         for alarm, interval_s in self._periodic:
             alarm.schedule_at(self._loop.time() + interval_s)
@@ -157,31 +156,33 @@ class ControllerTasks:
 
     def _apply(self, _before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
         if self._leads:
-            self.liveness.apply(image, self._now_ms())
+            self.heartbeat_manager.apply(image, self._now_ms())
             self._wake_waiters()
             self._fence_expired()
 
     def _connection_lost(self, connection_id: int) -> None:
         if self._leads:
-            for broker in self.liveness.connection_lost(connection_id, self._now_ms()):
-                self._perform(self._check_ended(broker))
+            for broker in self.heartbeat_manager.connection_lost(connection_id, self._now_ms()):
+                self._perform(self._check_exited(broker))
             self._fence_expired()
 
-    async def _check_ended(self, broker: BrokerImage) -> None:
-        await asyncio.sleep(_ENDING_S)
-        if await self._has_ended(broker) and self._leads:
-            self.liveness.ended(broker.broker_id, broker.epoch, self._now_ms())
+    async def _check_exited(self, broker: BrokerImage) -> None:
+        await asyncio.sleep(_EXIT_DELAY_S)
+        if await self._has_exited(broker) and self._leads:
+            self.heartbeat_manager.process_exited(broker.broker_id, broker.epoch, self._now_ms())
             self._fence_expired()
 
     def _fence_expired(self) -> None:
         """Fence the brokers that are due, and schedule the next check."""
-        logged = self.liveness.over()  # `expired` repeats them after each grace until they are fenced
-        gone = self.liveness.expired(self._now_ms())
-        for broker_id in sorted(gone.keys() - logged - {self._settings["node.id"]}):  # not an earlier run of this node
-            _log.warning("Fencing broker %d: %s", broker_id, self.liveness.end_reason(broker_id))
-        if gone:
-            self._submit(partial(fence_brokers, epochs=gone, settings=self._settings))
-        self._session_alarm.schedule_at_ms(self.liveness.due_ms)
+        # `expired` repeats brokers after each grace until they are fenced.
+        logged = self.heartbeat_manager.silent()
+        to_fence = self.heartbeat_manager.expired(self._now_ms())
+        logged.add(self._settings["node.id"])  # an earlier run of this node
+        for broker_id in sorted(to_fence.keys() - logged):
+            _log.warning("Fencing broker %d: %s", broker_id, self.heartbeat_manager.end_reason(broker_id))
+        if to_fence:
+            self._submit(partial(fence_brokers, epochs=to_fence, settings=self._settings))
+        self._session_alarm.schedule_at_ms(self.heartbeat_manager.due_ms)
 
     def _every(self, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> tuple[Alarm, float]:
         """Return an alarm that submits `command` and sets itself again; at once while there is more to do."""

@@ -144,7 +144,7 @@ class MetadataLoader:
         try:
             self._take_stored()
             while (entry := self._next()) is not None:
-                records = () if is_control(entry.records[0]) else self._transaction.take(entry.records)
+                records = () if is_control(entry.records[0]) else self._transaction.replay(entry.records)
                 image = self._commands.image_after(entry.next_offset) or apply_records(
                     self.image, records, offset=entry.next_offset - 1, epoch=entry.epoch
                 )

@@ -128,7 +128,7 @@ class MetadataLog:
         return cls(disk, directory, log, snapshots)
 
     @property
-    def cut_bytes(self) -> int:
+    def truncated_bytes(self) -> int:
         """Return the number of bytes of incomplete batches that were truncated when the log was opened."""
         return self._log.recovery.truncated_bytes
 
@@ -302,7 +302,7 @@ class MetadataLog:
         """Write a snapshot of this log durably; may run in a thread. OSError."""
         self._snapshots.write(snapshot, data)
 
-    def added_snapshot(self, snapshot: SnapshotId, retention: Retention, now_ms: int) -> None:
+    def add_snapshot(self, snapshot: SnapshotId, retention: Retention, now_ms: int) -> None:
         """Make a written snapshot the newest, and delete older snapshots beyond `retention` and the log before them."""
         self._snapshots.add(snapshot)
         self._log.roll(now_ms)

@@ -59,7 +59,7 @@ def read_stored(
             if voter_history is not None:
                 voter_history.append(entry.base_offset, entry.records)
         else:
-            for applicable in transaction.take(entry.records):
+            for applicable in transaction.replay(entry.records):
                 builder.replay(applicable)
     image = builder.build(offset=max(end_offset, offset) - 1, epoch=epoch)
     return RecoveredMetadata(image, transaction)

@@ -1,4 +1,4 @@
-"""Node clients: connections to the cluster's other nodes, and the check whether a broker's process has ended.
+"""Node clients: connections to the cluster's other nodes, and the check whether a broker's process has exited.
 
 Controllers are at the addresses in `controller.quorum.voters`, or else in the voter set; brokers at their registered
 endpoint for the listener that `inter.broker.listener.name` or `security.inter.broker.protocol` names, else for the
@@ -100,8 +100,8 @@ class NodeClients:
         self._to_brokers.append((broker_id, peer))
         return peer
 
-    async def has_ended(self, broker: BrokerImage) -> bool:
-        """Return whether a broker's process has ended: a connection to its address is refused."""
+    async def has_exited(self, broker: BrokerImage) -> bool:
+        """Return whether a broker's process has exited: a connection to its address is refused."""
         endpoint = broker.endpoints.get(self.listener)
         if endpoint is None:
             return False

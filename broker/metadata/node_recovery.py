@@ -65,9 +65,9 @@ def open_stored_node(
         config=metadata_log_config(settings),
         now_ms=wall_clock_ms,
     )
-    if log.cut_bytes:
+    if log.truncated_bytes:
         cut = "Truncated %s of incomplete batches from the metadata log in %s; it now ends at offset %d"
-        _log.warning(cut, count_of(log.cut_bytes, "byte"), directory.path, log.end_offset)
+        _log.warning(cut, count_of(log.truncated_bytes, "byte"), directory.path, log.end_offset)
     voters = VoterHistory(first)
     stored = read_stored(log, empty, voter_history=voters)
     place = f"{directory.path}/{CLUSTER_METADATA}-0"

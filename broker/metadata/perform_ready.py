@@ -98,7 +98,7 @@ class ReadyPerformer:
             await self._snapshots.stop()
             snapshot = ready.reset_to_snapshot
             contents = await run_steps(log.reset_to_snapshot(snapshot), self._loop, executor=self._executor)
-            self._node.loaded_snapshot(snapshot, contents.voters, contents.kraft_version)
+            self._node.snapshot_loaded(snapshot, contents.voters, contents.kraft_version)
             await self._metadata.reset_to_snapshot(snapshot, contents.records)
         flush = None
         try:

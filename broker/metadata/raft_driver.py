@@ -192,7 +192,7 @@ class RaftDriver:
             self._loop,
             self._threads,
             self._now_ms,
-            stored=self._node.snapshotted,
+            stored=self._node.snapshot_taken,
             failed=self._fail,
         )
         self._effects = ReadyPerformer(

@@ -96,7 +96,7 @@ class SnapshotGenerator:
             retention = Retention(
                 self._settings["metadata.max.retention.bytes"], self._settings["metadata.max.retention.ms"]
             )
-            log.added_snapshot(snapshot, retention, now_ms)
+            log.add_snapshot(snapshot, retention, now_ms)
             self._stored(snapshot, log.start_offset)
         except Exception as error:
             if _is_harmless(error, log):

@@ -62,7 +62,7 @@ async def until_served(controller: ControllerServer, begun_s: float, timeout_ms:
     would not be read.
     """
     ends_s = begun_s + patience_ms(controller, timeout_ms) / 1000
-    await controller.tasks.until_known(controller.image.offset, ends_s - controller.loop.time())
+    await controller.tasks.until_all_applied(controller.image.offset, ends_s - controller.loop.time())
 
 
 async def create_anywhere(server: RoleServer, request: CreateTopicsRequest) -> CreateTopicsResponse:

@@ -23,7 +23,7 @@ from broker.replication.partition import Partition
 from broker.replication.replica_state import NO_EPOCH
 from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory import Purgatory
-from controller.configs.topic import BEHIND_TOPICS
+from controller.configs.topic import BROKER_SYNONYM_NAMES
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
@@ -459,7 +459,7 @@ class ReplicaManager:
             topic = image.topic(record.resource_name)
             return () if topic is None else (topic.topic_id,)
         ours = record.resource_type == ResourceType.BROKER and record.resource_name in ("", str(self._node_id))
-        return self._by_topic if ours and record.name in BEHIND_TOPICS else ()
+        return self._by_topic if ours and record.name in BROKER_SYNONYM_NAMES else ()
 
     def _reconfigure(self, image: MetadataImage, topic_id: bytes) -> None:
         """Apply the current configuration to a topic's logs."""

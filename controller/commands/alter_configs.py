@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from controller.commands.controller_result import ControllerResult
-from controller.commands.election_configs import check_min_isr, consequences
+from controller.commands.election_configs import check_min_isr, follow_up_records
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.alterations import check_alterations
 from controller.configs.broker import BROKER_CONFIGS
@@ -55,7 +55,7 @@ class _Resource(NamedTuple):
     name: str
 
 
-class _SettingsOf:
+class _SettingsOfBroker:
     """Static settings of another broker, assumed to be the same as this one's."""
 
     def __init__(self, own: StaticSettings, node_id: int) -> None:
@@ -105,7 +105,7 @@ def _alter_resources(
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
     return ControllerResult(
-        () if request.validate_only else (*records, *consequences(image, records, settings)), response
+        () if request.validate_only else (*records, *follow_up_records(image, records, settings)), response
     )
 
 
@@ -135,7 +135,7 @@ def _alter(
         _check_broker(image, resource.name)
     new = dict(base)
     for change in changes:
-        _perform(change, new, resource.type)
+        _apply_operation(change, new, resource.type)
     old = image.configs(*resource)
     records = [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=new.get(name))
@@ -163,7 +163,7 @@ def _check_broker(image: MetadataImage, name: str) -> None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
 
 
-def _perform(change: _Change, configs: dict[str, str], resource_type: int) -> None:
+def _apply_operation(change: _Change, configs: dict[str, str], resource_type: int) -> None:
     name, operation, value = change
     if operation == AlterConfigOp.DELETE:
         configs.pop(name, None)
@@ -211,7 +211,7 @@ def _check_broker_configs(
     """Raise KafkaError unless the new values are valid beside the broker's other configs after `records`."""
     altered = apply_records(image, records, offset=image.offset, epoch=image.epoch)
     if name:
-        settings = _SettingsOf(settings, int(name))
+        settings = _SettingsOfBroker(settings, int(name))
     try:
         check_alterations(image, altered, settings, given, name)
     except ConfigError as error:

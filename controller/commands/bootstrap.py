@@ -8,7 +8,7 @@ min.insync.replicas, which must then be the same on all brokers (KIP-966). Kafka
 from __future__ import annotations
 
 from controller.commands.controller_result import ControllerResult
-from controller.commands.election_configs import agreement_records
+from controller.commands.election_configs import elr_safety_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
@@ -31,8 +31,8 @@ def bootstrap(image: MetadataImage, records: tuple[Message, ...], settings: Stat
     """Return the bootstrap checkpoint's `records` in a transaction; none if the cluster has a metadata.version."""
     if METADATA_VERSION in image.features:
         return ControllerResult((), None)
-    begun = apply_records(image, records, offset=image.offset, epoch=image.epoch)
-    agreed = agreement_records(begun, settings) if elr_enabled(begun) else ()
+    bootstrapped = apply_records(image, records, offset=image.offset, epoch=image.epoch)
+    safety_records = elr_safety_records(bootstrapped, settings) if elr_enabled(bootstrapped) else ()
     return ControllerResult(
-        (BeginTransactionRecord(name="Bootstrap records"), *records, *agreed, EndTransactionRecord()), None
+        (BeginTransactionRecord(name="Bootstrap records"), *records, *safety_records, EndTransactionRecord()), None
     )

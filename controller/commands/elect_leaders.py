@@ -98,8 +98,8 @@ def _change(
 ) -> PartitionChangeRecord:
     """Return the record of an election; KafkaError if none is needed or no replica can lead."""
     preferred = partition.replicas[0]
-    led = partition.leader == preferred if election is ElectionType.PREFERRED else partition.leader != NO_LEADER
-    if led:
+    not_needed = partition.leader == preferred if election is ElectionType.PREFERRED else partition.leader != NO_LEADER
+    if not_needed:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     change = builder.change(topic, partition, election=_ELECTIONS[election])
     if change is None:

@@ -37,23 +37,23 @@ def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new
         raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
 
 
-def consequences(image: MetadataImage, records: Sequence[ConfigRecord], settings: StaticSettings) -> list[Message]:
+def follow_up_records(image: MetadataImage, records: Sequence[ConfigRecord], settings: StaticSettings) -> list[Message]:
     """Return the records that follow from config changes, to be written after them."""
-    follows: list[Message] = []
+    follow_ups: list[Message] = []
     if elr_enabled(image):
-        follows += (
+        follow_ups += (
             # The empty name stands for all topics.
             ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else "")
             for record in records
             if record.name == MIN_ISR
         )
     if any(record.name == UNCLEAN for record in records):
-        changed = apply_records(image, [*records, *follows], offset=image.offset, epoch=image.epoch)
-        follows += elect_unclean_leaders(changed, settings).records
-    return follows
+        changed = apply_records(image, [*records, *follow_ups], offset=image.offset, epoch=image.epoch)
+        follow_ups += elect_unclean_leaders(changed, settings).records
+    return follow_ups
 
 
-def agreement_records(image: MetadataImage, settings: StaticSettings) -> list[ConfigRecord]:
+def elr_safety_records(image: MetadataImage, settings: StaticSettings) -> list[ConfigRecord]:
     """Return the records that make min.insync.replicas the same on all brokers, for when ELR is enabled."""
     records = []
     if MIN_ISR not in image.configs(ResourceType.BROKER, ""):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from controller.commands.controller_result import ControllerResult
-from controller.commands.election_configs import agreement_records
+from controller.commands.election_configs import elr_safety_records
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage
 from controller.partition_change import DEFAULT_SETTINGS, ELR_VERSION
@@ -57,7 +57,7 @@ def update_features(
         if update.max_version_level != levels.get(name, 0)
     ]
     if ELR_VERSION in updates and updates[ELR_VERSION].max_version_level > levels.get(ELR_VERSION, 0):
-        records += agreement_records(image, settings)
+        records += elr_safety_records(image, settings)
     results = [UpdateFeaturesResponse.Result(feature=name, error_message=None) for name in updates]
     return ControllerResult(
         () if request.validate_only else tuple(records), UpdateFeaturesResponse(error_message=None, results=results)

@@ -27,7 +27,7 @@ def allocate_producer_ids(
     first = image.next_producer_id
     if first > _MAX_PRODUCER_ID - BLOCK_SIZE:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are allocated")
-    following = first + BLOCK_SIZE
-    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=following)
+    next_producer_id = first + BLOCK_SIZE
+    record = ProducerIdsRecord(broker_id=broker_id, broker_epoch=broker_epoch, next_producer_id=next_producer_id)
     response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
     return ControllerResult((record,), response)

@@ -69,7 +69,7 @@ def list_partition_reassignments(
     topics = []
     for topic in image.topics():
         wanted = topic.partitions if request.topics is None else dict.fromkeys(requested.get(topic.name, ()))
-        moving = [
+        ongoing = [
             ListPartitionReassignmentsResponse.Topic.Partition(
                 partition_index=index,
                 replicas=list(partition.replicas),
@@ -77,10 +77,10 @@ def list_partition_reassignments(
                 removing_replicas=list(partition.removing_replicas),
             )
             for index in wanted
-            if (partition := topic.partitions.get(index)) is not None and _is_moving(partition)
+            if (partition := topic.partitions.get(index)) is not None and _is_reassigning(partition)
         ]
-        if moving:
-            topics.append(ListPartitionReassignmentsResponse.Topic(name=topic.name, partitions=moving))
+        if ongoing:
+            topics.append(ListPartitionReassignmentsResponse.Topic(name=topic.name, partitions=ongoing))
     return ControllerResult((), ListPartitionReassignmentsResponse(error_message=None, topics=topics))
 
 
@@ -94,7 +94,7 @@ def _partition(image: MetadataImage, name: str, index: int) -> tuple[TopicImage,
     return topic, partition
 
 
-def _is_moving(partition: PartitionImage) -> bool:
+def _is_reassigning(partition: PartitionImage) -> bool:
     return bool(partition.adding_replicas or partition.removing_replicas)
 
 
@@ -131,7 +131,7 @@ def _cancel(
     builder: PartitionChangeBuilder, topic: TopicImage, partition: PartitionImage
 ) -> PartitionChangeRecord | None:
     """Return the change back to the replicas before the reassignment (Kafka: `PartitionReassignmentRevert`)."""
-    if not _is_moving(partition):
+    if not _is_reassigning(partition):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     added = partition.adding_replicas
     isr = [replica for replica in partition.isr if replica not in added]

@@ -52,9 +52,9 @@ def register_broker(
         )
     broker_id = request.broker_id
     existing = image.brokers.get(broker_id)
-    amends = existing is not None and existing.incarnation_id == request.incarnation_id
-    follows = existing is not None and existing.epoch == request.previous_broker_epoch
-    if existing is not None and not (amends or follows) and broker_id in alive:
+    same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
+    clean_restart = existing is not None and existing.epoch == request.previous_broker_epoch
+    if existing is not None and not (same_incarnation or clean_restart) and broker_id in alive:
         raise KafkaError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             f"another broker {broker_id} is alive; if it has just stopped, its session expires soon",
@@ -63,7 +63,7 @@ def register_broker(
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "migration from ZooKeeper is not supported")
     _check_directories(image, request)
     _check_features(image, request)
-    if existing is not None and amends:
+    if existing is not None and same_incarnation:
         amended = _updated(request, existing)
         records = () if amended == existing else (broker_record(amended),)
         return ControllerResult(records, BrokerRegistrationResponse(broker_epoch=existing.epoch))
@@ -81,7 +81,7 @@ def register_broker(
             directories=(),
         ),
     )
-    if follows:
+    if clean_restart:
         changes = on_brokers_fenced(image, (broker_id,), settings)
     else:
         changes = on_unclean_restart(image, broker_id, settings)
@@ -139,8 +139,8 @@ def _check_feature(image: MetadataImage, broker_id: int, name: str, supported: t
     low, high = supported
     level = image.features.get(name, 0)
     # A cluster without metadata.version is not bootstrapped yet; its first leader will set a level that it supports.
-    begun = level > 0 or name != METADATA_VERSION
-    if begun and not low <= level <= high:
+    is_bootstrapped = level > 0 or name != METADATA_VERSION
+    if is_bootstrapped and not low <= level <= high:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
             f"the cluster has {name} at level {level}, broker {broker_id} supports {low} to {high}",

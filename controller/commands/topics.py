@@ -18,7 +18,7 @@ from controller.configs.effective import StaticSettings, effective_text, topic_c
 from controller.configs.topic import TOPIC_CONFIGS
 from controller.image import MetadataImage, ResourceType, TopicImage
 from controller.replica_placer import place_replicas, usable_brokers
-from controller.topic_names import CLUSTER_METADATA, check_topic_name, colliding_topic, plain_form
+from controller.topic_names import CLUSTER_METADATA, check_topic_name, colliding_topic, unify_collision_chars
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -59,7 +59,7 @@ def create_topics(
                 name=topic.name, error_code=error.code, error_message=error.message
             )
         else:
-            created[plain_form(topic.name)] = topic.name
+            created[unify_collision_chars(topic.name)] = topic.name
             records += topic_records
     if request.validate_only:
         records = []
@@ -82,7 +82,7 @@ def _check_new_name(name: str, image: MetadataImage, created: Mapping[str, str])
     check_topic_name(name)
     if image.topic(name) is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = colliding_topic(name, image) or created.get(plain_form(name))
+    other = colliding_topic(name, image) or created.get(unify_collision_chars(name))
     if other is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")
 

@@ -6,11 +6,11 @@ from controller.configs.broker import BROKER_CONFIGS
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigError, UpdateMode, parse_value
 from controller.configs.effective import StaticSettings, effective_broker_config
-from controller.configs.listener_names import listeners_own, without_listener
+from controller.configs.listener_names import is_listener_setting, without_listener
 from controller.image import MetadataImage
 
 # Can only be altered for single listeners: key stores and trust stores.
-_OF_LISTENERS = {
+_PER_LISTENER_ONLY = {
     "ssl.key.password",
     "ssl.keystore.certificate.chain",
     "ssl.keystore.key",
@@ -24,10 +24,10 @@ _OF_LISTENERS = {
 }
 
 # Listener settings that can be altered for all brokers; all others only for one broker.
-_OF_ALL_BROKERS_LISTENERS = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
+_CLUSTER_WIDE_LISTENER_SETTINGS = {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 
 # One change can at most halve or double these thread counts.
-_POOLS = (
+_THREAD_COUNTS = (
     "log.cleaner.threads",
     "background.threads",
     "num.io.threads",
@@ -45,38 +45,40 @@ def check_alterations(
     `altered` is `image` after the change. Unknown names are accepted: they may belong to a plug-in or to a later
     version.
     """
-    _check_places(values, broker)
+    _check_scope(values, broker)
     for name, text in values.items():
         definition = BROKER_CONFIGS.get(without_listener(name))
         if definition is not None and parse_value(definition, text) == 0 and definition.name == "max.connections":
             raise ConfigError("Invalid max.connections 0")  # no client could connect to change it back
     check_conflicts(lambda name: effective_broker_config(altered, settings, name))
-    for name in _POOLS:
+    for name in _THREAD_COUNTS:
         before, after = (effective_broker_config(known, settings, name) for known in (image, altered))
-        _check_pool(name, after, before)
+        _check_thread_count(name, after, before)
 
 
-def _check_places(values: Mapping[str, str], broker: str) -> None:
+def _check_scope(values: Mapping[str, str], broker: str) -> None:
     known = {name: BROKER_CONFIGS[name].update_mode for name in values if name in BROKER_CONFIGS}
     _refuse("Cannot update these configs dynamically", [name for name in known if known[name] is UpdateMode.READ_ONLY])
     _refuse(
         "These security configs can be dynamically updated only per-listener using the listener prefix",
-        [name for name in values if name in _OF_LISTENERS],
+        [name for name in values if name in _PER_LISTENER_ONLY],
     )
     if not broker:
         single = [name for name in known if known[name] is UpdateMode.PER_BROKER]
         single += [
-            name for name in values if listeners_own(name) and without_listener(name) not in _OF_ALL_BROKERS_LISTENERS
+            name
+            for name in values
+            if is_listener_setting(name) and without_listener(name) not in _CLUSTER_WIDE_LISTENER_SETTINGS
         ]
         _refuse("Cannot update these configs at default cluster level, broker id must be specified", single)
 
 
-def _refuse(why: str, names: list[str]) -> None:
+def _refuse(problem: str, names: list[str]) -> None:
     if names:
-        raise ConfigError(f"{why}: [{', '.join(names)}]")
+        raise ConfigError(f"{problem}: [{', '.join(names)}]")
 
 
-def _check_pool(name: str, size: int, current: int) -> None:
+def _check_thread_count(name: str, size: int, current: int) -> None:
     if size < current // 2:
         problem = f"value should be at least half the current value {current}"
     elif size > current * 2:

@@ -10,7 +10,7 @@ from controller.configs.definition import ConfigDef
 from controller.configs.replication_configs import REPLICATION_CONFIGS
 from controller.configs.server_configs import SERVER_CONFIGS
 from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
-from controller.configs.unsupported import RESERVED_CONFIGS
+from controller.configs.unsupported import UNSUPPORTED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
     definition.name: definition
@@ -18,6 +18,6 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
         *SERVER_LOG_CONFIGS,
         *SERVER_CONFIGS,
         *REPLICATION_CONFIGS,
-        *RESERVED_CONFIGS,
+        *UNSUPPORTED_CONFIGS,
     )
 }

@@ -14,18 +14,18 @@ from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
 
-class Complaint(NamedTuple):
-    """A problem with a value: the part concerned, or None for a problem that is a complete sentence."""
+class ValueProblem(NamedTuple):
+    """A problem with `part` of a value, or with the whole value if None."""
 
     part: str | None
-    problem: str
+    text: str
 
 
-EMPTY_ITEM = Complaint(None, "values must not be empty.")
+EMPTY_ITEM = ValueProblem(None, "values must not be empty.")
 
 
-# Returns the problem with a parsed value, or None. `{name}` in a problem stands for the config's name.
-Validator: TypeAlias = Callable[[Any], "str | Complaint | None"]
+# Returns the problem with a parsed value, or None; `{name}` in it stands for the config's name.
+Validator: TypeAlias = Callable[[Any], "str | ValueProblem | None"]
 
 
 class ConfigType(IntEnum):
@@ -110,26 +110,24 @@ def parse_value(definition: ConfigDef, text: str | None) -> Any:
         value = _PARSERS[definition.type](text.strip())
     except ValueError as error:
         raise ConfigError(f"Invalid value {text} for configuration {name}: {error}") from None
-    complaint = definition.validator(value) if definition.validator is not None else None
-    if complaint is None and isinstance(value, tuple) and "" in value:
-        complaint = EMPTY_ITEM
-    if complaint is not None:
-        raise ConfigError(_sentence(name, value, complaint).replace("{name}", name))
+    problem = definition.validator(value) if definition.validator is not None else None
+    if problem is None and isinstance(value, tuple) and "" in value:
+        problem = EMPTY_ITEM
+    if problem is not None:
+        raise ConfigError(_message(name, value, problem).replace("{name}", name))
     return value
 
 
-def _sentence(name: str, value: Any, complaint: str | Complaint) -> str:
-    if isinstance(complaint, Complaint):
-        part, problem = complaint
-        if part is None:
-            return f"Configuration '{name}' {problem}"
-    else:
-        part = f"[{', '.join(value)}]" if isinstance(value, tuple) else plain_text(value)
-        problem = complaint
-    return f"Invalid value {part} for configuration {name}: {problem}"
+def _message(name: str, value: Any, problem: str | ValueProblem) -> str:
+    if isinstance(problem, str):
+        part = f"[{', '.join(value)}]" if isinstance(value, tuple) else format_value(value)
+        problem = ValueProblem(part, problem)
+    if problem.part is None:
+        return f"Configuration '{name}' {problem.text}"
+    return f"Invalid value {problem.part} for configuration {name}: {problem.text}"
 
 
-def plain_text(value: Any) -> str | None:
+def format_value(value: Any) -> str | None:
     """Return the text of a value, formatted as by Kafka."""
     if value is None or isinstance(value, str):
         return value
@@ -137,10 +135,10 @@ def plain_text(value: Any) -> str | None:
         return str(value).lower()
     if isinstance(value, tuple):
         return ",".join(value)
-    return _plain_float(value) if isinstance(value, float) else str(value)
+    return _format_double(value) if isinstance(value, float) else str(value)
 
 
-def _plain_float(value: float) -> str:
+def _format_double(value: float) -> str:
     """Return the text of a number, formatted as by Java: 1.0E7 for ten million."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
@@ -242,9 +240,9 @@ def subset_of(*choices: str) -> Validator:
     """Accept a list of some of `choices`."""
     problem = f"String must be one of: {', '.join(choices)}"
 
-    def check(value: tuple[str, ...]) -> Complaint | None:
+    def check(value: tuple[str, ...]) -> ValueProblem | None:
         wrong = next((item for item in value if item not in choices), None)
-        return EMPTY_ITEM if wrong == "" else None if wrong is None else Complaint(wrong, problem)
+        return EMPTY_ITEM if wrong == "" else None if wrong is None else ValueProblem(wrong, problem)
 
     return check
 
@@ -252,7 +250,7 @@ def subset_of(*choices: str) -> Validator:
 def some_of(*choices: str) -> Validator:
     """Accept a non-empty list of `choices`; of any strings without choices."""
     valid = f"[{', '.join(choices)}]" if choices else "any non-empty value"
-    empty = Complaint(None, f"must not be empty. Valid values include: {valid}")
+    empty = ValueProblem(None, f"must not be empty. Valid values include: {valid}")
     check = subset_of(*choices) if choices else lambda _: None
     return lambda value: check(value) if value else empty
 

@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from controller.configs.broker import BROKER_CONFIGS
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
-from controller.configs.definition import ConfigDef, ConfigError, UpdateMode, parse_value, plain_text
+from controller.configs.definition import ConfigDef, ConfigError, UpdateMode, format_value, parse_value
 from controller.configs.effective import (
     ConfigSource,
     ConfigValue,
     StaticSettings,
-    broker_config_places,
+    broker_config_synonyms,
     broker_config_values,
     can_be_altered,
     effective_text,
@@ -33,7 +33,7 @@ Described = DescribeConfigsResponse.Result.Config
 _UNKNOWN_TYPE = 0
 
 # Broker configs that are alternatives of each other: altering one overrides the others of the properties file.
-_FAMILIES = [names for names in BROKER_SYNONYMS.values() if len(names) > 1]
+_ALTERNATIVES = [names for names in BROKER_SYNONYMS.values() if len(names) > 1]
 _FLUSH = "log.flush.interval.ms"  # has a fallback, but is none itself
 
 
@@ -48,14 +48,16 @@ def describe_topic(
             places = _own(definition, overrides, ConfigSource.TOPIC)
             if name in BROKER_SYNONYMS:
                 places += _broker_places(image, settings, BROKER_SYNONYMS[name][0])
-            yield _describe(name, definition, _plain(definition, text), places)
+            yield _describe(name, definition, _canonical(definition, text), places)
 
 
 def describe_broker(
     image: MetadataImage, settings: StaticSettings, names: Collection[str] | None = None
 ) -> Iterator[Described]:
     """Yield this broker's configs, or those in `names`."""
-    altered = [name for of in (str(settings.node_id), "") for name in image.configs(ResourceType.BROKER, of)]
+    altered = [
+        name for resource in (str(settings.node_id), "") for name in image.configs(ResourceType.BROKER, resource)
+    ]
     for name in dict.fromkeys([*BROKER_CONFIGS, *sorted([*settings.explicit, *altered])]):
         if names is not None and name not in names:
             continue
@@ -65,9 +67,9 @@ def describe_broker(
         if is_set or (own is not None and not own.internal):
             text = found.text if found is not None else None
             if own is not None:
-                text = _plain(own, own.default if _is_hidden(image, settings, name, found) else text)
+                text = _canonical(own, own.default if _is_overridden(image, settings, name, found) else text)
             definition = own or BROKER_CONFIGS.get(without_listener(name))
-            yield _describe(name, definition, text, _broker_places(image, settings, name), read_only=_is_fixed(own))
+            yield _describe(name, definition, text, _broker_places(image, settings, name), read_only=_is_read_only(own))
 
 
 def describe_all_brokers(image: MetadataImage, names: Collection[str] | None = None) -> Iterator[Described]:
@@ -77,7 +79,7 @@ def describe_all_brokers(image: MetadataImage, names: Collection[str] | None = N
         if (names is None or name in names) and can_be_altered(name, source):
             definition = BROKER_CONFIGS.get(without_listener(name))
             places = [ConfigValue(name, text, source)]
-            yield _describe(name, definition, text, places, read_only=_is_fixed(BROKER_CONFIGS.get(name)))
+            yield _describe(name, definition, text, places, read_only=_is_read_only(BROKER_CONFIGS.get(name)))
 
 
 def describe_group(
@@ -93,7 +95,7 @@ def describe_group(
                 places += _broker_places(image, settings, synonym)
             elif definition.default is not None:
                 places.append(ConfigValue(name, definition.default, ConfigSource.DEFAULT))
-            yield _describe(name, definition, _plain(definition, places[0].text), places)
+            yield _describe(name, definition, _canonical(definition, places[0].text), places)
 
 
 def describe_client_metrics(
@@ -104,39 +106,39 @@ def describe_client_metrics(
     for name, definition in CLIENT_METRICS_CONFIGS.items():
         if names is None or name in names:
             places = _own(definition, overrides, ConfigSource.CLIENT_METRICS)
-            yield _describe(name, definition, _plain(definition, overrides.get(name, definition.default)), places)
+            yield _describe(name, definition, _canonical(definition, overrides.get(name, definition.default)), places)
 
 
 def _own(definition: ConfigDef, overrides: Mapping[str, str], source: ConfigSource) -> list[ConfigValue]:
-    text = _plain(definition, overrides.get(definition.name))
+    text = _canonical(definition, overrides.get(definition.name))
     return [] if text is None else [ConfigValue(definition.name, text, source)]
 
 
 def _broker_places(image: MetadataImage, settings: StaticSettings, name: str) -> list[ConfigValue]:
-    family = next((names for names in _FAMILIES if name in names), ())
+    family = next((names for names in _ALTERNATIVES if name in names), ())
     if not family or (name in BROKER_SYNONYMS["flush.ms"] and name != _FLUSH):
         family = tuple(dict.fromkeys((name, without_listener(name))))
-    return list(broker_config_places(image, settings, name, family))
+    return list(broker_config_synonyms(image, settings, name, family))
 
 
-def _is_hidden(image: MetadataImage, settings: StaticSettings, name: str, found: ConfigValue | None) -> bool:
+def _is_overridden(image: MetadataImage, settings: StaticSettings, name: str, found: ConfigValue | None) -> bool:
     """Return whether an alternative that was altered overrides the value of the properties file."""
     if found is None or found.source is not ConfigSource.STATIC_BROKER:
         return False
-    relatives = (relative for names in _FAMILIES if name in names for relative in names)
+    relatives = (relative for names in _ALTERNATIVES if name in names for relative in names)
     firsts = (next(broker_config_values(image, settings, relative), None) for relative in relatives)
     return any(first is not None and first.source < ConfigSource.STATIC_BROKER for first in firsts)
 
 
-def _is_fixed(definition: ConfigDef | None) -> bool:
+def _is_read_only(definition: ConfigDef | None) -> bool:
     """Return whether DescribeConfigs calls a config read-only; as in Kafka, listener settings and unknown ones are."""
     return definition is None or definition.update_mode is UpdateMode.READ_ONLY
 
 
-def _plain(definition: ConfigDef, text: str | None) -> str | None:
+def _canonical(definition: ConfigDef, text: str | None) -> str | None:
     """Return a text in the canonical form of its value: `TRUE` as true, `+5` as 5."""
     try:
-        return plain_text(parse_value(definition, text))
+        return format_value(parse_value(definition, text))
     except ConfigError:
         return text
 

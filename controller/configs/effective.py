@@ -68,7 +68,7 @@ def broker_config_values(image: MetadataImage, settings: StaticSettings, name: s
     return _values(_layers(image, settings), [name])
 
 
-def broker_config_places(
+def broker_config_synonyms(
     image: MetadataImage, settings: StaticSettings, name: str, synonyms: Iterable[str]
 ) -> Iterator[ConfigValue]:
     """Yield every place that sets `name` or one of its `synonyms`, as DescribeConfigs returns them.
@@ -143,7 +143,7 @@ def effective_text(value: ConfigValue | None) -> str | None:
 
 def effective_broker_config(image: MetadataImage, settings: StaticSettings, name: str) -> Any:
     """Return the value of a broker config, including dynamic changes."""
-    return _first_sound(BROKER_CONFIGS[name], (place.text for place in broker_config_values(image, settings, name)))
+    return _first_valid(BROKER_CONFIGS[name], (place.text for place in broker_config_values(image, settings, name)))
 
 
 def effective_topic_config(
@@ -182,10 +182,10 @@ def effective_topic_value(
 ) -> Any:
     """Return the value of one config of a topic with the configs `overrides`."""
     places = topic_config_values(image, settings, overrides, name)
-    return _first_sound(TOPIC_CONFIGS[name], map(effective_text, places))
+    return _first_valid(TOPIC_CONFIGS[name], map(effective_text, places))
 
 
-def _first_sound(definition: ConfigDef, texts: Iterable[str | None]) -> Any:
+def _first_valid(definition: ConfigDef, texts: Iterable[str | None]) -> Any:
     for text in texts:
         with suppress(ConfigError):
             return parse_value(definition, text)

@@ -78,11 +78,11 @@ GROUP_CONFIGS: dict[str, ConfigDef] = {
 _PREFIX = "group."
 
 # Configs with the limits `group.PROTOCOL.min.NAME` and `group.PROTOCOL.max.NAME` of the broker.
-_ALL_HAVE = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+_COMMON_LIMITS = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 _BOUNDED = {
-    "consumer": _ALL_HAVE,
-    "share": (*_ALL_HAVE, "record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"),
-    "streams": _ALL_HAVE,
+    "consumer": _COMMON_LIMITS,
+    "share": (*_COMMON_LIMITS, "record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"),
+    "streams": _COMMON_LIMITS,
 }
 
 
@@ -105,9 +105,9 @@ def check_within_limits(value: Callable[[str], Any], limit: Callable[[str], Any]
                 raise ConfigConflictError(own, f"{own} must be greater than or equal to {least}")
             if value(own) > limit(most):
                 raise ConfigConflictError(own, f"{own} must be less than or equal to {most}")
-        beat, session = (f"{prefix}{protocol}.{name}" for name in _ALL_HAVE[:2])
-        if value(session) <= value(beat):
-            raise ConfigConflictError(session, f"{session} must be greater than {beat}")
+        heartbeat, session = (f"{prefix}{protocol}.{name}" for name in _COMMON_LIMITS[:2])
+        if value(session) <= value(heartbeat):
+            raise ConfigConflictError(session, f"{session} must be greater than {heartbeat}")
     standbys, most = f"{prefix}streams.num.standby.replicas", "group.streams.max.standby.replicas"
     if value(standbys) > limit(most):
         raise ConfigConflictError(standbys, f"{standbys} must be less than or equal to {most}")

@@ -7,7 +7,7 @@ two: `listener.name.external.scram-sha-256.sasl.jaas.config`.
 from __future__ import annotations
 
 _PREFIX = "listener.name."
-_OF_MECHANISMS = (
+_MECHANISM_SETTINGS = (
     "sasl.jaas.config",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
@@ -21,14 +21,14 @@ def listener_prefix(listener: str) -> str:
     return f"{_PREFIX}{listener.lower()}."
 
 
-def listeners_own(name: str) -> bool:
+def is_listener_setting(name: str) -> bool:
     """Return whether a setting belongs to a single listener."""
     return name.startswith(_PREFIX)
 
 
 def without_listener(name: str) -> str:
     """Return the setting's name without listener and mechanism; `name` itself if it has no listener."""
-    if not listeners_own(name):
+    if not is_listener_setting(name):
         return name
     _, _, rest = name.removeprefix(_PREFIX).partition(".")
-    return next((setting for setting in _OF_MECHANISMS if rest.endswith(setting)), rest)
+    return next((setting for setting in _MECHANISM_SETTINGS if rest.endswith(setting)), rest)

@@ -155,7 +155,7 @@ BROKER_SYNONYMS: dict[str, tuple[str, ...]] = {
     "unclean.leader.election.enable": ("unclean.leader.election.enable",),
 }
 
-BEHIND_TOPICS = frozenset(name for names in BROKER_SYNONYMS.values() for name in names)
+BROKER_SYNONYM_NAMES = frozenset(name for names in BROKER_SYNONYMS.values() for name in names)
 
 # Those of them that are times, unlimited if negative, with the factor to milliseconds.
 SYNONYM_UNITS = {

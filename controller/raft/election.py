@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _FIRST_BACKOFF_MS = 50
 
 
-class Calls:
+class RequestManager:
     """Requests to several nodes: at most one outstanding to each, resent after failures."""
 
     def __init__(self, node_ids: Iterable[int], now_ms: int) -> None:
@@ -34,14 +34,14 @@ class Calls:
         self._due_ms.pop(request.to, None)
         self._sent[request.to] = request
 
-    def ended(self, request: OutboundRequest) -> bool:
+    def request_ended(self, request: OutboundRequest) -> bool:
         """Record the end of `request`; return False if it is not outstanding."""
         if self._sent.get(request.to) is not request:
             return False
         del self._sent[request.to]
         return True
 
-    def again(self, node_id: int, due_ms: int) -> None:
+    def schedule(self, node_id: int, due_ms: int) -> None:
         """Schedule the next request to a node."""
         self._due_ms[node_id] = due_ms
 
@@ -53,7 +53,7 @@ class Ballot:
         """Start with a request due to every other voter."""
         self.granted: set[int] = set()
         self.refused: set[int] = set()
-        self.calls = Calls(other_voters, now_ms)
+        self.requests = RequestManager(other_voters, now_ms)
 
     def won(self, voters: VoterSet) -> bool:
         """Return whether a majority granted its vote."""

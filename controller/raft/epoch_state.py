@@ -34,7 +34,7 @@ class Transition(Enum):
 
 
 class EpochState:
-    """A role; the methods here are those of a role to which the event means nothing."""
+    """A role; these methods are for roles that ignore the event."""
 
     def __init__(self, replica: LocalReplica, election: ElectionState, deadline_ms: int | None) -> None:
         """`election` is stored before this role takes effect; at `deadline_ms` the role times out."""
@@ -59,10 +59,10 @@ class EpochState:
 
     @property
     def due_ms(self) -> int | None:
-        """Return when `timed_out` or `send_due` has to be called; None if only other events can cause actions."""
+        """Return when `check_deadlines` or `send_due` has to be called; None if only other events can cause actions."""
         return self.deadline_ms
 
-    def timed_out(self) -> Transition | None:
+    def check_deadlines(self) -> Transition | None:
         """Return the transition that is due by time."""
         due = self.deadline_ms is not None and self._replica.now_ms >= self.deadline_ms
         return Transition.PRE_VOTE if due else None
@@ -70,12 +70,12 @@ class EpochState:
     def send_due(self) -> None:
         """Send the requests that are due."""
 
-    def ended(self, _request: OutboundRequest) -> bool:
+    def request_ended(self, _request: OutboundRequest) -> bool:
         """Record the end of a request; return False if it was not this role's, or is no longer outstanding."""
         return False
 
     def response_received(self, _request: OutboundRequest, _response: ResponseHeader | None) -> Transition | None:
-        """Process the response, or None, to a request for which `ended` returned True."""
+        """Process the response, or None, to a request for which `request_ended` returned True."""
         return None
 
     def election_stored(self, _election: ElectionState) -> Transition | None:

@@ -52,7 +52,7 @@ class Fetcher:
         self._sent = request
         self.due_ms = None
 
-    def ended(self, request: OutboundRequest, due_ms: int) -> bool:
+    def request_ended(self, request: OutboundRequest, due_ms: int) -> bool:
         """Record the end of `request` and schedule the next one; return False if it is not outstanding."""
         if self._sent is not request:
             return False
@@ -88,9 +88,9 @@ class _FetchingState(EpochState):
         """Return when the deadline passes or a Fetch is due."""
         return earliest(self.deadline_ms, self.fetcher.due_ms)
 
-    def ended(self, request: OutboundRequest) -> bool:
+    def request_ended(self, request: OutboundRequest) -> bool:
         """Record the end of a Fetch; the next one follows after the backoff."""
-        return self.fetcher.ended(request, self._replica.now_ms + self._replica.timing.retry_backoff_ms)
+        return self.fetcher.request_ended(request, self._replica.now_ms + self._replica.timing.retry_backoff_ms)
 
     def _fetch_request(self) -> RaftRequest:
         replica = self._replica
@@ -138,9 +138,9 @@ class FollowerState(_FetchingState):
         """Return the leader that this node fetches from."""
         return self.election.leader_id
 
-    def timed_out(self) -> Transition | None:
+    def check_deadlines(self) -> Transition | None:
         """Return the transition that is due: an observer looks for another leader."""
-        transition = super().timed_out()
+        transition = super().check_deadlines()
         return transition if self._replica.is_voter or transition is None else Transition.FIND_LEADER
 
     def send_due(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.raft.election import Calls
+from controller.raft.election import RequestManager
 from controller.raft.epoch_state import EpochState, Transition, earliest
 from controller.raft.log import Entry, RaftEpochEnd, SnapshotId
 from controller.raft.messages import NO_NODE, LogRead, ReplicaProgress, Response, Role, SnapshotRead
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from protocol.messages.fetch_snapshot import FetchSnapshotRequest
     from protocol.schema import Message
 
-# An observer that has not fetched for this long is dropped; above `_MOST_OBSERVERS`, so is the one that fetched longest
+# An observer that has not fetched for this long is dropped; above `_MAX_OBSERVERS`, so is the one that fetched longest
 # ago.
 _OBSERVER_EXPIRES_MS = 300_000
-_MOST_OBSERVERS = 1000
+_MAX_OBSERVERS = 1000
 
 # Upper limit of a Fetch's `max_wait_ms`: its sender may be gone.
-_MOST_WAIT_MS = 5000
+_MAX_WAIT_MS = 5000
 
 
 class HeldFetch(NamedTuple):
@@ -87,9 +87,9 @@ class LeaderState(EpochState):
         super().__init__(replica, election, None)
         self.epoch_start = replica.log.end_offset
         """The offset of the first entry of this epoch."""
-        self._begin_calls = Calls(replica.other_voters, replica.now_ms)
+        self._begin_requests = RequestManager(replica.other_voters, replica.now_ms)
         self._log = replica.log
-        self._known = LeaderAndEpoch(replica.node_id, election.epoch)
+        self._leader_and_epoch = LeaderAndEpoch(replica.node_id, election.epoch)
         self._began_ms = replica.now_ms
         self._stored = replica.log.end_offset
         self._progress: dict[int, FollowerProgress] = {}
@@ -104,7 +104,7 @@ class LeaderState(EpochState):
     def due_ms(self) -> int | None:
         """Return when a held Fetch expires, a BeginQuorumEpoch is due, or leadership ends without a majority."""
         held_ms = min((held.due_ms for held in self._held), default=None)
-        return earliest(held_ms, self._begin_calls.due_ms, self.quorum_until_ms())
+        return earliest(held_ms, self._begin_requests.due_ms, self.check_quorum_due_ms())
 
     # The log
 
@@ -157,7 +157,7 @@ class LeaderState(EpochState):
 
     # The quorum
 
-    def quorum_until_ms(self) -> int | None:
+    def check_quorum_due_ms(self) -> int | None:
         """Return when leadership ends unless a majority fetches; None for a quorum of one."""
         needed = self._replica.voters.majority - 1
         if not needed:
@@ -169,9 +169,9 @@ class LeaderState(EpochState):
         progress = self._progress.get(voter_id)
         return self._began_ms if progress is None or progress.fetched_ms is None else progress.fetched_ms
 
-    def timed_out(self) -> Transition | None:
+    def check_deadlines(self) -> Transition | None:
         """Return RESIGN if no majority fetches; else answer the held Fetches whose wait time has passed."""
-        now_ms, until_ms = self._replica.now_ms, self.quorum_until_ms()
+        now_ms, until_ms = self._replica.now_ms, self.check_quorum_due_ms()
         if until_ms is not None and now_ms >= until_ms:
             return Transition.RESIGN
         self._complete_held(lambda held: held.due_ms <= now_ms)
@@ -179,26 +179,26 @@ class LeaderState(EpochState):
 
     def send_due(self) -> None:
         """Send BeginQuorumEpoch to the voters that have not fetched for half a fetch timeout."""
-        replica, calls = self._replica, self._begin_calls
+        replica, requests = self._replica, self._begin_requests
         interval_ms = replica.timing.fetch_timeout_ms // 2
-        for voter_id in calls.due(replica.now_ms):
+        for voter_id in requests.due(replica.now_ms):
             progress = self._progress.get(voter_id)
             fetched_ms = None if progress is None else progress.fetched_ms
             if fetched_ms is not None and fetched_ms >= replica.now_ms - interval_ms:
-                calls.again(voter_id, replica.now_ms + interval_ms)
+                requests.schedule(voter_id, replica.now_ms + interval_ms)
             else:
                 by_id = replica.voters.by_id
                 request = begin_request(replica.key, by_id[voter_id], self.epoch, by_id[replica.node_id])
-                calls.sent(replica.send(voter_id, request))
+                requests.sent(replica.send(voter_id, request))
 
-    def ended(self, request: OutboundRequest) -> bool:
+    def request_ended(self, request: OutboundRequest) -> bool:
         """Record the end of a BeginQuorumEpoch."""
-        return self._begin_calls.ended(request)
+        return self._begin_requests.request_ended(request)
 
     def response_received(self, request: OutboundRequest, response: ResponseHeader | None) -> Transition | None:
         """Schedule the next BeginQuorumEpoch; a voter that comes back finds the leader earlier, by its own Fetch."""
         wait_ms = self._replica.timing.fetch_timeout_ms // (8 if response is None else 2)
-        self._begin_calls.again(request.to, self._replica.now_ms + wait_ms)
+        self._begin_requests.schedule(request.to, self._replica.now_ms + wait_ms)
         return None
 
     def grants_pre_vote(self, _candidate_id: int) -> bool:
@@ -221,19 +221,19 @@ class LeaderState(EpochState):
         """Answer a Fetch, or hold it; record the follower's position."""
         log, now_ms = self._log, self._replica.now_ms
         replica_id = request.replica_state.replica_id if request.replica_id < 0 else request.replica_id
-        instead = log.compare(partition.fetch_offset, partition.last_fetched_epoch)
+        divergence = log.compare(partition.fetch_offset, partition.last_fetched_epoch)
         # A follower has one outstanding Fetch: complete an earlier one without records.
         self._complete_held(lambda held: held.replica_id == replica_id >= 0)
         if replica_id >= 0:
             progress = self._progress_of(replica_id, partition.replica_directory_id)
-            if instead is None:
+            if divergence is None:
                 progress.fetched(partition.fetch_offset, log.end_offset, now_ms)
             else:
                 progress.fetched_ms = now_ms
         max_bytes = max(0, min(request.max_bytes, partition.partition_max_bytes))
-        due_ms = now_ms + min(request.max_wait_ms, _MOST_WAIT_MS)
-        if instead is not None:
-            self._respond(token, self._fetch_response(instead))
+        due_ms = now_ms + min(request.max_wait_ms, _MAX_WAIT_MS)
+        if divergence is not None:
+            self._respond(token, self._fetch_response(divergence))
         elif partition.fetch_offset < log.end_offset:
             self._respond(token, self._fetch_response(), LogRead(partition.fetch_offset, max_bytes))
         elif partition.high_watermark < log.high_watermark or due_ms <= now_ms:
@@ -250,23 +250,26 @@ class LeaderState(EpochState):
         if partition.position < 0:
             error = ErrorCode.POSITION_OUT_OF_RANGE
             self._replica.pending.responses.append(
-                Response(token, snapshot_response(self._known, snapshot, error=error))
+                Response(token, snapshot_response(self._leader_and_epoch, snapshot, error=error))
             )
             return
         if request.replica_id >= 0:
             progress = self._progress_of(request.replica_id, partition.replica_directory_id)
             progress.fetched_ms = self._replica.now_ms
-        response = snapshot_response(self._known, snapshot, position=partition.position)
+        response = snapshot_response(self._leader_and_epoch, snapshot, position=partition.position)
         read = SnapshotRead(snapshot, partition.position, max(0, request.max_bytes))
         self._replica.pending.responses.append(Response(token, response, read))
 
     def _respond(self, token: object, response: FetchResponse, read: LogRead | None = None) -> None:
         self._replica.pending.responses.append(Response(token, response, read))
 
-    def _fetch_response(self, instead: RaftEpochEnd | SnapshotId | None = None) -> FetchResponse:
+    def _fetch_response(self, divergence: RaftEpochEnd | SnapshotId | None = None) -> FetchResponse:
         log = self._log
         return fetch_response(
-            self._known, high_watermark=log.high_watermark, log_start_offset=log.start_offset, instead=instead
+            self._leader_and_epoch,
+            high_watermark=log.high_watermark,
+            log_start_offset=log.start_offset,
+            divergence=divergence,
         )
 
     def _complete_held(self, which: Callable[[HeldFetch], bool]) -> None:
@@ -282,18 +285,18 @@ class LeaderState(EpochState):
     def _progress_of(self, replica_id: int, directory_id: bytes) -> FollowerProgress:
         progress = self._progress.get(replica_id)
         if progress is None and replica_id not in self._replica.voters:
-            self._make_room()
+            self._evict_observer()
         if progress is None or progress.directory_id != directory_id:
             progress = self._progress[replica_id] = FollowerProgress(directory_id)
         return progress
 
-    def _make_room(self) -> None:
+    def _evict_observer(self) -> None:
         """Drop an observer if there are too many: observers' ids are not verified."""
         voters = self._replica.voters
         observers = [
             (progress.fetched_ms or 0, node_id) for node_id, progress in self._progress.items() if node_id not in voters
         ]
-        if len(observers) >= _MOST_OBSERVERS:
+        if len(observers) >= _MAX_OBSERVERS:
             del self._progress[min(observers)[1]]
 
     def successors(self) -> list[Voter]:

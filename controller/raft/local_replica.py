@@ -1,4 +1,4 @@
-"""What a node keeps through all of its roles: identity, log, voters, timeouts, clock and the pending Ready.
+"""The state of a node that outlasts its roles: identity, log, voters, timeouts, clock and the pending Ready.
 
 Every role reads and extends it. Each change of the log goes through it, so that the voters follow the log.
 """
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from protocol.schema import Message
 
 # Use a tenth of the election timeout at start-up and after a reported leader loss.
-_SOON_PART = 10
+_SHORT_TIMEOUT_DIVISOR = 10
 
-_MOST_OF_A_KIND = 10
+_MAX_WARNINGS_PER_TEXT = 10
 
 
 class LocalReplica:
@@ -84,7 +84,7 @@ class LocalReplica:
         return int(limit * self._random.random()) if self._random is not None else 0
 
     def election_timeout(self) -> int:
-        """Return when an election timeout that starts now ends: after one to two times its setting."""
+        """Return when an election timeout that starts now ends: after a random 1 to 2 times its setting."""
         timeout_ms = self.timing.election_timeout_ms
         return self.now_ms + timeout_ms + self.jitter(timeout_ms)
 
@@ -92,8 +92,8 @@ class LocalReplica:
         """Return when a tenth of an election timeout ends; the only voter of a quorum need not wait."""
         if self.is_voter and len(self.voters.by_id) == 1:
             return self.now_ms
-        soon_ms = self.timing.election_timeout_ms // _SOON_PART
-        return self.now_ms + soon_ms + self.jitter(soon_ms)
+        short_ms = self.timing.election_timeout_ms // _SHORT_TIMEOUT_DIVISOR
+        return self.now_ms + short_ms + self.jitter(short_ms)
 
     def election_backoff(self) -> int:
         """Count a lost election; return when the next one may start."""
@@ -119,14 +119,14 @@ class LocalReplica:
         self.log.append(entry.epoch, entry.next_offset)
         self.voter_history.append(entry.base_offset, entry.records)
 
-    def truncate(self, leaders: RaftEpochEnd) -> None:
-        """Truncate to the common prefix with the leader's log, which ends an epoch at `leaders`."""
-        self.pending.truncate_to = self.log.truncate(leaders)
+    def truncate(self, leader_end: RaftEpochEnd) -> None:
+        """Truncate to the common prefix with the leader's log, in which an epoch ends at `leader_end`."""
+        self.pending.truncate_to = self.log.truncate(leader_end)
         self.voter_history.truncate(self.log.end_offset)
 
     def withdraw(self, from_offset: int) -> None:
         """Remove the entries from `from_offset` on, which were never stored."""
-        self.log.cut(from_offset)
+        self.log.truncate_to(from_offset)
         self.voter_history.truncate(from_offset)
 
     def reset_to_snapshot(self, snapshot: SnapshotId) -> None:
@@ -145,9 +145,9 @@ class LocalReplica:
         self.pending.requests.append(request)
         return request
 
-    def warn(self, kind: str, *about: object) -> None:
-        """Log a warning once; at most ten of a kind, as other nodes can cause any number of different ones."""
-        logged, warning = self._warned[kind], kind % about
-        if warning not in logged and len(logged) < _MOST_OF_A_KIND:
+    def warn(self, text: str, *values: object) -> None:
+        """Log a warning once; at most ten of one `text`, as other nodes can cause any number of different ones."""
+        logged, warning = self._warned[text], text % values
+        if warning not in logged and len(logged) < _MAX_WARNINGS_PER_TEXT:
             logged.add(warning)
             self.pending.warnings.append(warning)

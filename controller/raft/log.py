@@ -111,8 +111,7 @@ class RaftLog:
     def compare(self, end_offset: int, end_epoch: int) -> RaftEpochEnd | SnapshotId | None:
         """Return None if a log with that end is a prefix of this one; else the diverging epoch or the snapshot to send.
 
-        A diverging epoch is where its owner continues the search for the common prefix; a snapshot is what it restarts
-        from.
+        From a diverging epoch, the follower continues the search for the common prefix; from a snapshot, it restarts.
         """
         snapshot = self.newest_snapshot
         if snapshot is not None and (end_offset < self.start_offset or (end_offset == 0 < snapshot.end_offset)):
@@ -131,22 +130,22 @@ class RaftLog:
         self._begin_epoch(epoch, self.end_offset)
         self.end_offset = next_offset
 
-    def truncate(self, leaders: RaftEpochEnd) -> int:
-        """Truncate to the common prefix with the leader's `leaders`, an epoch and its end offset; return the new end.
+    def truncate(self, leader_end: RaftEpochEnd) -> int:
+        """Truncate to the common prefix with a leader's log whose epoch ends at `leader_end`; return the new end.
 
         InvariantError if that would remove committed records.
         """
-        own = self.end_of(leaders.epoch)
+        own = self.end_of(leader_end.epoch)
         if own is None:
             end_offset = self.start_offset
-        elif own.epoch == leaders.epoch:
-            end_offset = min(own.end_offset, leaders.end_offset)
+        elif own.epoch == leader_end.epoch:
+            end_offset = min(own.end_offset, leader_end.end_offset)
         else:
             end_offset = own.end_offset
-        self.cut(end_offset)
+        self.truncate_to(end_offset)
         return end_offset
 
-    def cut(self, end_offset: int) -> None:
+    def truncate_to(self, end_offset: int) -> None:
         """Truncate to `end_offset`; InvariantError if that would remove committed records."""
         if end_offset < self.high_watermark:
             raise InvariantError(f"truncation to {end_offset} would remove committed records: {self!r}")
@@ -170,7 +169,7 @@ class RaftLog:
         self.end_offset = self.high_watermark = snapshot.end_offset
         self.newest_snapshot = snapshot
 
-    def snapshotted(self, newest: SnapshotId, start_offset: int) -> None:
+    def snapshot_taken(self, newest: SnapshotId, start_offset: int) -> None:
         """Record a snapshot of this log, and that the log now starts at `start_offset`."""
         self.newest_snapshot = newest
         before = max(0, bisect_left(self._starts, start_offset) - 1)

@@ -2,7 +2,7 @@
 
     node.step(event, now_ms)      process an event; a Tick by `node.due_ms` at the latest
     node.propose(records)         leader: append records
-    node.snapshotted(id, start)   there is a newer snapshot; the log may start later
+    node.snapshot_taken(id, start)   there is a newer snapshot; the log may start later
     node.resign(now_ms)           before a controlled stop: give up leadership, start no more elections
     node.ready() -> Ready | None  the next actions
     node.advance(ready)           all of them are performed
@@ -21,7 +21,7 @@ The driver performs a Ready in this order, each step complete before the next on
     truncate_to        truncate the log
     snapshot_parts     write each at its position to the file of the snapshot download
     reset_to_snapshot  that file is complete: check it, make it durable and a regular snapshot, delete the whole log and
-                       restart it at the snapshot's end, load the image from the snapshot, and call `loaded_snapshot`
+                       restart it at the snapshot's end, load the image from the snapshot, and call `snapshot_loaded`
     entries            append them to the log, durably                  (a leader's own)
     received           append these batches to the log, durably         (a follower's; never together with entries)
     requests           send each to its node

@@ -1,9 +1,8 @@
 """The Raft node: one node's part of KRaft consensus as a state machine without I/O (Kafka: `KafkaRaftClient`).
 
 The design is that of etcd's raft library. The driver passes events to `step`; `ready` returns the actions to perform,
-in the order defined in `messages.py`; `advance` reports them done. Effects count only then: a vote once it is stored,
-an entry once it is synced. At most one Ready is outstanding; the effects of events in the meantime go into the next
-one.
+in the order defined in `messages.py`; `advance` reports them done. Only then does a vote or an entry count. At most one
+Ready is outstanding; the effects of events in the meantime go into the next one.
 
 A node is in one of the roles of `quorum_state.py`, which has the table of transitions. Each event goes to the role's
 object: `nominee.py`, `leader.py` and `follower.py` have the roles, `request_handling.py` the requests of other nodes,
@@ -59,7 +58,7 @@ class RaftNode:
         *,
         cluster_id: str | None = None,
         directory_id: bytes = NO_DIRECTORY,
-        timing: Timing = Timing(),  # noqa: B008 - it cannot change
+        timing: Timing = Timing(),  # noqa: B008 - immutable
         random: Random | None = None,
         now_ms: int = 0,
     ) -> None:
@@ -75,7 +74,7 @@ class RaftNode:
         self._quorum = QuorumState(self._replica, election)
         self._requests = RequestHandler(self._replica, self._quorum)
         # The voters whose last response was INCONSISTENT_CLUSTER_ID.
-        self._of_other_cluster: set[int] = set()
+        self._voters_in_other_cluster: set[int] = set()
 
     @property
     def voters(self) -> VoterSet:
@@ -95,7 +94,7 @@ class RaftNode:
     @property
     def is_in_other_cluster(self) -> bool:
         """Return whether most voters last answered INCONSISTENT_CLUSTER_ID; this node then has no leader."""
-        return self.voters.has_majority(self._of_other_cluster)
+        return self.voters.has_majority(self._voters_in_other_cluster)
 
     @property
     def role(self) -> Role:
@@ -191,11 +190,11 @@ class RaftNode:
         self._replica.withdraw(first.base_offset)
         return True
 
-    def snapshotted(self, newest: SnapshotId, start_offset: int) -> None:
+    def snapshot_taken(self, newest: SnapshotId, start_offset: int) -> None:
         """Record a snapshot of the committed log, and the new start of the log."""
-        self.log.snapshotted(newest, start_offset)
+        self.log.snapshot_taken(newest, start_offset)
 
-    def loaded_snapshot(self, snapshot: SnapshotId, voters: VoterSet | None, kraft_version: int) -> None:
+    def snapshot_loaded(self, snapshot: SnapshotId, voters: VoterSet | None, kraft_version: int) -> None:
         """Record the voters in the snapshot to which the log was reset."""
         self._replica.voter_history.load_snapshot(snapshot.end_offset, voters, kraft_version)
 
@@ -223,24 +222,24 @@ class RaftNode:
             self._handle_response(event.request, event.response)
         elif isinstance(event, Disconnected) and event.node_id == self.leader_id:
             quorum.perform(quorum.state.suspect_leader())
-        quorum.perform(quorum.state.timed_out())
+        quorum.perform(quorum.state.check_deadlines())
         quorum.state.send_due()
 
     def _handle_response(self, request: OutboundRequest, response: Message | None) -> None:
         header = None if response is None else response_header(response)
         state = self._quorum.state
-        counts = state.ended(request)
+        was_outstanding = state.request_ended(request)
         if header is not None:
             self._check_cluster(request.to, header)
             self._learn_leader(header)
-        if counts and self._quorum.state is state:
+        if was_outstanding and self._quorum.state is state:
             self._quorum.perform(state.response_received(request, header))
 
     def _check_cluster(self, node_id: int, response: ResponseHeader) -> None:
         if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
-            self._of_other_cluster.discard(node_id)
+            self._voters_in_other_cluster.discard(node_id)
             return
-        self._of_other_cluster.add(node_id)
+        self._voters_in_other_cluster.add(node_id)
         self._replica.warn(
             "Node %s is not in this node's cluster %s: start all nodes with"
             " the same controller.quorum.voters, from which the id of a new cluster is derived, or the same"

@@ -30,24 +30,24 @@ class _NomineeState(EpochState):
 
     @property
     def due_ms(self) -> int | None:
-        return earliest(self.deadline_ms, self.ballot.calls.due_ms)
+        return earliest(self.deadline_ms, self.ballot.requests.due_ms)
 
     def send_due(self) -> None:
-        replica, calls = self._replica, self.ballot.calls
+        replica, requests = self._replica, self.ballot.requests
         pre_vote = self.role is Role.PROSPECTIVE
-        for voter_id in calls.due(replica.now_ms):
+        for voter_id in requests.due(replica.now_ms):
             to = replica.voters.by_id[voter_id]
-            calls.sent(
+            requests.sent(
                 replica.send(voter_id, vote_request(replica.key, to, self.epoch, replica.log.end, pre_vote=pre_vote))
             )
 
-    def ended(self, request: OutboundRequest) -> bool:
-        return self.ballot.calls.ended(request)
+    def request_ended(self, request: OutboundRequest) -> bool:
+        return self.ballot.requests.request_ended(request)
 
     def response_received(self, request: OutboundRequest, response: ResponseHeader | None) -> Transition | None:
         ballot = self.ballot
         if response is None:
-            ballot.calls.again(request.to, self._replica.now_ms + self._replica.timing.retry_backoff_ms)
+            ballot.requests.schedule(request.to, self._replica.now_ms + self._replica.timing.retry_backoff_ms)
             return None
         if not response.error and isinstance(response.partition, VoteResult) and response.partition.vote_granted:
             ballot.granted.add(request.to)
@@ -72,9 +72,9 @@ class ProspectiveState(_NomineeState):
         super().__init__(replica, election, deadline_ms)
         self.ballot.granted.add(replica.node_id)
 
-    def timed_out(self) -> Transition | None:
+    def check_deadlines(self) -> Transition | None:
         """Return PRE_VOTE_LOST if the election timeout is over."""
-        return Transition.PRE_VOTE_LOST if super().timed_out() else None
+        return Transition.PRE_VOTE_LOST if super().check_deadlines() else None
 
     def count_votes(self) -> Transition | None:
         """Return CAMPAIGN with a majority of the pre-votes, PRE_VOTE_LOST if none is left."""

@@ -16,7 +16,7 @@ class PendingReady:
 
     def __init__(self, high_watermark: int) -> None:
         """Start empty; the entries below `high_watermark` are applied."""
-        self._announced = high_watermark
+        self._last_high_watermark = high_watermark
         self.election_state: ElectionState | None = None
         self._clear()
 
@@ -33,7 +33,7 @@ class PendingReady:
 
     def take(self, high_watermark: int) -> Ready | None:
         """Return the collected Ready and start an empty one; None if there is nothing to do."""
-        if high_watermark <= self._announced and self._is_empty:
+        if high_watermark <= self._last_high_watermark and self._is_empty:
             return None
         ready = Ready(
             election_state=self.election_state,
@@ -47,7 +47,7 @@ class PendingReady:
             high_watermark=high_watermark,
             warnings=tuple(self.warnings),
         )
-        self._announced = high_watermark
+        self._last_high_watermark = high_watermark
         self._clear()
         return ready
 

@@ -25,8 +25,8 @@ from controller.raft.wire import (
     VotePartition,
     begin_response,
     end_response,
+    error_response,
     fetch_response,
-    refusal,
     requested_partition,
     snapshot_response,
     vote_response,
@@ -48,10 +48,12 @@ class RequestHandler:
 
     def handle(self, token: object, request: RaftRequest) -> None:
         """Handle a request; its response may come later."""
-        ours = self._replica.key.cluster_id
-        if request.cluster_id is not None and ours is not None and request.cluster_id != ours:
-            self._replica.warn("Refused a request for cluster %s: this node is in cluster %s", request.cluster_id, ours)
-            self._respond(token, refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
+        own_cluster_id = self._replica.key.cluster_id
+        if request.cluster_id is not None and own_cluster_id is not None and request.cluster_id != own_cluster_id:
+            self._replica.warn(
+                "Refused a request for cluster %s: this node is in cluster %s", request.cluster_id, own_cluster_id
+            )
+            self._respond(token, error_response(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
             return
         try:
             if isinstance(request, FetchRequest):
@@ -65,7 +67,7 @@ class RequestHandler:
             else:
                 self._respond(token, self._handle_end_request(request))
         except KafkaError as error:
-            self._respond(token, refusal(request, error.code))
+            self._respond(token, error_response(request, error.code))
 
     def _respond(self, token: object, response: RaftResponse) -> None:
         self._replica.pending.responses.append(Response(token, response))
@@ -75,9 +77,9 @@ class RequestHandler:
         replica, quorum = self._replica, self._quorum
         candidate_id, epoch = partition.replica_id, partition.replica_epoch
         error = (
-            self._wrong_voter(request.voter_id, partition)
-            or self._not_a_voter(candidate_id)
-            or self._not_a_voter(replica.node_id)
+            self._voter_key_error(request.voter_id, partition)
+            or self._membership_error(candidate_id)
+            or self._membership_error(replica.node_id)
         )
         if candidate_id == replica.node_id:
             replica.warn("Another node has this node's id %s", candidate_id)
@@ -103,7 +105,7 @@ class RequestHandler:
     def _handle_begin_request(self, request: BeginQuorumEpochRequest) -> RaftResponse:
         partition, quorum = requested_partition(request), self._quorum
         leader_id, epoch = partition.leader_id, partition.leader_epoch
-        error = self._wrong_voter(request.voter_id, partition) or self._not_the_leader(leader_id, epoch)
+        error = self._voter_key_error(request.voter_id, partition) or self._leader_error(leader_id, epoch)
         if not error:
             if quorum.leader_and_epoch != (leader_id, epoch):
                 quorum.become_follower(epoch, leader_id)
@@ -113,23 +115,23 @@ class RequestHandler:
     def _handle_end_request(self, request: EndQuorumEpochRequest) -> RaftResponse:
         partition, replica, quorum = requested_partition(request), self._replica, self._quorum
         leader_id, epoch = partition.leader_id, partition.leader_epoch
-        error = self._not_the_leader(leader_id, epoch)
+        error = self._leader_error(leader_id, epoch)
         if not error:
             candidates = [candidate.candidate_id for candidate in partition.preferred_candidates]
             successors = candidates or partition.preferred_successors
             quorum.become_follower(epoch, leader_id)
-            place = successors.index(replica.node_id) if replica.node_id in successors else len(successors)
-            if place == 0 and replica.may_campaign:
+            rank = successors.index(replica.node_id) if replica.node_id in successors else len(successors)
+            if rank == 0 and replica.may_campaign:
                 # The leader itself has resigned, so no pre-votes are needed.
                 quorum.become_candidate()
             else:
-                deadline_ms = replica.now_ms + place * replica.timing.election_backoff_max_ms // 2
+                deadline_ms = replica.now_ms + rank * replica.timing.election_backoff_max_ms // 2
                 quorum.perform(quorum.state.suspect_leader(deadline_ms))
         return end_response(quorum.leader_and_epoch, error or ErrorCode.NONE)
 
     def _handle_fetch_request(self, token: object, request: FetchRequest) -> None:
         partition, state = requested_partition(request), self._quorum.state
-        error = self._wrong_epoch(partition.current_leader_epoch)
+        error = self._epoch_error(partition.current_leader_epoch)
         if not error and min(partition.fetch_offset, partition.last_fetched_epoch) < 0:
             error = ErrorCode.INVALID_REQUEST
         if error or not isinstance(state, LeaderState):
@@ -140,7 +142,7 @@ class RequestHandler:
 
     def _handle_fetch_snapshot_request(self, token: object, request: FetchSnapshotRequest) -> None:
         partition, state = requested_partition(request), self._quorum.state
-        error = self._wrong_epoch(partition.current_leader_epoch)
+        error = self._epoch_error(partition.current_leader_epoch)
         if error or not isinstance(state, LeaderState):
             error = error or ErrorCode.NOT_LEADER_OR_FOLLOWER
             snapshot = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
@@ -148,21 +150,21 @@ class RequestHandler:
         else:
             state.handle_fetch_snapshot_request(token, request, partition)
 
-    def _wrong_epoch(self, leader_epoch: int) -> ErrorCode | None:
+    def _epoch_error(self, leader_epoch: int) -> ErrorCode | None:
         """Return the error for a Fetch of another epoch, or for one to a node that does not lead; else None."""
         if leader_epoch == self._quorum.epoch:
             return None if isinstance(self._quorum.state, LeaderState) else ErrorCode.NOT_LEADER_OR_FOLLOWER
         fenced = leader_epoch < self._quorum.epoch
         return ErrorCode.FENCED_LEADER_EPOCH if fenced else ErrorCode.UNKNOWN_LEADER_EPOCH
 
-    def _wrong_voter(self, voter_id: int, partition: VotePartition | BeginPartition) -> ErrorCode | None:
+    def _voter_key_error(self, voter_id: int, partition: VotePartition | BeginPartition) -> ErrorCode | None:
         """Return INVALID_VOTER_KEY for a request to another voter, or to another directory of this one; else None."""
         own, directory_id = self._replica.key.directory_id, partition.voter_directory_id
         another_directory = NO_DIRECTORY not in (own, directory_id) and directory_id != own
         another = voter_id not in (NO_NODE, self._replica.node_id) or another_directory
         return ErrorCode.INVALID_VOTER_KEY if another else None
 
-    def _not_a_voter(self, node_id: int) -> ErrorCode | None:
+    def _membership_error(self, node_id: int) -> ErrorCode | None:
         """Return INCONSISTENT_VOTER_SET for a node that is no voter; None if voters can change: it may be a new one."""
         voters = self._replica.voters
         if node_id in voters or self._replica.voter_history.kraft_version > 0:
@@ -170,7 +172,7 @@ class RequestHandler:
         self._replica.warn("Nodes have different voters: %s is not among this node's %s", node_id, sorted(voters.by_id))
         return ErrorCode.INCONSISTENT_VOTER_SET
 
-    def _not_the_leader(self, leader_id: int, epoch: int) -> ErrorCode | None:
+    def _leader_error(self, leader_id: int, epoch: int) -> ErrorCode | None:
         """Return the error for a leader that this node cannot follow in that epoch; None if it can."""
         if epoch < self._quorum.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
@@ -181,4 +183,4 @@ class RequestHandler:
                 "Node %s claims to be the leader of epoch %s, which contradicts %s", leader_id, epoch, election
             )
             return ErrorCode.INVALID_REQUEST
-        return self._not_a_voter(leader_id)
+        return self._membership_error(leader_id)

@@ -184,7 +184,7 @@ def requested_partition(
     raise KafkaError(ErrorCode.INVALID_REQUEST, "the request is not about the metadata log alone")
 
 
-def refusal(request: RaftRequest, error: ErrorCode) -> RaftResponse:
+def error_response(request: RaftRequest, error: ErrorCode) -> RaftResponse:
     """Return the response with an error for the whole request."""
     if isinstance(request, FetchRequest):
         return FetchResponse(error_code=error, responses=[])
@@ -229,9 +229,9 @@ def fetch_response(
     error: ErrorCode = ErrorCode.NONE,
     high_watermark: int = -1,
     log_start_offset: int = -1,
-    instead: RaftEpochEnd | SnapshotId | None = None,
+    divergence: RaftEpochEnd | SnapshotId | None = None,
 ) -> FetchResponse:
-    """Return the response to a Fetch, still without records; `instead` is the diverging epoch or the snapshot."""
+    """Return the response to a Fetch, still without records; `divergence` is the diverging epoch or the snapshot."""
     partition = FetchResult(
         partition_index=0,
         error_code=error,
@@ -242,10 +242,10 @@ def fetch_response(
         aborted_transactions=None,
         records=b"",
     )
-    if isinstance(instead, SnapshotId):
-        partition.snapshot_id = FetchResult.SnapshotId(end_offset=instead.end_offset, epoch=instead.epoch)
-    elif instead is not None:
-        partition.diverging_epoch = FetchResult.DivergingEpoch(epoch=instead.epoch, end_offset=instead.end_offset)
+    if isinstance(divergence, SnapshotId):
+        partition.snapshot_id = FetchResult.SnapshotId(end_offset=divergence.end_offset, epoch=divergence.epoch)
+    elif divergence is not None:
+        partition.diverging_epoch = FetchResult.DivergingEpoch(epoch=divergence.epoch, end_offset=divergence.end_offset)
     topic = FetchResponse.Topic(topic=CLUSTER_METADATA, topic_id=METADATA_TOPIC_ID, partitions=[partition])
     return FetchResponse(responses=[topic])
 

@@ -210,7 +210,7 @@ class Workload:
         self.mark()
         if self.random.random() < 0.5:
             self.append()
-        self.log.added_snapshot(snapshot, self.random.choice(RETENTIONS), self.now)
+        self.log.add_snapshot(snapshot, self.random.choice(RETENTIONS), self.now)
         self.mark()
 
     def stop(self) -> None:

@@ -62,7 +62,7 @@ class BothControllers:
             [FeatureLevelRecord(name=level.name, feature_level=level.max_version_level) for level in levels]
         )
         self._liveness = BrokerHeartbeatManager(session_timeout_ms=60_000, disconnect_grace_ms=300)
-        self._liveness.lead(self._ours.image, 0)
+        self._liveness.become_active(self._ours.image, 0)
 
     def close(self) -> None:
         self._controller.close()

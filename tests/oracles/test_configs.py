@@ -11,7 +11,7 @@ import pytest
 
 from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, ConfigDef, ConfigError, ConfigType, parse_value
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
-from controller.configs.definition import plain_text
+from controller.configs.definition import format_value
 from controller.configs.group import GROUP_CONFIGS, broker_synonym
 from controller.configs.topic import BROKER_SYNONYMS, SYNONYM_UNITS
 from tests.oracles.apache_kafka import JVM, kafka_classpath
@@ -134,7 +134,7 @@ def test_text_gives_the_same_value_or_the_same_error_message(kafka_says: Shown, 
         if name in OTHERWISE_CHECKED:
             continue
         try:
-            found = f"={plain_text(parse_value(definition, text))}"
+            found = f"={format_value(parse_value(definition, text))}"
         except ConfigError as error:
             found = str(error)
         if found != kafkas and definition.type is not ConfigType.PASSWORD:

@@ -85,7 +85,7 @@ def test_sessions_expire_as_the_model_does(steps: list[tuple[Any, ...]]) -> None
                 liveness.apply(cluster.image, due_ms)
                 model.note(due_ms, "begin", broker_id)
 
-    liveness.lead(cluster.image, now)
+    liveness.become_active(cluster.image, now)
     model.note(now, "lead")
     for step in steps:
         match step:
@@ -103,6 +103,6 @@ def test_sessions_expire_as_the_model_does(steps: list[tuple[Any, ...]]) -> None
             case ("restart", broker_id):
                 begin(broker_id)
             case ("lead",):
-                liveness.lead(cluster.image, now)
+                liveness.become_active(cluster.image, now)
                 model.note(now, "lead")
     fence_until(now)

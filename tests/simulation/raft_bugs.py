@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from controller.raft.election import Calls
+from controller.raft.election import RequestManager
 from controller.raft.epoch_state import EpochState
 from controller.raft.leader import LeaderState
 from controller.raft.log import RaftEpochEnd, RaftLog
@@ -84,7 +84,9 @@ def half_counts_as_majority(plant: Planter) -> None:
 
 def counts_responses_to_earlier_requests(plant: Planter) -> None:
     """Responses to earlier requests count."""
-    plant.setattr(Calls, "ended", lambda calls, request: [calls._sent.pop(request.to, None)] != [])
+    plant.setattr(
+        RequestManager, "request_ended", lambda requests, request: [requests._sent.pop(request.to, None)] != []
+    )
 
 
 def counts_pre_votes_as_votes(plant: Planter) -> None:
@@ -174,9 +176,9 @@ def raft_follower_truncates_to_high_watermark(plant: Planter) -> None:
 def raft_follower_truncates_by_offset_alone(plant: Planter) -> None:
     """A follower truncates by offset, not by epoch."""
 
-    def truncate(self: RaftLog, leaders: RaftEpochEnd) -> int:
-        end_offset = min(self.end_offset, leaders.end_offset)
-        self.cut(end_offset)
+    def truncate(self: RaftLog, leader_end: RaftEpochEnd) -> int:
+        end_offset = min(self.end_offset, leader_end.end_offset)
+        self.truncate_to(end_offset)
         return end_offset
 
     plant.setattr(RaftLog, "truncate", truncate)
@@ -207,7 +209,7 @@ def keeps_epochs_before_snapshot(plant: Planter) -> None:
 
 def leader_without_quorum_does_not_resign(plant: Planter) -> None:
     """A leader that reaches no majority does not resign, and receives no later epoch."""
-    plant.setattr(LeaderState, "quorum_until_ms", lambda *_: None)
+    plant.setattr(LeaderState, "check_quorum_due_ms", lambda *_: None)
     plant.setattr(RaftNode, "_learn_leader", lambda *_: None)
 
 

@@ -340,7 +340,7 @@ class RaftCluster:
             snapshot = self.promises.snapshot_of(member)
             if snapshot is not None:
                 member.disk.take_snapshot(snapshot, self.promises.state_at(snapshot), trim=self.random.random() < 0.7)
-                member.raft.snapshotted(snapshot, member.disk.start_offset)
+                member.raft.snapshot_taken(snapshot, member.disk.start_offset)
 
     def heal(self) -> None:
         """End all faults and restart stopped nodes."""

@@ -107,7 +107,7 @@ class RaftFiles(RaftDisk):
     def take_snapshot(self, snapshot: SnapshotId, data: bytes, *, trim: bool) -> None:
         self.log.committed(snapshot.end_offset)
         self.log.write_snapshot(snapshot, data)
-        self.log.added_snapshot(snapshot, TRIM if trim else KEEP, 0)
+        self.log.add_snapshot(snapshot, TRIM if trim else KEEP, 0)
         self.snapshots[snapshot] = data
         self._trimmed()
         self._agree()

@@ -116,7 +116,7 @@ class Nodes:
         disk, applied = self.disks[node_id], self.applied[node_id]
         epoch = next(batch.epoch for batch in disk.batches if batch.next_offset == applied)
         disk.take_snapshot(SnapshotId(applied, epoch), b"*" * 100, trim=True)
-        self.nodes[node_id].snapshotted(SnapshotId(applied, epoch), applied)
+        self.nodes[node_id].snapshot_taken(SnapshotId(applied, epoch), applied)
 
     def wait(self, ms: int) -> None:
         """Advance time."""

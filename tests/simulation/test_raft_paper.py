@@ -126,7 +126,7 @@ def test_section_5_3_follower_never_truncates_committed_entries() -> None:
 
 def only_diverging(follower: LoneVoter, epoch: int, end_offset: int) -> tuple[Any, Any]:
     response = fetch_response(
-        LeaderAndEpoch(2, 2), high_watermark=0, log_start_offset=0, instead=RaftEpochEnd(epoch, end_offset)
+        LeaderAndEpoch(2, 2), high_watermark=0, log_start_offset=0, divergence=RaftEpochEnd(epoch, end_offset)
     )
     return follower.the_fetch(), response
 

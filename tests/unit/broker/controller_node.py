@@ -101,7 +101,7 @@ class ControllerNode:
             self.settings,
             self.loop,
             broker_epoch=lambda: -1,
-            has_ended=self.node_clients.has_ended,
+            has_exited=self.node_clients.has_exited,
         )
         self.wait(self.raft.start())
         if join:

@@ -20,7 +20,7 @@ A, B, C, D = (FeatureLevelRecord(name=name, feature_level=1) for name in "abcd")
 
 def taken(*batches: tuple[Message, ...]) -> list[tuple[Message, ...]]:
     transaction = MetadataTransaction()
-    return [transaction.take(batch) for batch in batches]
+    return [transaction.replay(batch) for batch in batches]
 
 
 def test_records_outside_transactions_are_applied_immediately() -> None:
@@ -40,7 +40,7 @@ def test_transaction_is_open_until_its_end_record() -> None:
     transaction = MetadataTransaction()
     states = []
     for batch in ((A,), (BEGIN,), (B,), (ABORT,), (BEGIN, C), (END,)):
-        transaction.take(batch)
+        transaction.replay(batch)
         states.append(transaction.is_open)
     assert states == [False, True, True, False, True, False]
 

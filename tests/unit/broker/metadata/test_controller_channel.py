@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.metadata.config_admin import answer_partly
-from broker.metadata.controller_channel import MOST_FORWARDED, ControllerChannel
+from broker.metadata.controller_channel import MAX_FORWARDED, ControllerChannel
 from broker.metadata.topic_creation import create_anywhere
 from broker.network.connection import RequestContext
 from broker.network.network_client import NetworkClient
@@ -101,7 +101,7 @@ class Broker:
     def crowd(self) -> list[asyncio.Task[Any]]:
         """Forward three times as many client requests as may be in flight; the controller answers none."""
         self.network.node.reply = lambda *_: []
-        several = [self.start(self.forward()) for _ in range(3 * MOST_FORWARDED)]
+        several = [self.start(self.forward()) for _ in range(3 * MAX_FORWARDED)]
         self.let_pass(1)
         return several
 
@@ -349,7 +349,7 @@ def test_request_does_not_wait_behind_another(broker: Broker) -> None:
 def test_forwarded_requests_share_limited_connections(broker: Broker) -> None:
     broker.quorum.elect(2)
     several = broker.crowd()
-    assert len(broker.requested) == len(broker.connected) == MOST_FORWARDED
+    assert len(broker.requested) == len(broker.connected) == MAX_FORWARDED
     broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=b"x")
     broker.let_pass(3)
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
@@ -370,12 +370,12 @@ def test_requests_on_behalf_of_clients_share_limited_connections(broker: Broker,
     node = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
-    several = [broker.start(query(node)) for _ in range(3 * MOST_FORWARDED)]  # type: ignore[arg-type]  # always this type here
+    several = [broker.start(query(node)) for _ in range(3 * MAX_FORWARDED)]  # type: ignore[arg-type]  # always this type here
     broker.let_pass(2)
     assert [instance(KafkaError, requested.exception()).code for requested in several] == [
         ErrorCode.REQUEST_TIMED_OUT
     ] * len(several)
-    assert len(broker.connected) == MOST_FORWARDED
+    assert len(broker.connected) == MAX_FORWARDED
 
 
 def test_active_controller_does_not_limit_concurrent_client_requests(broker: Broker) -> None:
@@ -396,7 +396,7 @@ def test_queued_requests_go_to_new_leader(broker: Broker) -> None:
     broker.quorum.elect(3)
     broker.let_pass(1)
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
-    assert set(broker.connected[MOST_FORWARDED:]) == {3}
+    assert set(broker.connected[MAX_FORWARDED:]) == {3}
 
 
 @pytest.mark.parametrize(("leader_id", "leads", "answer"), [(1, True, HERE), (-1, False, None)])
@@ -408,7 +408,7 @@ def test_queued_requests_are_not_sent_if_no_other_node_leads(
     broker.quorum.elect(leader_id, leads=leads)
     broker.let_pass(10)
     assert [requested.result() if requested.done() else None for requested in several] == [answer] * len(several)
-    assert len(broker.connected) == MOST_FORWARDED
+    assert len(broker.connected) == MAX_FORWARDED
 
 
 def test_closing_fails_queued_requests(broker: Broker) -> None:
@@ -419,7 +419,7 @@ def test_closing_fails_queued_requests(broker: Broker) -> None:
     assert [instance(KafkaError, requested.exception()).code for requested in several] == [
         ErrorCode.REQUEST_TIMED_OUT
     ] * len(several)
-    assert len(broker.connected) == MOST_FORWARDED
+    assert len(broker.connected) == MAX_FORWARDED
 
 
 def test_timed_out_request_closes_its_connection(broker: Broker) -> None:

@@ -232,7 +232,7 @@ def test_uncommitted_fencing_is_logged_once_until_heartbeats_resume(
 ) -> None:
     loop = VirtualLoop()
     quorum = Stalled(loop, brokers=2)
-    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_exited=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
@@ -265,7 +265,7 @@ def test_failed_controller_task_is_logged_immediately() -> None:
     reported = []
     loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
     quorum = Broken(loop)
-    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks = ControllerTasks(quorum, check_settings({}), loop, broker_epoch=lambda: -1, has_exited=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)
@@ -282,7 +282,7 @@ def test_failure_of_spawned_controller_task_is_logged_immediately() -> None:
     loop.set_exception_handler(lambda _, context: reported.append((context["message"], str(context["exception"]))))
     quorum = Refusing(loop)
     settings = check_settings({"leader.imbalance.check.interval.seconds": Option("1", "the test")})
-    controller_tasks = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_ended=None)  # type: ignore[arg-type]  # stands in for RaftDriver
+    controller_tasks = ControllerTasks(quorum, settings, loop, broker_epoch=lambda: -1, has_exited=None)  # type: ignore[arg-type]  # stands in for RaftDriver
     controller_tasks.begin()
     quorum.leads = True
     quorum.changed.set_result(None)

@@ -96,7 +96,7 @@ def snapshot(log: MetadataLog, retention: Retention, epoch: int = 1) -> Snapshot
     taken = SnapshotId(log.end_offset, epoch)
     data = b"".join(encode_snapshot([], epoch=epoch, now_ms=1000, last_timestamp_ms=1000, voters=VOTERS))
     log.write_snapshot(taken, data)
-    log.added_snapshot(taken, retention, 1 << 60)
+    log.add_snapshot(taken, retention, 1 << 60)
     return taken
 
 
@@ -152,7 +152,7 @@ def test_torn_log_end_after_clean_stop_is_refused_and_kept(tmp_path: Path, path:
     assert file.read_bytes() == whole[:-lost]
     directory.clean = False
     again = MetadataLog.open(OsDisk(), directory, VOTERS, config=CONFIG, now_ms=1000)
-    assert (again.end_offset, again.cut_bytes) == (2, len(whole) // 3 - lost)
+    assert (again.end_offset, again.truncated_bytes) == (2, len(whole) // 3 - lost)
 
 
 @pytest.mark.parametrize(("kraft_version", "voter"), [(0, bytes(16)), (1, b"directory-number")])

@@ -86,7 +86,7 @@ def test_replay_starts_at_newest_snapshot(log: MetadataLog) -> None:
     snapshot = SnapshotId(1, 1)
     data = encode_snapshot([setting(8)], epoch=1, now_ms=1000, last_timestamp_ms=1000, voters=VOTERS)
     log.write_snapshot(snapshot, b"".join(data))
-    log.added_snapshot(snapshot, Retention(-1, -1), 1000)
+    log.add_snapshot(snapshot, Retention(-1, -1), 1000)
     voters = VoterHistory(STATIC)
     stored = read_stored(log, EMPTY, voter_history=voters)
     assert (value(stored), stored.image.offset) == ("8", 0)

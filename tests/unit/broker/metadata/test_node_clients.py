@@ -129,21 +129,21 @@ def network() -> Iterator[Network]:
 def test_broker_with_refused_connection_has_ended(network: Network) -> None:
     known = node_clients(network)
     broker = registered(EMPTY, 2, "there").brokers[2]
-    assert not network.run_until_complete(known.has_ended(broker))
+    assert not network.run_until_complete(known.has_exited(broker))
     assert network.lines[-1].aborted
     network.down = True
-    assert network.run_until_complete(known.has_ended(broker))
+    assert network.run_until_complete(known.has_exited(broker))
 
 
 def test_unreachable_broker_is_not_known_to_have_ended(network: Network) -> None:
     known = node_clients(network)
     network.unreachable = True
-    assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
+    assert not network.run_until_complete(known.has_exited(registered(EMPTY, 2, "there").brokers[2]))
     network.hanging, network.unreachable = True, False
-    assert not network.run_until_complete(known.has_ended(registered(EMPTY, 2, "there").brokers[2]))
+    assert not network.run_until_complete(known.has_exited(registered(EMPTY, 2, "there").brokers[2]))
     network.down, network.hanging = True, False
     elsewhere = registered(EMPTY, 2, "there", listener="EXTERNAL")
-    assert not network.run_until_complete(known.has_ended(elsewhere.brokers[2]))
+    assert not network.run_until_complete(known.has_exited(elsewhere.brokers[2]))
 
 
 def test_broker_with_lost_connection_is_suspected_until_reached(network: Network) -> None:
@@ -168,7 +168,7 @@ def test_loss_of_voter_or_controller_connection_suspects_no_broker(network: Netw
 @pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example"])
 def test_broker_with_invalid_host_name_is_not_known_to_have_ended(loop: VirtualLoop, host: str) -> None:
     broker = registered(EMPTY, 2, host).brokers[2]
-    assert not loop.run_until_complete(node_clients(loop).has_ended(broker))
+    assert not loop.run_until_complete(node_clients(loop).has_exited(broker))
 
 
 def test_fenced_broker_is_not_suspected(network: Network) -> None:

@@ -84,7 +84,7 @@ class Node:
                 self.loop,
                 own_threads("raft"),
                 lambda: 1,
-                stored=self.node.snapshotted,
+                stored=self.node.snapshot_taken,
                 failed=self.failed.append,
             ),
             commands=self.commands,

@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> Iterator[MetadataLog]:
     present(flush).finish()
     log.committed(3)
     log.write_snapshot(SNAPSHOT, snapshot_bytes())
-    log.added_snapshot(SNAPSHOT, Retention(-1, -1), 1000)
+    log.add_snapshot(SNAPSHOT, Retention(-1, -1), 1000)
     yield log
     log.close(1)
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from controller.configs.definition import (
-    Complaint,
     ConfigDef,
     ConfigError,
     ConfigType,
+    ValueProblem,
     at_least,
     between,
     between_or,
     connections_per_host,
+    format_value,
     one_of,
     parse_value,
-    plain_text,
     subset_of,
     throttled_replicas,
 )
@@ -79,7 +79,7 @@ def test_invalid_text_is_reported_with_name_and_reason(kind: ConfigType, text: s
         (between(1, 9), 1, 0, "Value must be at least 1"),
         (between_or(1, 9, -1), -1, 0, "Value must be between 1 and 9 or equal to -1"),
         (one_of("a", "b"), "b", "c", "String must be one of: a, b"),
-        (subset_of("a", "b"), ("a", "b", "a"), ("a", "c"), Complaint("c", "String must be one of: a, b")),
+        (subset_of("a", "b"), ("a", "b", "a"), ("a", "c"), ValueProblem("c", "String must be one of: a, b")),
         (throttled_replicas, ("0:1", "12:345"), ("0:1", "x"), "{name} must be the literal '*'"),
         (throttled_replicas, ("*",), ("*", "0:1"), "{name} must be the literal '*'"),
         (throttled_replicas, (), ("0:1:2",), "{name} must be the literal '*'"),
@@ -119,7 +119,7 @@ def test_value_that_fails_validation_is_reported_as_written() -> None:
     ],
 )
 def test_values_are_written_plainly(value: Any, text: str | None) -> None:
-    assert plain_text(value) == text
+    assert format_value(value) == text
 
 
 def test_a_list_has_no_empty_items() -> None:

@@ -9,7 +9,7 @@ import controller
 from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS, parse_value
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from controller.configs.group import GROUP_CONFIGS
-from controller.configs.topic import BEHIND_TOPICS, BROKER_SYNONYMS, SYNONYM_UNITS
+from controller.configs.topic import BROKER_SYNONYM_NAMES, BROKER_SYNONYMS, SYNONYM_UNITS
 from storage.log.config import LogConfig
 
 SETS = (BROKER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
@@ -32,9 +32,9 @@ def test_no_name_is_defined_twice() -> None:
     from controller.configs.replication_configs import REPLICATION_CONFIGS
     from controller.configs.server_configs import SERVER_CONFIGS
     from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
-    from controller.configs.unsupported import RESERVED_CONFIGS
+    from controller.configs.unsupported import UNSUPPORTED_CONFIGS
 
-    tables = (SERVER_LOG_CONFIGS, SERVER_CONFIGS, REPLICATION_CONFIGS, RESERVED_CONFIGS)
+    tables = (SERVER_LOG_CONFIGS, SERVER_CONFIGS, REPLICATION_CONFIGS, UNSUPPORTED_CONFIGS)
     names = [definition.name for table in tables for definition in table]
     assert len(names) == len(set(names)) == len(BROKER_CONFIGS)
 
@@ -56,7 +56,7 @@ def source(*folders: str) -> str:
 def test_configs_with_an_effect_are_read_and_the_others_are_not() -> None:
     read = source("broker", "storage", "controller/commands")
     for definition in BROKER_CONFIGS.values():
-        if definition.name not in BEHIND_TOPICS:
+        if definition.name not in BROKER_SYNONYM_NAMES:
             assert (f'"{definition.name}"' in read) == definition.effective, definition.name
 
 

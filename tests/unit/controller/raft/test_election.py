@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.raft.election import Ballot, Calls, backoff_ms
+from controller.raft.election import Ballot, RequestManager, backoff_ms
 from controller.raft.messages import ElectionState, OutboundRequest
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from protocol.messages.vote import VoteRequest
@@ -50,16 +50,16 @@ def test_vote_is_refused_in_an_epoch_with_a_leader() -> None:
 
 
 def test_each_voter_has_one_request_in_flight() -> None:
-    calls = Calls([2, 3], now_ms=5)
-    assert (calls.due_ms, calls.due(4), calls.due(5)) == (5, [], [2, 3])
-    calls.sent(first := request(2))
-    assert calls.due(5) == [3]
-    assert not calls.ended(request(2))
-    assert calls.ended(first)
-    assert not calls.ended(first)
-    calls.again(2, 30)
-    assert calls.due(29) == [3]
-    assert calls.due(30) == [3, 2]
+    requests = RequestManager([2, 3], now_ms=5)
+    assert (requests.due_ms, requests.due(4), requests.due(5)) == (5, [], [2, 3])
+    requests.sent(first := request(2))
+    assert requests.due(5) == [3]
+    assert not requests.request_ended(request(2))
+    assert requests.request_ended(first)
+    assert not requests.request_ended(first)
+    requests.schedule(2, 30)
+    assert requests.due(29) == [3]
+    assert requests.due(30) == [3, 2]
 
 
 def test_election_backoff_grows_up_to_the_limit() -> None:

@@ -113,7 +113,7 @@ def test_truncated_batch_is_fetched_again() -> None:
 
 def test_snapshot_is_fetched_in_chunks_and_the_log_starts_at_its_end() -> None:
     at, snapshot = follower(1), SnapshotId(50, 2)
-    at.answered(at.the_fetch(), fetch_response(LEADER, high_watermark=60, log_start_offset=50, instead=snapshot))
+    at.answered(at.the_fetch(), fetch_response(LEADER, high_watermark=60, log_start_offset=50, divergence=snapshot))
     for position, data in ((0, b"abc"), (3, b"de")):
         (request,) = at.sent(FetchSnapshotRequest)
         assert instance(FetchSnapshotRequest, request.message).topics[0].partitions[0].position == position
@@ -128,7 +128,7 @@ def test_snapshot_is_fetched_in_chunks_and_the_log_starts_at_its_end() -> None:
 
 def test_follower_fetches_the_log_again_after_snapshot_not_found() -> None:
     at, snapshot = follower(1), SnapshotId(50, 2)
-    at.answered(at.the_fetch(), fetch_response(LEADER, instead=snapshot))
+    at.answered(at.the_fetch(), fetch_response(LEADER, divergence=snapshot))
     (request,) = at.sent(FetchSnapshotRequest)
     at.answered(request, snapshot_response(LEADER, snapshot, error=ErrorCode.SNAPSHOT_NOT_FOUND))
     at.wait(20)
@@ -138,7 +138,7 @@ def test_follower_fetches_the_log_again_after_snapshot_not_found() -> None:
 
 def test_snapshot_below_the_high_watermark_is_ignored() -> None:
     at = LoneVoter(1, 1, 1, high_watermark=3).follow(2, 3)
-    at.answered(at.the_fetch(), fetch_response(LEADER, instead=SnapshotId(2, 1)))
+    at.answered(at.the_fetch(), fetch_response(LEADER, divergence=SnapshotId(2, 1)))
     assert not at.sent(FetchSnapshotRequest)
     assert "snapshot ends at offset 2" in at.warnings[0]
 

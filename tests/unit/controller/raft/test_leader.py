@@ -108,7 +108,7 @@ def test_diverging_fetch_gets_the_diverging_epoch_and_does_not_count() -> None:
 def test_fetch_below_the_log_start_gets_the_snapshot_id() -> None:
     at = leader()
     at.requested(fetch(2, 2, 2, END))
-    at.node.snapshotted(SnapshotId(END, 2), END)
+    at.node.snapshot_taken(SnapshotId(END, 2), END)
     answered = only(at.requested(fetch(3, 2, 1, 1)))
     assert (answered.snapshot_id.end_offset, answered.snapshot_id.epoch) == (END, 2)
     (answer,) = at.requested(snapshot_request(me(3), 2, SnapshotId(END, 2), 7, TIMING))

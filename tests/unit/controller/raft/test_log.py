@@ -57,14 +57,14 @@ def test_diverging_log_gets_the_end_of_its_epoch() -> None:
 
 def test_committed_entries_are_not_truncated() -> None:
     log = log_of(1, 1, 3, high_watermark=2)
-    log.cut(2)
+    log.truncate_to(2)
     with pytest.raises(InvariantError, match="committed"):
-        log.cut(1)
+        log.truncate_to(1)
 
 
 def test_truncation_removes_epochs_without_records() -> None:
     log = log_of(1, 1, 3)
-    log.cut(2)
+    log.truncate_to(2)
     assert log.end == (1, 2)
 
 
@@ -94,14 +94,14 @@ def test_fetch_below_the_log_start_needs_a_snapshot() -> None:
 
 def test_empty_replica_gets_a_snapshot_instead_of_the_log() -> None:
     log = log_of(1, 1, 1)
-    log.snapshotted(SnapshotId(2, 1), 0)
+    log.snapshot_taken(SnapshotId(2, 1), 0)
     assert log.compare(0, 0) == SnapshotId(2, 1)
     assert log.compare(1, 1) is None
 
 
 def test_log_start_advances_and_later_epochs_are_kept() -> None:
     log = log_of(1, 1, 2, 2, 3)
-    log.snapshotted(SnapshotId(3, 2), 3)
+    log.snapshot_taken(SnapshotId(3, 2), 3)
     assert log.start_offset == 3
     assert log.end_of(2) == (2, 4)
     assert log.end_of(1) is None

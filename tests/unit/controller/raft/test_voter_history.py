@@ -95,7 +95,7 @@ def test_follower_follows_voters_in_received_batches_and_back_when_they_are_trun
     assert (at.node.voters.by_id, at.node.kraft_version) == (FIRST.by_id, 1)
     at.answered(at.the_fetch(), received(3, VoterSet([Voter(2), Voter(3)]).to_record()))
     assert (ids(at.node.voters), at.node.role) == ([2, 3], Role.OBSERVER)
-    at.answered(at.the_fetch(), fetch_response(LEADER, instead=RaftEpochEnd(1, 1)))
+    at.answered(at.the_fetch(), fetch_response(LEADER, divergence=RaftEpochEnd(1, 1)))
     assert (at.node.end_offset, at.node.voters.by_id, at.node.kraft_version) == (1, VOTERS.by_id, 0)
     assert at.node.role is Role.FOLLOWER
 
@@ -103,13 +103,13 @@ def test_follower_follows_voters_in_received_batches_and_back_when_they_are_trun
 def test_voters_of_a_received_snapshot_count_once_it_is_loaded() -> None:
     at, snapshot = LoneVoter(1).follow(2, 3), SnapshotId(50, 2)
     at.answered(at.the_fetch(), received(1, VERSION_1, FIRST.to_record()))
-    at.answered(at.the_fetch(), fetch_response(LEADER, instead=snapshot))
+    at.answered(at.the_fetch(), fetch_response(LEADER, divergence=snapshot))
     (request,) = at.sent(FetchSnapshotRequest)
     response = snapshot_response(LEADER, snapshot)
     response.topics[0].partitions[0].size = 1
     response.topics[0].partitions[0].unaligned_records = b"x"
     at.answered(request, response)
     assert (at.node.end_offset, ids(at.node.voters)) == (50, [1, 2, 3])
-    at.node.loaded_snapshot(snapshot, SECOND, 1)
+    at.node.snapshot_loaded(snapshot, SECOND, 1)
     assert ids(at.node.voters) == [1, 2, 3, 4]
     assert at.node.snapshot_voters(50) is at.node.voters

@@ -16,9 +16,9 @@ from controller.raft.wire import (
     begin_response,
     end_request,
     end_response,
+    error_response,
     fetch_request,
     fetch_response,
-    refusal,
     requested_partition,
     response_header,
     snapshot_request,
@@ -82,7 +82,7 @@ def test_error_response_contains_the_leader(name: str) -> None:
 @pytest.mark.parametrize("name", REQUESTS)
 def test_top_level_error_response_contains_nothing_else(name: str) -> None:
     request, version = REQUESTS[name]
-    reported = response_header(travelled(refusal(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
+    reported = response_header(travelled(error_response(request, ErrorCode.INCONSISTENT_CLUSTER_ID), version))
     assert reported == ResponseHeader(ErrorCode.INCONSISTENT_CLUSTER_ID, -1, -1, None)
 
 
@@ -108,7 +108,9 @@ def test_another_topic_or_partition_is_not_the_metadata_log(name: str) -> None:
 
 def test_fetch_response_contains_the_diverging_epoch_or_the_snapshot_id() -> None:
     for instead in (RaftEpochEnd(2, 40), SnapshotId(50, 2)):
-        answered: Any = response_header(travelled(fetch_response(LeaderAndEpoch(3, 4), instead=instead), 18)).partition
+        answered: Any = response_header(
+            travelled(fetch_response(LeaderAndEpoch(3, 4), divergence=instead), 18)
+        ).partition
         diverging, snapshot = answered.diverging_epoch, answered.snapshot_id
         assert (diverging.end_offset >= 0) is isinstance(instead, RaftEpochEnd)
         assert (snapshot.end_offset >= 0) is isinstance(instead, SnapshotId)
