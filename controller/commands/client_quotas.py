@@ -17,15 +17,15 @@ from protocol.records.metadata import ClientQuotaRecord
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 
-# The largest value of each quota. Those with a finite limit are whole numbers.
-_RATES = {
+# The largest value of each quota. Those with a finite limit are whole numbers, within `_EPSILON`.
+_QUOTAS = {
     "producer_byte_rate": float((1 << 63) - 1),
     "consumer_byte_rate": float((1 << 63) - 1),
     "request_percentage": float("inf"),
     "controller_mutation_rate": float("inf"),
 }
-_IP_RATES = {"connection_creation_rate": float((1 << 31) - 1)}
-_WHOLE_WITHIN = 1e-6
+_IP_QUOTAS = {"connection_creation_rate": float((1 << 31) - 1)}
+_EPSILON = 1e-6
 
 _Op = AlterClientQuotasRequest.Entry.Op
 
@@ -80,7 +80,7 @@ def _check_entity(entity: QuotaEntity, unknown_hosts: Collection[str]) -> None:
 
 def _alter(image: MetadataImage, entity: QuotaEntity, ops: list[_Op]) -> list[ClientQuotaRecord]:
     """Return the records of the changed quotas."""
-    limits = _IP_RATES if entity[0][0] == IP else _RATES
+    limits = _IP_QUOTAS if entity[0][0] == IP else _QUOTAS
     current = image.client_quotas.get(entity, NO_QUOTAS)
     parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity]
     records = []
@@ -107,7 +107,7 @@ def _check_value(key: str, value: float, limits: dict[str, float]) -> None:
         raise _invalid_request(f"Quota {key} must be greater than 0")
     if value > limit:
         raise _invalid_request(f"Proposed value for {key} is too large.")
-    if limit != float("inf") and value % 1 > _WHOLE_WITHIN:
+    if limit != float("inf") and abs(value - round(value)) > _EPSILON:
         raise _invalid_request(f"{key} cannot be a fractional value.")
 
 

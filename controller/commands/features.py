@@ -1,7 +1,7 @@
 """Changes of the cluster's feature levels (KIP-584, KIP-778; Kafka: `FeatureControlManager`).
 
-All updates of a request are made, or none. Every broker must support the new level. Raising it takes an upgrade,
-lowering it one of the downgrade types; keeping it is always possible.
+All updates of a request are made, or none. Every registered broker and controller must support the new level. Raising
+it takes an upgrade, lowering it one of the downgrade types; keeping it is always possible.
 
 The level of `kraft.version` is in control records of the metadata log, not in the image; it can be kept but not changed
 yet. `metadata.version` cannot change either: this version of the broker writes only one level of it.
@@ -44,12 +44,12 @@ def update_features(
     # Of a feature that is named twice, the last update counts.
     updates = {update.feature: update for update in request.feature_updates}
     for update in updates.values():
-        why = _why_not(image, update, levels.get(update.feature, 0))
-        if why:
+        problem = _reason_not_possible(image, update, levels.get(update.feature, 0))
+        if problem:
             raise KafkaError(
                 ErrorCode.INVALID_UPDATE_VERSION,
                 "The update failed for all features since the following feature had an error: "
-                f"Invalid update version {update.max_version_level} for feature {update.feature}. {why}",
+                f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}",
             )
     records: list[Message] = [
         FeatureLevelRecord(name=name, feature_level=update.max_version_level)
@@ -64,21 +64,24 @@ def update_features(
     )
 
 
-def _why_not(image: MetadataImage, update: UpdateFeaturesRequest.Update, current: int) -> str:
-    """Return why a feature cannot have a level; empty if it can."""
+def _reason_not_possible(image: MetadataImage, update: UpdateFeaturesRequest.Update, current: int) -> str:
+    """Return why the update is not possible; empty if it is."""
     name, wanted = update.feature, update.max_version_level
     kind = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     if kind not in set(UpgradeType):
         return "The controller does not support the given upgrade type."
     if wanted < 0:
         return "A feature version cannot be less than 0."
-    here = {known: (feature.min_level, feature.max_level) for known, feature in FEATURES.items()}
-    unsupported = _unsupported("The controller", here, name, wanted) or next(
-        filter(None, (_unsupported(f"Broker {b.broker_id}", b.features, name, wanted) for b in image.brokers.values())),
-        "",
-    )
-    if unsupported:
-        return unsupported
+    own: Mapping[str, tuple[int, int]] = {
+        known: (levels.min_level, levels.max_level) for known, levels in FEATURES.items()
+    }
+    supported = [("The controller", own)]
+    supported += [(f"Broker {broker.broker_id}", broker.features) for broker in image.brokers.values()]
+    supported += [(f"Controller {one.controller_id}", one.features) for one in image.controllers.values()]
+    for node, features in supported:
+        unsupported = _reason_not_supported(node, features, name, wanted)
+        if unsupported:
+            return unsupported
     if wanted < current and kind == UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
@@ -91,8 +94,8 @@ def _why_not(image: MetadataImage, update: UpdateFeaturesRequest.Update, current
     return ""
 
 
-def _unsupported(node_name: str, features: Mapping[str, tuple[int, int]], name: str, level: int) -> str:
+def _reason_not_supported(node: str, features: Mapping[str, tuple[int, int]], name: str, level: int) -> str:
     if name not in features:
-        return f"{node_name} does not support this feature."
+        return f"{node} does not support this feature."
     low, high = features[name]
-    return "" if low <= level <= high else f"{node_name} only supports versions {low}-{high}"
+    return "" if low <= level <= high else f"{node} only supports versions {low}-{high}"

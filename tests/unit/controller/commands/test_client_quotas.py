@@ -68,6 +68,11 @@ def test_validation_alone_changes_nothing() -> None:
     assert cluster.image.client_quotas == {}
 
 
+@pytest.mark.parametrize("rate", [3.0, 3.0000001, 2.9999999])
+def test_rate_is_whole_within_a_millionth(rate: float) -> None:
+    assert alter(Cluster(), entry({"user": "u"}, producer_byte_rate=rate)) == DONE
+
+
 def test_largest_values_are_accepted_although_a_double_rounds_them_up() -> None:
     cluster = Cluster()
     assert alter(cluster, entry({"user": "u"}, producer_byte_rate=float((1 << 63) - 1))) == DONE

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from controller.commands.features import UpgradeType, update_features
+from controller.commands.registration import register_controller
 from protocol import api
 from protocol.api import Feature
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
 from tests.unit.controller.cluster import Cluster
 
@@ -31,6 +33,15 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def register(cluster: Cluster, broker_id: int, *, highest: int) -> None:
     features = {name: (feature.min_level, feature.max_level) for name, feature in api.FEATURES.items()}
     cluster.add_broker(broker_id, features=features | {NAME: (0, highest)})
+
+
+def new_controller(levels: Feature) -> ControllerRegistrationRequest:
+    supported = ControllerRegistrationRequest.Feature(
+        name=NAME, min_supported_version=levels.min_level, max_supported_version=levels.max_level
+    )
+    return ControllerRegistrationRequest(
+        controller_id=7, incarnation_id=b"i" * 16, zk_migration_ready=False, listeners=[], features=[supported]
+    )
 
 
 def update(cluster: Cluster, *updates: tuple[str, int, int], kraft_version: int = 1, **options: Any) -> Any:
@@ -108,6 +119,12 @@ def test_invalid_feature_updates_are_rejected_with_a_reason(
 def test_every_broker_has_to_support_the_level(cluster: Cluster) -> None:
     register(cluster, 2, highest=1)
     with pytest.raises(KafkaError, match="Broker 2 only supports versions 0-1"):
+        update(cluster, (NAME, 2, UP))
+
+
+def test_every_controller_has_to_support_the_level(cluster: Cluster) -> None:
+    cluster.apply(partial(register_controller, request=new_controller(Feature(0, 1, 1))))
+    with pytest.raises(KafkaError, match="Controller 7 only supports versions 0-1"):
         update(cluster, (NAME, 2, UP))
 
 
