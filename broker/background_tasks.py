@@ -38,10 +38,10 @@ class BackgroundTasks:
         """Start all tasks, at the intervals of the start-up settings."""
         settings, every = self._shared.settings, self._maintenance.every
         first_s = settings["log.initial.task.delay.ms"] / 1000
-        every(settings["log.retention.check.interval.ms"] / 1000, self._tidy, first_s=first_s)
+        every(settings["log.retention.check.interval.ms"] / 1000, self._apply_retention, first_s=first_s)
         every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
         every(settings["offsets.retention.check.interval.ms"] / 1000, self._expire_offsets)
-        every(_SPACE_INTERVAL_S, self.watch_space)
+        every(_SPACE_INTERVAL_S, self.check_disk_space)
         every(_IDLE_INTERVAL_S, self._close_idle_files)
         every(maintenance.sync_interval_s(settings["log.flush.scheduler.interval.ms"]), self._sync)
         for name, interval_ms in (
@@ -62,7 +62,7 @@ class BackgroundTasks:
         """Cancel all tasks, and wait for syncs in progress."""
         await self._maintenance.stop()
 
-    async def watch_space(self) -> None:
+    async def check_disk_space(self) -> None:
         """Log directories that failed or are full, and resume replication when there is space again.
 
         Stop the broker if the metadata directory has failed, wherever that was detected.
@@ -80,7 +80,7 @@ class BackgroundTasks:
             await self._report_failed_directories(broker)
         if not has_space:
             # On a full disk, apply retention now instead of at the next log.retention.check.interval.ms.
-            await self._tidy(only_full=True)
+            await self._apply_retention(only_full=True)
         await maintenance.delete_files(shared.logs, shared.now_ms())
 
     async def _report_failed_directories(self, broker: BrokerServer) -> None:
@@ -90,9 +90,9 @@ class BackgroundTasks:
         if node is not None and failed.intersection(node.directories):
             await broker.lifecycle.send_and_wait()
 
-    async def _tidy(self, *, only_full: bool = False) -> None:
+    async def _apply_retention(self, *, only_full: bool = False) -> None:
         shared = self._shared
-        await maintenance.tidy(shared.logs, shared.now_ms(), only_full=only_full)
+        await maintenance.apply_retention(shared.logs, shared.now_ms(), only_full=only_full)
         if self._broker is not None:
             self._broker.replicas.check_log_starts()
 
@@ -102,7 +102,9 @@ class BackgroundTasks:
 
     async def _expire_producers(self) -> None:
         shared = self._shared
-        await maintenance.expire_producers(shared.logs, shared.now_ms(), shared.live["producer.id.expiration.ms"])
+        await maintenance.expire_producers(
+            shared.logs, shared.now_ms(), shared.dynamic_config["producer.id.expiration.ms"]
+        )
 
     async def _expire_offsets(self) -> None:
         if self._broker is not None and self._broker.group_coordinator is not None:

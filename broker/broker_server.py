@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from broker.log_dirs.assignments_manager import AssignmentsManager
 from broker.log_dirs.log_cleaner import LogCleaner
-from broker.log_dirs.missing import report_lost
+from broker.log_dirs.missing import report_missing
 from broker.log_dirs.ownership import CannotStart
 from broker.metadata.broker_lifecycle import BrokerLifecycleManager, RegistrationError
 from broker.metadata.controller_event_queue import not_controller
@@ -27,7 +27,7 @@ from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.replica_fetcher_manager import ReplicaFetcherManager, fetch_limits
 from broker.replication.replica_manager import ReplicaManager
 from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import LoggedOnce
+from broker.runtime.rate_limited_log import LogOnce
 from broker.shared_server import RoleServer, SharedServer
 from controller.configs.log_config import topic_log_config
 from controller.topic_names import CONSUMER_OFFSETS
@@ -66,7 +66,7 @@ class BrokerServer(RoleServer):
         self._shared = shared
         self._start_group = start_group
         self.controller = controller
-        self.live = shared.live
+        self.dynamic_config = shared.dynamic_config
         self.node_clients = shared.node_clients
         self.recently_fenced = RecentlyFenced(loop.time)
         self._purgatory_driver = PurgatoryDriver(loop)
@@ -83,7 +83,7 @@ class BrokerServer(RoleServer):
             now_ms=self.now_ms,
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
-        self.log_cleaner = LogCleaner(shared.disk, self.logs, self.live.__getitem__, loop, self.now_ms)
+        self.log_cleaner = LogCleaner(shared.disk, self.logs, self.dynamic_config.__getitem__, loop, self.now_ms)
         self.lifecycle = BrokerLifecycleManager(
             self.node_id,
             self.controller_channel.call,
@@ -91,7 +91,7 @@ class BrokerServer(RoleServer):
             controller_change=self.raft.leader_change,
             applied_offset=lambda: self.raft.applied_offset,
             offline_directories=lambda: [one.directory_id for one in self.logs.directories if one.failure is not None],
-            cordoned_directories=lambda: cordoned_ids(self.logs.directories, self.live["cordoned.log.dirs"]),
+            cordoned_directories=lambda: cordoned_ids(self.logs.directories, self.dynamic_config["cordoned.log.dirs"]),
             heartbeat_interval_s=settings["broker.heartbeat.interval.ms"] / 1000,
             session_timeout_s=settings["broker.session.timeout.ms"] / 1000,
         )
@@ -103,7 +103,7 @@ class BrokerServer(RoleServer):
             self.node_id,
             self.replicas,
             cluster_id=self.cluster_id,
-            open_peer=self.node_clients.broker,
+            connect_broker=self.node_clients.broker,
             send_to_controller=self.controller_channel.send,
             broker_epoch=lambda: self.broker_epoch,
             limits=fetch_limits(settings),
@@ -117,9 +117,9 @@ class BrokerServer(RoleServer):
         if len(self.logs.directories) > 1:
             from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
 
-            self.moves = ReplicaAlterLogDirs(self.logs, self.assignments, live=self.live, loop=loop)
+            self.moves = ReplicaAlterLogDirs(self.logs, self.assignments, dynamic_config=self.dynamic_config, loop=loop)
         self.producer_ids = ProducerIdManager(self._allocate_producer_ids)
-        self.refused_transactions = LoggedOnce()
+        self.refused_transactions = LogOnce()
         self.group_coordinator: GroupCoordinator | None = None
         """The group coordinator; None until the first use of `groups`."""
         self._telemetry: Telemetry | None = None
@@ -159,7 +159,7 @@ class BrokerServer(RoleServer):
 
         `CannotStart` if the registration fails.
         """
-        settings, raft, live = self.settings, self.raft, self.live
+        settings, raft, dynamic_config = self.settings, self.raft, self.dynamic_config
         self.controller_channel.on_connection_change(self.lifecycle.send_now)
         incarnation = incarnation_id(self.random.randbytes(16), self._start_group)
         registration = broker_registration(settings, self.cluster_id, incarnation, self.endpoints, self.logs.online)
@@ -170,15 +170,15 @@ class BrokerServer(RoleServer):
         except RegistrationError as error:
             raise CannotStart(str(error)) from error
         await raft.until_applied(epoch)
-        live.follow(
+        dynamic_config.follow(
             ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"),
             self._shared.apply_connection_limits,
         )
-        live.follow(("cordoned.log.dirs",), self.lifecycle.send_now)
-        live.load(raft.image)
+        dynamic_config.follow(("cordoned.log.dirs",), self.lifecycle.send_now)
+        dynamic_config.load(raft.image)
         self._shared.apply_connection_limits()
-        raft.subscribe(live.apply)
-        report_lost(raft.image, self.node_id, self.logs)
+        raft.subscribe(dynamic_config.apply)
+        report_missing(raft.image, self.node_id, self.logs)
         self.node_clients.follow(raft.image)
         raft.subscribe(self.node_clients.apply)
         raft.subscribe(self.recently_fenced.apply)

@@ -119,7 +119,7 @@ class Node:
             for listener in self.settings.listeners:
                 await self._bind(listener)
         except BindError as error:
-            self.shared.leave_directories()
+            self.shared.release_directories()
             raise CannotStart(str(error)) from error
         await self.shared.start()
         if self.controller is not None:

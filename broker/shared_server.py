@@ -22,10 +22,10 @@ from broker.log_dirs.loading import open_found_logs
 from broker.log_dirs.ownership import (
     CannotStart,
     claim_directories,
-    leave_directories,
-    mark_directories,
+    format_directories,
     refuse_failed,
     refuse_if_full,
+    release_directories,
 )
 from broker.metadata.controller_channel import ControllerChannel
 from broker.metadata.dynamic_config import DynamicConfig
@@ -82,7 +82,7 @@ class SharedServer:
         self.now_ms = now_ms
         self.random = random or Random()
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
-        self.live = DynamicConfig(settings)
+        self.dynamic_config = DynamicConfig(settings)
         self.metrics = Metrics()
         self.endpoints: dict[str, Endpoint] = {}
         self._max_descriptors = max_descriptors
@@ -92,7 +92,7 @@ class SharedServer:
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
         self.node_clients = NodeClients(settings, loop, self.random, version)
-        limits = server_limits(settings, self.live, max_descriptors)
+        limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self.raft = RaftDriver(
             disk,
@@ -121,13 +121,13 @@ class SharedServer:
 
     def apply_connection_limits(self) -> None:
         """Apply the current connection limits to the socket server."""
-        self.server.limit(server_limits(self.settings, self.live, self._max_descriptors))
+        self.server.limit(server_limits(self.settings, self.dynamic_config, self._max_descriptors))
 
     async def start(self) -> None:
         """Read all stored data, and join the quorum; controller listeners are bound. `CannotStart` on failure."""
         warn_of_settings(self.settings)
         self.logs.make_room()
-        mark_directories(self.logs, self.cluster_id, self.settings.node_id)
+        format_directories(self.logs, self.cluster_id, self.settings.node_id)
         with refuse_if_full(self.metadata_directory):
             await self._read()
             await self.server.start(self.settings.controller_listeners)
@@ -140,13 +140,13 @@ class SharedServer:
             await open_found_logs(self.logs, is_new=self._is_new)
             refuse_failed(self.metadata_directory)
         except (CannotStart, InvariantError, LogRefused) as error:
-            self.leave_directories()
+            self.release_directories()
             refuse_failed(self.metadata_directory)
             raise CannotStart(str(error)) from error
 
-    def leave_directories(self) -> None:
+    def release_directories(self) -> None:
         """Unlock the directories, whose logs were not opened, and leave them as they were found."""
-        leave_directories(self.logs.directories)
+        release_directories(self.logs.directories)
 
     async def stop(self, broker_epoch: int) -> bool:
         """Close the metadata log and all logs; return whether that was clean. The other parts are stopped."""

@@ -61,7 +61,7 @@ _Result: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
 def handle(broker: BrokerServer, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
-    """Return the response, or a promise of it if fewer than min_bytes can be read."""
+    """Return the response, or a Deferred of it if fewer than min_bytes can be read."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
     sessions = broker.replicas.fetch_sessions

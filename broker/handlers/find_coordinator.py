@@ -84,7 +84,7 @@ async def _find_once_settled(
 
 
 def _warn(broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest) -> None:
-    for transactional_id in filter(broker.refused_transactions.is_new, _keys(context, request)):
+    for transactional_id in filter(broker.refused_transactions.should_log, _keys(context, request)):
         _log.warning(
             "Refusing the transactional producer %.200r of %s: transactions are not supported yet",
             transactional_id,

@@ -35,17 +35,17 @@ def handle(
         known = request.transactional_id != ""
         return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if known else ErrorCode.INVALID_REQUEST)
     producer_id = broker.producer_ids.take()
-    return _given(producer_id) if producer_id is not None else _allocate(broker)
+    return _allocated(producer_id) if producer_id is not None else _allocate(broker)
 
 
 async def _allocate(broker: BrokerServer) -> InitProducerIdResponse:
     try:
-        return _given(await broker.producer_ids.next())
+        return _allocated(await broker.producer_ids.next())
     except KafkaError as error:
         return _refused(error.code)
 
 
-def _given(producer_id: int) -> InitProducerIdResponse:
+def _allocated(producer_id: int) -> InitProducerIdResponse:
     return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
 
-_MOST_SEEN = 10_000
+_MAX_VIEWS = 10_000
 
 _Topic = MetadataResponse.Topic
 _Partition = MetadataResponse.Topic.Partition
@@ -141,7 +141,7 @@ class _View:
         self._operations = operations
         self.reachable = reachable_brokers(image, listener)
         self._known: dict[bytes, tuple[TopicImage, _Topic]] = {}
-        self._seen: dict[tuple[int, tuple[int, ...], tuple[int, ...]], PartitionView] = {}
+        self._views: dict[tuple[int, tuple[int, ...], tuple[int, ...]], PartitionView] = {}
         self.brokers = [
             MetadataResponse.Broker(
                 node_id=node.broker_id,
@@ -216,22 +216,22 @@ class _View:
     def _partition(self, partition: PartitionImage) -> _Partition:
         # Of 10,000 partitions, most share their leader and replicas with many others.
         key = (partition.leader, partition.replicas, partition.isr)
-        seen = self._seen.get(key)
-        if seen is None:
-            if len(self._seen) == _MOST_SEEN:
-                self._seen.clear()
-            seen = self._seen[key] = self._look_at(partition)
+        view = self._views.get(key)
+        if view is None:
+            if len(self._views) == _MAX_VIEWS:
+                self._views.clear()
+            view = self._views[key] = self._view_partition(partition)
         return _Partition(
-            error_code=seen.error,
+            error_code=view.error,
             partition_index=partition.partition,
-            leader_id=seen.leader_id,
+            leader_id=view.leader_id,
             leader_epoch=partition.leader_epoch,
-            replica_nodes=seen.replicas,
-            isr_nodes=seen.isr,
-            offline_replicas=seen.offline,
+            replica_nodes=view.replicas,
+            isr_nodes=view.isr,
+            offline_replicas=view.offline,
         )
 
-    def _look_at(self, partition: PartitionImage) -> PartitionView:
+    def _view_partition(self, partition: PartitionImage) -> PartitionView:
         view = view_partition(self._image, partition, self.reachable)
         if view.error is ErrorCode.LISTENER_NOT_FOUND and self._version < 6:
             view = view._replace(error=ErrorCode.LEADER_NOT_AVAILABLE)

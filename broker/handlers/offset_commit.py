@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _GROUP_NOT_FOUND_FROM_VERSION = 9
 _TOPIC_IDS_FROM_VERSION = 10
 
-_Answered = OffsetCommitResponse.Topic.Partition
+_Result = OffsetCommitResponse.Topic.Partition
 
 
 def handle(
@@ -41,9 +41,9 @@ def handle(
     """Commit the offsets of existing partitions."""
     by_id = context.api_version >= _TOPIC_IDS_FROM_VERSION
     offsets: list[Offset] = []
-    accepted: list[_Answered] = []
+    accepted: list[_Result] = []
     response = OffsetCommitResponse(
-        topics=[_take(broker.image, topic, by_id, offsets, accepted) for topic in request.topics]
+        topics=[_accept(broker.image, topic, by_id, offsets, accepted) for topic in request.topics]
     )
     if not offsets:
         return response
@@ -65,12 +65,12 @@ def handle(
     return then(outcome, respond)
 
 
-def _take(
+def _accept(
     image: MetadataImage,
     requested: OffsetCommitRequest.Topic,
     by_id: bool,
     offsets: list[Offset],
-    accepted: list[_Answered],
+    accepted: list[_Result],
 ) -> OffsetCommitResponse.Topic:
     """Return a topic's part of the response; append its valid offsets to `offsets`, their results to `accepted`."""
     topic = image.topic_by_id(requested.topic_id) if by_id else image.topic(requested.name)
@@ -78,7 +78,7 @@ def _take(
     answers = []
     for partition in requested.partitions:
         index = partition.partition_index
-        answer = _Answered(partition_index=index, error_code=unknown)
+        answer = _Result(partition_index=index, error_code=unknown)
         answers.append(answer)
         if topic is not None and index in topic.partitions:
             accepted.append(answer)

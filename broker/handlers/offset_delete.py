@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.network.connection import RequestContext
 
-_Answered = OffsetDeleteResponse.Topic.Partition
+_Result = OffsetDeleteResponse.Topic.Partition
 
 
 def handle(
@@ -27,14 +27,14 @@ def handle(
 ) -> OffsetDeleteResponse | Awaitable[OffsetDeleteResponse]:
     """Delete the offsets of existing partitions."""
     existing: list[tuple[str, int]] = []
-    accepted: list[_Answered] = []
+    accepted: list[_Result] = []
     response = OffsetDeleteResponse(topics=[])
     for requested in request.topics:
         topic = broker.image.topic(requested.name)
         answers = []
         for partition in requested.partitions:
             index = partition.partition_index
-            answer = _Answered(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            answer = _Result(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             answers.append(answer)
             if topic is not None and index in topic.partitions:
                 existing.append((requested.name, index))

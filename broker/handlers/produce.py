@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from broker.metadata.metadata_view import current_leader
 from broker.network.connection import Disconnect
 from broker.replication.partition import ACKS_ALL, Partition
-from broker.replication.record_validation import InvalidRecordsError, prepare
+from broker.replication.record_validation import InvalidRecordsError, validate_records
 from broker.replication.replica_state import NO_OFFSET
 from broker.runtime.deferred import Deferred
 from controller.topic_names import INTERNAL_TOPICS
@@ -163,7 +163,7 @@ def _append(
                 raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce")
             if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {partition.topic}")
-            batch = prepare(records, header, partition.log.config, validate)
+            batch = validate_records(records, header, partition.log.config, validate)
             info = replicas.append(partition, batch, acks, header if batch is records else None)
         except Exception as error:
             rows.append(_refuse(broker, partition, index, records, error))

@@ -40,11 +40,16 @@ class ReplicaAlterLogDirs:
     """The moves of a broker."""
 
     def __init__(
-        self, logs: LogManager, assignments: AssignmentsManager, *, live: DynamicConfig, loop: asyncio.AbstractEventLoop
+        self,
+        logs: LogManager,
+        assignments: AssignmentsManager,
+        *,
+        dynamic_config: DynamicConfig,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._logs = logs
         self._assignments = assignments
-        self._live = live
+        self._dynamic_config = dynamic_config
         self._loop = loop
         self._running: asyncio.Task[None] | None = None
 
@@ -119,7 +124,7 @@ class ReplicaAlterLogDirs:
         """Yield to the loop, and wait as long as the rate limit requires for `copied_bytes`."""
         await asyncio.sleep(0)
         while copied_bytes > 0 and move in self._logs.moves:
-            rate = self._live[_RATE]
+            rate = self._dynamic_config[_RATE]
             if rate is None:
                 return
             wait_s = min(copied_bytes / rate, _LONGEST_WAIT_S) if rate else _LONGEST_WAIT_S

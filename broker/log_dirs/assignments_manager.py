@@ -62,22 +62,22 @@ class AssignmentsManager:
 
     def report_differences(self, image: MetadataImage, replicas: Iterable[Partition]) -> None:
         """Report, or withhold, every replica whose directory differs from `image`."""
-        here = {directory.directory_id for directory in self._logs.directories}
-        elsewhere: dict[Key, bytes] = {}
+        own_ids = {directory.directory_id for directory in self._logs.directories}
+        differing: dict[Key, bytes] = {}
         for partition in replicas:
-            home = self._logs.directory_of(partition.log).directory_id
+            directory_id = self._logs.directory_of(partition.log).directory_id
             state = image.partition(partition.topic, partition.index)
-            if state is None or (known := state.directories[state.replicas.index(self._node_id)]) == home:
+            if state is None or (known := state.directories[state.replicas.index(self._node_id)]) == directory_id:
                 continue
-            begins_anew = known not in here and not partition.log.log_end_offset
-            into = self._withheld if begins_anew and _may_be_last_replica(state) else elsewhere
-            into[partition.topic_id, partition.index] = home
-        self.report(elsewhere)
+            is_new = known not in own_ids and not partition.log.log_end_offset
+            into = self._withheld if is_new and _may_be_last_replica(state) else differing
+            into[partition.topic_id, partition.index] = directory_id
+        self.report(differing)
 
     def report(self, assignments: Mapping[Key, bytes]) -> None:
         """Queue the directory ids of replicas, by topic id and partition index, for reporting."""
-        for key, home in assignments.items():
-            self._pending[key] = home
+        for key, directory_id in assignments.items():
+            self._pending[key] = directory_id
             self._withheld.pop(key, None)
         if self._pending and self._task is None and not self._stopped:
             self._task = self._loop.create_task(self._send_all())
@@ -86,7 +86,9 @@ class AssignmentsManager:
         """Report withheld replicas whose partition has a leader now; drop those of deleted topics."""
         for record in records if self._withheld else ():
             if isinstance(record, RemoveTopicRecord):
-                self._withheld = {key: home for key, home in self._withheld.items() if key[0] != record.topic_id}
+                self._withheld = {
+                    key: directory_id for key, directory_id in self._withheld.items() if key[0] != record.topic_id
+                }
             elif isinstance(record, (PartitionRecord, PartitionChangeRecord)):
                 key = topic_id, index = record.topic_id, record.partition_id
                 topic = new.topic_by_id(topic_id)
@@ -102,17 +104,21 @@ class AssignmentsManager:
     async def _send_all(self) -> None:
         last_error = ErrorCode.NONE
         try:
-            while some := dict(islice(self._pending.items(), _MAX_PER_REQUEST)):
-                code = await self._send(some)
+            while batch := dict(islice(self._pending.items(), _MAX_PER_REQUEST)):
+                code = await self._send(batch)
                 if code not in (ErrorCode.NONE, last_error):
                     _log.warning(
                         "Assigning the directories of %s failed, will be retried: %s",
-                        count_of(len(some), "replica"),
+                        count_of(len(batch), "replica"),
                         code.name,
                     )
                 last_error = code
                 if code is ErrorCode.NONE:
-                    self._pending = {key: home for key, home in self._pending.items() if some.get(key) != home}
+                    self._pending = {
+                        key: directory_id
+                        for key, directory_id in self._pending.items()
+                        if batch.get(key) != directory_id
+                    }
                 else:
                     await asyncio.sleep(_PAUSE_S)
         finally:

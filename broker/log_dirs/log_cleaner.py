@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from broker.runtime.executors import outlast
+from broker.runtime.executors import await_thread
 from protocol.errors import KafkaError
 from protocol.plural import count_of
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from storage.log_manager import LogManager
 
 _SLICE_S = 0.0005
-_LEAST_BYTES = 4 * 1024
-_MOST_BYTES = 1024 * 1024
+_MIN_SLICE_BYTES = 4 * 1024
+_MAX_SLICE_BYTES = 1024 * 1024
 _BURST_S = 0.1
 
 _log = logging.getLogger("broker.log_dirs.log_cleaner")
@@ -49,35 +49,26 @@ class LogCleaner:
         self._due_s = loop.time()
         self._setting = setting
         self._loop = loop
-        self._budget = _LEAST_BYTES * 4
+        self._slice_bytes = _MIN_SLICE_BYTES * 4
+        self._manager: CleanerManager | None = None  # created in the first `run`, with the import of its module
         self.passes = self.bytes_read = self.bytes_written = 0
 
     @property
     def max_dirty_percent(self) -> int:
-        """The largest dirty percentage of any log at the last check."""
-        return self._compactor.max_dirty_percent if self._begun else 0
+        """Return the largest dirty percentage of any log at the last check."""
+        return 0 if self._manager is None else self._manager.max_dirty_percent
 
     @property
     def uncleanable_count(self) -> int:
-        """Number of logs not compacted any more because a pass over them failed."""
-        return len(self._compactor.uncleanable) if self._begun else 0
-
-    @property
-    def _begun(self) -> bool:
-        return "_compactor" in self.__dict__
-
-    @cached_property
-    def _compactor(self) -> CleanerManager:
-        from storage.cleaner.cleaner_manager import CleanerManager
-
-        return CleanerManager(self._disk, self._logs, now_ms=self._now_ms)
+        """Return the number of logs that are no longer compacted because a pass over them failed."""
+        return 0 if self._manager is None else len(self._manager.uncleanable)
 
     @cached_property
     def _throttle(self) -> Throttle:
         return Throttle(self._setting("log.cleaner.io.max.bytes.per.second"), self._loop.time())
 
     async def run_if_due(self) -> None:
-        """Do `run` if the backoff has passed; without compacted logs, the cleaner's modules are not imported."""
+        """Run if the backoff has passed; without compacted logs, the cleaner's modules are not imported."""
         if self._loop.time() >= self._due_s:  # monotonic: the wall clock may be set back
             if any("compact" in log.config.cleanup_policy for log in self._logs):
                 await self.run()
@@ -85,12 +76,15 @@ class LogCleaner:
 
     async def run(self) -> None:
         """Compact logs until none is due."""
-        while (compaction := await self._next()) is not None:
+        from storage.cleaner.cleaner_manager import CleanerManager
+
+        manager = self._manager = self._manager or CleanerManager(self._disk, self._logs, now_ms=self._now_ms)
+        while (compaction := await self._next(manager)) is not None:
             try:
                 await self._perform(compaction)
-                self._compactor.finished(compaction)
+                manager.finished(compaction)
             except KafkaError as error:
-                self._compactor.failed(compaction.log, error)
+                manager.failed(compaction.log, error)
                 _log.error("%s cannot be compacted: %s", compaction.log, error)
                 return  # on a full disk the next log would fail too
             except BaseException:  # cancelled, or no thread could be started
@@ -110,7 +104,7 @@ class LogCleaner:
                 compaction.bytes_written,
             )
 
-    async def _next(self) -> CleanerPass | None:
+    async def _next(self, manager: CleanerManager) -> CleanerPass | None:
         from storage.cleaner.cleaner_manager import CleanerConfig
 
         config = CleanerConfig(
@@ -118,7 +112,7 @@ class LogCleaner:
             self._setting("log.cleaner.io.buffer.load.factor"),
             self._setting("log.cleaner.io.buffer.size"),
         )
-        for found in self._compactor.next(config):
+        for found in manager.next(config):
             if found is not None:
                 return found
             await asyncio.sleep(0)
@@ -128,10 +122,10 @@ class LogCleaner:
         while not compaction.done:
             done_bytes = compaction.bytes_read + compaction.bytes_written
             begun = self._loop.time()
-            call = compaction.step(self._budget)
+            call = compaction.step(self._slice_bytes)
             self._adapt(self._loop.time() - begun)
             if call is not None:
-                await outlast(self._loop.run_in_executor(None, call))
+                await await_thread(self._loop.run_in_executor(None, call))
             now = self._loop.time()
             self._throttle.bytes_per_s = self._setting("log.cleaner.io.max.bytes.per.second")
             rest_s = self._throttle.use(compaction.bytes_read + compaction.bytes_written - done_bytes, now)
@@ -140,9 +134,9 @@ class LogCleaner:
     def _adapt(self, took_s: float) -> None:
         """Adjust the slice size so that a slice takes about `_SLICE_S`."""
         if took_s > 2 * _SLICE_S:
-            self._budget = max(self._budget // 2, _LEAST_BYTES)
+            self._slice_bytes = max(self._slice_bytes // 2, _MIN_SLICE_BYTES)
         elif took_s < _SLICE_S:
-            self._budget = min(self._budget + self._budget // 4, _MOST_BYTES)
+            self._slice_bytes = min(self._slice_bytes + self._slice_bytes // 4, _MAX_SLICE_BYTES)
 
 
 class Throttle:

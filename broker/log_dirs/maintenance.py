@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.runtime.executors import outlast, sync_in_thread
+from broker.runtime.executors import await_thread, sync_in_thread
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import remedy
 
@@ -27,7 +27,7 @@ _log = logging.getLogger("broker.log_dirs.maintenance")
 
 _SYNC_INTERVAL_S = 1.0
 _SYNCED_AT_ONCE = 32
-_ROOM_FOR_S = 5.0
+_MIN_ROOM_S = 5.0
 
 
 class LogMaintenance:
@@ -61,7 +61,7 @@ class LogMaintenance:
                 _log.exception("A maintenance task failed and will be retried")
 
 
-async def tidy(logs: LogManager, now_ms: int, *, only_full: bool = False) -> None:
+async def apply_retention(logs: LogManager, now_ms: int, *, only_full: bool = False) -> None:
     """Apply retention, one log a turn of the loop; with `only_full`, only to logs in full directories."""
     for failure in logs.housekeeping(now_ms, only_full=only_full):
         if failure is not None:
@@ -90,7 +90,7 @@ async def sync(logs: LogManager, loop: asyncio.AbstractEventLoop, now_ms: int) -
             await asyncio.sleep(0)
             continue
         try:
-            await outlast(sync_in_thread(loop, [flush]))
+            await await_thread(sync_in_thread(loop, [flush]))
         finally:
             _finish(flush)
 
@@ -122,7 +122,7 @@ async def delete_files(logs: LogManager, now_ms: int) -> None:
 class DiskSpaceMonitor:
     """Logs once when a directory fails, once when it is full, and once when it is no longer full.
 
-    The last only `_ROOM_FOR_S` after the latest refused write: a directory with space for small batches but not for
+    The last only `_MIN_ROOM_S` after the latest refused write: a directory with space for small batches but not for
     large ones would otherwise alternate between the two.
     """
 
@@ -154,7 +154,7 @@ class DiskSpaceMonitor:
                 _log.warning(text, _size(directory.free_bytes()), directory.path)
             if known is None or known[0] != directory.refused_writes:
                 self._full[directory] = (directory.refused_writes, now)
-            elif now - known[1] >= _ROOM_FOR_S and _has_room(directory):
+            elif now - known[1] >= _MIN_ROOM_S and _has_room(directory):
                 directory.full = False
                 del self._full[directory]
                 _log.warning("There is space in %s again", directory.path)

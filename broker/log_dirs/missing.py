@@ -24,22 +24,22 @@ _SHOWN = 5
 _log = logging.getLogger("broker.replicas")
 
 
-def report_lost(image: MetadataImage, node_id: int, logs: LogManager) -> None:
+def report_missing(image: MetadataImage, node_id: int, logs: LogManager) -> None:
     """Log one error for each missing directory that holds replicas of this node."""
     if len(logs.online) < len(logs.directories):
         return
     places = ", ".join(directory.path for directory in logs.online)
-    for directory_id, partitions in lost_replicas(image, node_id, logs).items():
+    for directory_id, partitions in missing_replicas(image, node_id, logs).items():
         _log.error(
             "Log directory %s, with %s in the metadata, is missing: its replicas start empty in %s."
             " If a disk is not mounted, stop this broker, mount it, and start again",
             uuid_text(directory_id),
-            some_of(partitions),
+            abbreviated(partitions),
             places,
         )
 
 
-def lost_replicas(image: MetadataImage, node_id: int, logs: LogManager) -> dict[bytes, list[str]]:
+def missing_replicas(image: MetadataImage, node_id: int, logs: LogManager) -> dict[bytes, list[str]]:
     """Return the names of this node's replicas that have no log here, by the id of their missing directory."""
     here = {directory.directory_id for directory in logs.directories}
     lost: dict[bytes, list[str]] = {}
@@ -53,7 +53,7 @@ def lost_replicas(image: MetadataImage, node_id: int, logs: LogManager) -> dict[
     return lost
 
 
-def some_of(partitions: list[str]) -> str:
+def abbreviated(partitions: list[str]) -> str:
     """Return the number of partitions and the first `_SHOWN` names."""
     rest = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
     return f"{count_of(len(partitions), 'partition')} ({', '.join(partitions[:_SHOWN])}{rest})"

@@ -41,7 +41,7 @@ class Identity(NamedTuple):
 def claim_directories(
     logs: LogManager, node_id: int, random: Random, cluster_id: str = "", voters: Sequence[object] = ()
 ) -> Identity:
-    """Lock the directories of `logs` and check their owner; `mark_directories` follows.
+    """Lock the directories of `logs` and check their owner; `format_directories` follows.
 
     With `cluster_id`, existing directories must have that cluster id; without, any. New ones get `cluster_id`, or the
     id that all nodes with these `voters` derive, or a random one. Raise `CannotStart` if another process has locked a
@@ -51,7 +51,7 @@ def claim_directories(
     try:
         found = _claim(logs, node_id, cluster_id)
     except CannotStart:
-        leave_directories(logs.directories)
+        release_directories(logs.directories)
         raise
     new = cluster_id or (shared_cluster_id(voters) if voters else new_cluster_id(random))
     return Identity(found or new, found is None)
@@ -75,7 +75,7 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
                 )
         for directory in logs.online:
             if directory.meta is None:
-                _refuse_what_is_not_new(directory)
+                _refuse_unformatted_data(directory)
             _refuse_newer_checkpoints(directory)
     except AlreadyLocked as error:
         holder = "another process" if error.pid is None else f"process {error.pid}"
@@ -99,7 +99,7 @@ def _claim(logs: LogManager, node_id: int, wanted_id: str) -> str | None:
     return cluster_id
 
 
-def _refuse_what_is_not_new(directory: LogDirectory) -> None:
+def _refuse_unformatted_data(directory: LogDirectory) -> None:
     """Raise `CannotStart` for a directory that lacks `meta.properties` but holds data.
 
     Data is logs, whose owner a new identity would hide, or the data directories of a cluster of `barnabas up`.
@@ -143,7 +143,7 @@ def foreign_names(logs: LogManager) -> list[str]:
     ]
 
 
-def mark_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
+def format_directories(logs: LogManager, cluster_id: str, node_id: int) -> None:
     """Format the new directories for this node, durably; `CannotStart` if that fails."""
     try:
         logs.format(cluster_id, node_id)
@@ -174,7 +174,7 @@ def refuse_if_full(directory: LogDirectory) -> Iterator[None]:
         raise CannotStart(f"no space left in {directory.path}: free some, then start again ({error})") from error
 
 
-def leave_directories(directories: list[LogDirectory]) -> None:
+def release_directories(directories: list[LogDirectory]) -> None:
     """Close directories whose logs were not opened, unchanged."""
     for directory in directories:
         if directory.failure is None:

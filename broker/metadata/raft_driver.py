@@ -30,7 +30,7 @@ from broker.metadata.node_recovery import open_stored_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.alarm import Alarm
-from broker.runtime.executors import own_threads
+from broker.runtime.executors import thread_pool
 from controller.commands.bootstrap import bootstrap
 from controller.commands.controller_result import Command, ControllerResult
 from controller.image import MetadataImage
@@ -96,7 +96,7 @@ class RaftDriver:
         self._events: deque[Event] = deque()
         self._commands = ControllerEventQueue(loop)
         self._running: asyncio.Task[None] | None = None
-        self._threads = own_threads("raft", 2)  # a large snapshot does not delay votes and commits
+        self._threads = thread_pool("raft", 2)  # a large snapshot does not delay votes and commits
         self._tick = Alarm(loop, lambda: self._enqueue(Tick()))
         self._failure: InvariantError | None = None
         self._stopped = False

@@ -43,19 +43,19 @@ class Times:
 
     def add(self, seconds: float, now: float) -> None:
         """Count one request that was answered at `now`."""
-        self._turn(now)
+        self._rotate(now)
         self.count += 1
         self.total_s += seconds
         self._buckets[bisect_left(BOUNDS_S, seconds)] += 1
 
     def quantiles(self, now: float, wanted: tuple[float, ...]) -> tuple[float, ...]:
         """Return each of the `wanted` quantiles in seconds; NaN without requests in the window."""
-        self._turn(now)
+        self._rotate(now)
         counts = [new + old for new, old in zip(self._buckets, self._before, strict=True)]
         total = sum(counts)
         return tuple(_quantile(counts, total, part) for part in wanted)
 
-    def _turn(self, now: float) -> None:
+    def _rotate(self, now: float) -> None:
         """Rotate the windows if the current one is over."""
         age_s = now - self._began
         if age_s >= WINDOW_S:
@@ -95,16 +95,16 @@ class TimedDispatcher:
             times = self._times[key] = Times(begun)
         times.versions[frame[3]] += 1
         if type(outcome) is DeferredResponse:
-            outcome.response.add_done_callback(partial(self._answered_later, key, times, begun))
+            outcome.response.add_done_callback(partial(self._record_deferred, key, times, begun))
         else:
-            self._answered(key, times, begun, outcome)
+            self._record(key, times, begun, outcome)
         return outcome
 
-    def _answered_later(self, key: int, times: Times, begun: float, response: Response) -> None:
+    def _record_deferred(self, key: int, times: Times, begun: float, response: Response) -> None:
         failed = response.cancelled() or response.exception() is not None
-        self._answered(key, times, begun, None if failed else response.result())
+        self._record(key, times, begun, None if failed else response.result())
 
-    def _answered(self, key: int, times: Times, begun: float, outcome: object) -> None:
+    def _record(self, key: int, times: Times, begun: float, outcome: object) -> None:
         now = self._clock()
         times.add(now - begun, now)
         if type(outcome) is FailedParts:

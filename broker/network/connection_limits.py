@@ -33,16 +33,16 @@ class Limits(NamedTuple):
     max_queued_bytes: int = UNLIMITED
 
 
-def server_limits(settings: Settings, live: DynamicConfig, max_descriptors: int) -> Limits:
+def server_limits(settings: Settings, dynamic_config: DynamicConfig, max_descriptors: int) -> Limits:
     """Return the current limits; all connections together are at most `max_descriptors`."""
     queued_bytes = settings["queued.max.request.bytes"]
     return Limits(
         ConnectionLimits(
-            max_connections=live["max.connections"],
-            max_connections_per_ip=live["max.connections.per.ip"],
-            overrides=parse_overrides(live["max.connections.per.ip.overrides"]),
+            max_connections=dynamic_config["max.connections"],
+            max_connections_per_ip=dynamic_config["max.connections.per.ip"],
+            overrides=parse_overrides(dynamic_config["max.connections.per.ip.overrides"]),
             per_listener={
-                endpoint.listener: live.of_listener(endpoint.listener, "max.connections")
+                endpoint.listener: dynamic_config.of_listener(endpoint.listener, "max.connections")
                 for endpoint in settings.listeners
             },
             max_descriptors=max_descriptors,

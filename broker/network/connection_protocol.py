@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from broker.network.busy_polling import BusyPolling
     from broker.network.connection_limits import Limits
     from broker.runtime.deferred import Deferred
-    from broker.runtime.rate_limited_log import RateLimitedLog
+    from broker.runtime.rate_limited_log import RateLimitedCounter
     from protocol.request_memory import RequestMemory
 
     Response = asyncio.Future[list[Part] | None] | Deferred[list[Part] | None]
@@ -73,7 +73,7 @@ class ConnectionOwner(Protocol):
     scratch: memoryview
     next_connection_id: Callable[[], int]
     resuming: int
-    closings: RateLimitedLog
+    close_warnings: RateLimitedCounter
 
     def admit(self, channel: ConnectionProtocol) -> bool:
         """Return whether the connection limits allow one more."""
@@ -328,7 +328,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         The same warning is logged at most once in 10 s: a client of another protocol reconnects again and again.
         """
         host, listener, server = self.connection.client_host, self._listener.name, self._listener.server
-        if times := server.closings.count(f"{host} {listener} {reason}", server.loop.time()):
+        if times := server.close_warnings.add(f"{host} {listener} {reason}", server.loop.time()):
             more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
             _log.warning("Closing the connection from %s on %s: %s%s", host, listener, reason, more)
         self.connection.end(slot)

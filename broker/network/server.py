@@ -23,7 +23,7 @@ from broker.network.connection_counts import ConnectionCounts
 from broker.network.connection_limits import Limits
 from broker.network.connection_protocol import ConnectionProtocol, Listener
 from broker.network.socket_options import SocketOptions
-from broker.runtime.rate_limited_log import RateLimitedLog
+from broker.runtime.rate_limited_log import RateLimitedCounter
 from protocol.framing import SCRATCH_BYTES
 from protocol.plural import count_of
 from protocol.request_memory import RequestMemory
@@ -71,8 +71,8 @@ class Server:
         self.resuming = 0
         """The number of connections whose backlog continues in the next turn of the loop."""
         self.counts = ConnectionCounts()
-        self._refused = RateLimitedLog(_LOG_INTERVAL_S)
-        self.closings = RateLimitedLog(_LOG_INTERVAL_S)
+        self._refused = RateLimitedCounter(_LOG_INTERVAL_S)
+        self.close_warnings = RateLimitedCounter(_LOG_INTERVAL_S)
         """Rate limit of warnings about closed connections, by address, listener and reason."""
         self._progress: dict[ConnectionProtocol, tuple[int, int]] = {}
         self._resolving: asyncio.Task[None] | None = None
@@ -204,7 +204,7 @@ class Server:
             self.metrics.connections_accepted += 1
             return True
         self.metrics.connections_refused += 1
-        if times := self._refused.count(f"{listener} {limit}", self.loop.time()):
+        if times := self._refused.add(f"{listener} {limit}", self.loop.time()):
             more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
             _log.warning("Refusing a connection from %s on %s: %s is reached%s", host, listener, limit, more)
         return False

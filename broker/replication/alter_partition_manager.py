@@ -7,7 +7,7 @@ proposals go in one AlterPartition request; one request is in flight at a time.
     proposed   the partition counts the proposed ISR                      -> queued
     queued     the next request carries it, unless it is stale            -> sent
     sent       NONE: the response has the ISR and its partition epoch     -> committed, unless the metadata came first
-               INELIGIBLE_REPLICA                                         -> withdrawn; not again before a backoff
+               INELIGIBLE_REPLICA                                         -> withdrawn; not retried before a backoff
                an error because the partition has changed                 -> dropped: the metadata will follow
                no response, or any other error                            -> queued, and sent again after a backoff
 
@@ -45,8 +45,8 @@ _STALE = frozenset(
 )
 
 _Topic = AlterPartitionRequest.Topic
-_Wanted = AlterPartitionRequest.Topic.Partition
-_Answer = AlterPartitionResponse.Topic.Partition
+_Requested = AlterPartitionRequest.Topic.Partition
+_Result = AlterPartitionResponse.Topic.Partition
 
 
 class PendingIsrChange(NamedTuple):
@@ -68,14 +68,14 @@ class PendingIsrChange(NamedTuple):
         one = self.partition
         return one.is_leader and one.proposed_isr is self.isr and not one.unavailable
 
-    def wanted(self, broker_epoch: int) -> _Wanted:
+    def to_request(self, broker_epoch: int) -> _Requested:
         """Return its entry in the request; `broker_epoch` is the leader's own."""
         epochs = {**self.epochs, self.partition.node_id: broker_epoch}
-        return _Wanted(
+        return _Requested(
             partition_index=self.partition.index,
             leader_epoch=self.leader_epoch,
             new_isr_with_epochs=[
-                _Wanted.BrokerState(broker_id=broker, broker_epoch=epochs.get(broker, NO_EPOCH))
+                _Requested.BrokerState(broker_id=broker, broker_epoch=epochs.get(broker, NO_EPOCH))
                 for broker in sorted(self.isr)
             ],
             partition_epoch=self.partition_epoch,
@@ -126,7 +126,7 @@ class AlterPartitionManager:
         topics: dict[bytes, _Topic] = {}
         for (topic_id, _), proposal in self._sent.items():
             topic = topics.setdefault(topic_id, _Topic(topic_id=topic_id, partitions=[]))
-            topic.partitions.append(proposal.wanted(broker_epoch))
+            topic.partitions.append(proposal.to_request(broker_epoch))
         return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=broker_epoch, topics=list(topics.values()))
 
     def handle_response(self, response: AlterPartitionResponse | None, now_ms: int) -> list[Partition]:
@@ -136,29 +136,29 @@ class AlterPartitionManager:
         changed: list[Partition] = []
         if response is not None and response.error_code == ErrorCode.NONE:
             for topic in response.topics:
-                for answer in topic.partitions:
-                    proposal = sent.get((topic.topic_id, answer.partition_index))
-                    if proposal is not None and self._apply_result(proposal, answer, now_ms):
-                        del sent[topic.topic_id, answer.partition_index]
+                for result in topic.partitions:
+                    proposal = sent.get((topic.topic_id, result.partition_index))
+                    if proposal is not None and self._apply_result(proposal, result, now_ms):
+                        del sent[topic.topic_id, result.partition_index]
                         changed.append(proposal.partition)
-        again = {key: proposal for key, proposal in sent.items() if proposal.counts and key not in self._queued}
-        self._queued = again | self._queued
-        if again:
+        retried = {key: proposal for key, proposal in sent.items() if proposal.counts and key not in self._queued}
+        self._queued = retried | self._queued
+        if retried:
             self._not_before_ms = now_ms + self._backoff_ms
             self._backoff_ms = min(2 * self._backoff_ms, MAX_BACKOFF_MS)
         else:
             self._not_before_ms, self._backoff_ms = now_ms, FIRST_BACKOFF_MS
         return changed
 
-    def _apply_result(self, proposal: PendingIsrChange, answer: _Answer, now_ms: int) -> bool:
+    def _apply_result(self, proposal: PendingIsrChange, result: _Result, now_ms: int) -> bool:
         """Apply the result of a proposal; return False if it is to be sent again."""
-        partition, code = proposal.partition, answer.error_code
+        partition, code = proposal.partition, result.error_code
         if code == ErrorCode.NONE:
             self.expands += proposal.growth > 0
             self.shrinks += proposal.growth < 0
-            if partition.is_leader and answer.leader_epoch == partition.leader_epoch:
-                unchanged = answer.partition_epoch == proposal.partition_epoch
-                if not partition.update_isr(answer.isr, answer.partition_epoch) and unchanged and proposal.counts:
+            if partition.is_leader and result.leader_epoch == partition.leader_epoch:
+                unchanged = result.partition_epoch == proposal.partition_epoch
+                if not partition.update_isr(result.isr, result.partition_epoch) and unchanged and proposal.counts:
                     partition.propose(None)
             return True
         self.failures += 1

@@ -59,7 +59,7 @@ class DelayedFetch(DelayedOperation, Generic[T]):
         self._on_end = on_end
         response.add_done_callback(self._completed)
 
-    def more(self, size_bytes: int) -> None:
+    def add_readable(self, size_bytes: int) -> None:
         """Count `size_bytes` that became readable."""
         self._missing_bytes -= size_bytes
 

@@ -219,7 +219,7 @@ class FetchSession:
         self._deferred.pop(known, None)
         self.pending[known] = None
         if self.waiting is not None:
-            self.waiting.more(size_bytes)
+            self.waiting.add_readable(size_bytes)
         else:
             self._unwatch(known)  # pending now: further changes make no difference
 
@@ -323,27 +323,27 @@ class FetchSessions:
         """Evict a session if needed and possible; return whether there is room."""
         if len(self._sessions) < self._slots:
             return True
-        victim = self._victim(newcomer, now_ms)
-        if victim is None:
+        evicted = self._session_to_evict(newcomer, now_ms)
+        if evicted is None:
             return False
-        self._remove(victim.session_id)
+        self._remove(evicted.session_id)
         self.evictions += 1
         return True
 
-    def _victim(self, newcomer: FetchSession, now_ms: int) -> FetchSession | None:
+    def _session_to_evict(self, newcomer: FetchSession, now_ms: int) -> FetchSession | None:
         stalest = next(iter(self._sessions.values()), None)
         if stalest is None or now_ms - stalest.last_used_ms > EVICTABLE_AFTER_MS:
             return stalest
-        smallest = min(_evictable(self._sessions.values(), newcomer), key=_worth, default=None)
-        return smallest if smallest is not None and _worth(smallest) < _worth(newcomer) else None
+        smallest = min(_evictable(self._sessions.values(), newcomer), key=_rank, default=None)
+        return smallest if smallest is not None and _rank(smallest) < _rank(newcomer) else None
 
 
 def _evictable(sessions: Iterable[FetchSession], newcomer: FetchSession) -> Iterable[FetchSession]:
     for session in sessions:
-        grown_old = session.last_used_ms - session.created_ms > EVICTABLE_AFTER_MS
-        if grown_old or (newcomer.privileged and not session.privileged):
+        is_old = session.last_used_ms - session.created_ms > EVICTABLE_AFTER_MS
+        if is_old or (newcomer.privileged and not session.privileged):
             yield session
 
 
-def _worth(session: FetchSession) -> tuple[bool, int]:
+def _rank(session: FetchSession) -> tuple[bool, int]:
     return session.privileged, len(session.partitions)

@@ -8,7 +8,7 @@ names partitions ends its wait (`broker.replication.fetch_sessions`). Each parti
     to request  new, or its log's end or start moved: the next fetch carries its fetch offset
     requested   the leader has its fetch offset, leader epoch and last fetched epoch
     delayed     it failed: out of the session until its backoff ends
-    lost        OFFSET_OUT_OF_RANGE: ListOffsets requests the ends of the leader's log
+    outside     OFFSET_OUT_OF_RANGE: ListOffsets requests the ends of the leader's log
     stopped     its epoch is fenced, or its disk failed: until `follow` passes a newer epoch
 
 Results for a requested partition. One from an earlier leader epoch is dropped. One for an earlier request of this epoch
@@ -19,12 +19,12 @@ is used for the high watermark alone:
                          reset to the leader's log start if it diverges below that; unless
                          `TRUNCATIONS_A_RESPONSE` of this response already were                  -> to request
                          nothing is left to truncate                                             -> delayed
-    OFFSET_OUT_OF_RANGE                                                                          -> lost
+    OFFSET_OUT_OF_RANGE                                                                          -> outside
     FENCED_LEADER_EPOCH  the metadata of a newer epoch will follow                               -> stopped
     any other error      the leader may lack the newest metadata, or fail                        -> delayed
     a later log start    saved before it is sent to the leader; if the disk is full              -> delayed
 
-    lost                 the leader's log ends below: truncated to there (unclean election)      -> to request
+    outside              the leader's log ends below: truncated to there (unclean election)      -> to request
                          the leader's log starts above: reset to the leader's log start          -> to request
 
 The backoff doubles from `FIRST_BACKOFF_MS` to `replica.fetch.backoff.ms`: after an election the new leader usually has
@@ -94,6 +94,7 @@ class _FollowedPartition(Timer):
     """Fetch state of one partition (Kafka: `PartitionFetchState`); its deadline is the end of its backoff, in ms."""
 
     __slots__ = (
+        "end_to_request",
         "failures",
         "first_request",
         "lag",
@@ -101,7 +102,6 @@ class _FollowedPartition(Timer):
         "replica",
         "request",
         "requested_offset",
-        "wanted_end",
     )
 
     def __init__(self, replica: FollowerReplica) -> None:
@@ -118,7 +118,7 @@ class _FollowedPartition(Timer):
         """Records between the end of this log and the high watermark in the leader's latest response."""
         self.last_error = ""
         """The last error logged for this partition; a repetition is not logged."""
-        self.wanted_end = _LATEST
+        self.end_to_request = _LATEST
         """Which end of the leader's log to request next, as a timestamp of ListOffsets."""
 
 
@@ -142,7 +142,7 @@ class FetcherState:
         self._followed: dict[Key, _FollowedPartition] = {}
         self._to_request: dict[Key, _FollowedPartition] = {}
         self._to_forget: dict[Key, None] = {}
-        self._lost: dict[Key, _FollowedPartition] = {}
+        self._out_of_range: dict[Key, _FollowedPartition] = {}
         self._delayed: DeadlineQueue[_FollowedPartition] = DeadlineQueue()
         self._session_id = _NO_SESSION
         self._session_epoch = _NEW_SESSION
@@ -191,7 +191,7 @@ class FetcherState:
         if followed is not None:
             followed.cancel()
             self._to_request.pop(key, None)
-            self._lost.pop(key, None)
+            self._out_of_range.pop(key, None)
             self._to_forget[key] = None
 
     def _request(self, key: Key, followed: _FollowedPartition) -> None:
@@ -229,7 +229,7 @@ class FetcherState:
     @property
     def due_ms(self) -> int | None:
         """Return when `next_request` may have a request; None while it waits for a response, or has nothing to do."""
-        if self._to_request or (not self._in_flight and (self._lost or self._has_requested)):
+        if self._to_request or (not self._in_flight and (self._out_of_range or self._has_requested)):
             due_ms = self._not_before_ms
         elif (resumes_ms := self._delayed.next_at) is not None:
             due_ms = max(self._not_before_ms, int(resumes_ms))
@@ -239,7 +239,7 @@ class FetcherState:
 
     @property
     def _may_send(self) -> bool:
-        if len(self._in_flight) == 1 and not self._lost and self._session_epoch != _NEW_SESSION:
+        if len(self._in_flight) == 1 and not self._out_of_range and self._session_epoch != _NEW_SESSION:
             return isinstance(self._in_flight[0][0], FetchRequest)
         return not self._in_flight
 
@@ -253,7 +253,7 @@ class FetcherState:
             return None
         self._resume(now_ms)
         request: FetchRequest | ListOffsetsRequest | None = None
-        if self._lost:
+        if self._out_of_range:
             request = self._list_offsets()
         elif self._to_request or (not self._in_flight and self._has_requested):
             request = self._fetch(broker_epoch)
@@ -319,14 +319,14 @@ class FetcherState:
 
     def _list_offsets(self) -> ListOffsetsRequest:
         topics: dict[str, ListOffsetsRequest.Topic] = {}
-        for (_, index), followed in self._lost.items():
+        for (_, index), followed in self._out_of_range.items():
             name = followed.replica.partition.topic
             topic = topics.setdefault(name, ListOffsetsRequest.Topic(name=name, partitions=[]))
             topic.partitions.append(
                 ListOffsetsRequest.Topic.Partition(
                     partition_index=index,
                     current_leader_epoch=followed.replica.leader_epoch,
-                    timestamp=followed.wanted_end,
+                    timestamp=followed.end_to_request,
                 )
             )
         return ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values()))
@@ -462,8 +462,8 @@ class FetcherState:
     def _apply_error(self, key: Key, followed: _FollowedPartition, code: int, now_ms: int) -> None:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._drop_from_session(key, followed)
-            followed.wanted_end = _LATEST
-            self._lost[key] = followed
+            followed.end_to_request = _LATEST
+            self._out_of_range[key] = followed
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
             self._drop_from_session(key, followed)
         else:
@@ -488,7 +488,7 @@ class FetcherState:
             self._delay(key, followed, now_ms)
 
     def _apply_ends(self, response: ListOffsetsResponse, now_ms: int) -> None:
-        queried, self._lost = self._lost, {}
+        queried, self._out_of_range = self._out_of_range, {}
         found = {(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
         for key, followed in queried.items():
             end = found.get((followed.replica.partition.topic, key[1]))
@@ -501,10 +501,10 @@ class FetcherState:
                     self._failed_locally(key, followed, error, now_ms)
 
     def _apply_end(self, key: Key, followed: _FollowedPartition, offset: int, now_ms: int) -> None:
-        replica, which = followed.replica, followed.wanted_end
+        replica, which = followed.replica, followed.end_to_request
         if which == _LATEST and offset >= replica.end_offset:
-            followed.wanted_end = _EARLIEST
-            self._lost[key] = followed
+            followed.end_to_request = _EARLIEST
+            self._out_of_range[key] = followed
         elif which == _LATEST:
             self._log_warning(f"{replica} truncated from {replica.end_offset} to {offset}, the end of the leader's log")
             replica.truncate_to(offset)

@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.runtime.alarm import Alarm
-from broker.runtime.executors import own_threads, sync_in_thread
+from broker.runtime.executors import sync_in_thread, thread_pool
 from protocol.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class GroupCommit:
         self._now_ms = now_ms
         self._on_synced = on_synced
         self._queued: dict[Partition, None] = {}
-        self._under_way: set[Partition] = set()
+        self._in_flight: set[Partition] = set()
         self._idle_workers = _WORKERS
-        self._threads = own_threads("group-commit", _WORKERS)
-        self._alarm = Alarm(loop, self._begin)
+        self._threads = thread_pool("group-commit", _WORKERS)
+        self._alarm = Alarm(loop, self._start_workers)
         self._drained: list[asyncio.Future[None]] = []
         self._stopped = False
 
@@ -65,7 +65,7 @@ class GroupCommit:
 
     async def drain(self) -> None:
         """Wait until no sync is queued or in flight."""
-        while self._queued or self._under_way:
+        while self._queued or self._in_flight:
             drained = self._loop.create_future()
             self._drained.append(drained)
             await drained
@@ -76,15 +76,15 @@ class GroupCommit:
         self._stopped = True
         self._threads.shutdown()
 
-    def _begin(self) -> None:
+    def _start_workers(self) -> None:
         """Start the idle workers, each with an equal share of the queued partitions."""
-        ready = [partition for partition in self._queued if partition not in self._under_way]
+        ready = [partition for partition in self._queued if partition not in self._in_flight]
         while ready and self._idle_workers:
             count = min(-(-len(ready) // self._idle_workers), _LOGS_A_JOB)
-            self._work(ready[:count])
+            self._start_worker(ready[:count])
             del ready[:count]
 
-    def _work(self, partitions: list[Partition]) -> None:
+    def _start_worker(self, partitions: list[Partition]) -> None:
         now_ms = self._now_ms()
         begun: list[tuple[Partition, Flush]] = []
         for partition in partitions:
@@ -99,42 +99,42 @@ class GroupCommit:
                 self._on_synced(partition)
             else:
                 begun.append((partition, flush))
-                self._under_way.add(partition)
+                self._in_flight.add(partition)
         if begun:
             self._idle_workers -= 1
             synced = sync_in_thread(self._loop, [flush for _, flush in begun], self._threads)
-            synced.add_done_callback(partial(self._done, begun))
+            synced.add_done_callback(partial(self._worker_done, begun))
         else:
             self._notify_if_drained()
 
-    def _done(self, begun: list[tuple[Partition, Flush]], _: asyncio.Future[None]) -> None:
+    def _worker_done(self, begun: list[tuple[Partition, Flush]], _: asyncio.Future[None]) -> None:
         self._idle_workers += 1
         for partition, flush in begun:
             with suppress(KafkaError):  # the directory failed, which is logged already
                 flush.finish()
             if flush.completed:
-                self._settled(partition, flush)
+                self._finish(partition, flush)
             else:  # an earlier flush of the log is still in flight
-                flush.on_completed = partial(self._loop.call_soon, self._settled_later, partition, flush)
-        self._go_on()
+                flush.on_completed = partial(self._loop.call_soon, self._finish_later, partition, flush)
+        self._start_queued()
 
-    def _settled_later(self, partition: Partition, flush: Flush) -> None:
-        self._settled(partition, flush)
-        self._go_on()
+    def _finish_later(self, partition: Partition, flush: Flush) -> None:
+        self._finish(partition, flush)
+        self._start_queued()
 
-    def _settled(self, partition: Partition, flush: Flush) -> None:
-        self._under_way.discard(partition)
+    def _finish(self, partition: Partition, flush: Flush) -> None:
+        self._in_flight.discard(partition)
         if partition.log.recovery_point < flush.end_offset and not partition.log.offline:
             self.schedule(partition)  # the log was truncated meanwhile
         self._on_synced(partition)
 
-    def _go_on(self) -> None:
+    def _start_queued(self) -> None:
         if self._queued:
             self._alarm.run_now()
         self._notify_if_drained()
 
     def _notify_if_drained(self) -> None:
-        if not self._queued and not self._under_way:
+        if not self._queued and not self._in_flight:
             drained, self._drained = self._drained, []
             for waiting in drained:
                 if not waiting.done():

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from broker.log_dirs.missing import some_of
+from broker.log_dirs.missing import abbreviated
 from broker.replication.alter_partition_manager import AlterPartitionManager
 from broker.replication.isr import is_awaited, with_joiners, without_laggards
 from broker.runtime.alarm import Alarm
@@ -142,7 +142,7 @@ class IsrManager:
     def _send_request(self) -> None:
         unreported, self._unreported = self._unreported, {}
         for change, partitions in unreported.items():
-            _log.info("%s: %s", some_of(partitions), change)
+            _log.info("%s: %s", abbreviated(partitions), change)
         request = self.proposals.request(self._broker_epoch(), self._elapsed_ms())
         if request is not None:
             self._send_to_controller(request).add_done_callback(self._answered)

@@ -100,7 +100,7 @@ class Partition:
     """A replica on this broker (Kafka: `Partition`)."""
 
     __slots__ = (
-        "_counted",
+        "_bounding",
         "at_end",
         "epoch_start_offset",
         "followers",
@@ -144,7 +144,7 @@ class Partition:
         self.followers: dict[int, ReplicaState] = {}
         self.at_end: list[ReplicaState] = []
         """The followers that have fetched up to the log end since the last append."""
-        self._counted: tuple[ReplicaState, ...] = ()  # followers that bound the high watermark
+        self._bounding: tuple[ReplicaState, ...] = ()  # followers that bound the high watermark
         self.epoch_start_offset = 0
         self.log_start_seen = log.log_start_offset
 
@@ -182,7 +182,7 @@ class Partition:
             for broker in image.replicas
             if broker != self.node_id
         }
-        self._recount()
+        self._update_bounding()
 
     def follow(self, image: PartitionImage) -> None:
         """Become a follower: another broker leads, or none does (Kafka: `Partition.makeFollower`)."""
@@ -190,7 +190,7 @@ class Partition:
         self.is_leader = False
         self.followers = {}
         self.at_end = []
-        self._counted = ()
+        self._bounding = ()
 
     def _apply(self, image: PartitionImage) -> None:
         """Apply the committed state, but not an ISR older than the one from an AlterPartition response."""
@@ -207,7 +207,7 @@ class Partition:
     def propose(self, isr: frozenset[int] | None) -> None:
         """Set the proposed ISR while the controller decides; None once it has refused."""
         self.proposed_isr = isr
-        self._recount()
+        self._update_bounding()
 
     def update_isr(self, isr: Iterable[int], partition_epoch: int) -> bool:
         """Apply an ISR that the controller committed; return False if `partition_epoch` is not newer."""
@@ -220,14 +220,14 @@ class Partition:
     def set_awaited(self, broker: int, awaited: bool) -> None:
         """Set whether a replica outside the ISR bounds the high watermark (`isr`)."""
         self.followers[broker].awaited = awaited
-        self._recount()
+        self._update_bounding()
 
-    def _recount(self) -> None:
+    def _update_bounding(self) -> None:
         """Recompute which followers bound the high watermark, and advance it."""
         counts = self.maximal_isr
         for follower in self.followers.values():
             follower.awaited = follower.awaited and follower.broker not in self.isr
-        self._counted = tuple(one for one in self.followers.values() if one.awaited or one.broker in counts)
+        self._bounding = tuple(one for one in self.followers.values() if one.awaited or one.broker in counts)
         if self.is_leader:
             self.advance_high_watermark()
 
@@ -284,7 +284,7 @@ class Partition:
         if in_sync < len(self.replicas) and in_sync < log.config.min_insync_replicas:
             return False
         committed = log.recovery_point if log.config.barnabas_fsync == FSYNC_ALWAYS else log.log_end_offset
-        for follower in self._counted:
+        for follower in self._bounding:
             if follower.log_end_offset < committed:
                 committed = follower.log_end_offset
         if committed <= log.high_watermark:

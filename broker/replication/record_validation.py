@@ -43,8 +43,8 @@ class InvalidRecordsError(KafkaError):
         self.record_errors = record_errors
 
 
-def prepare(records: memoryview, header: BatchHeader, config: LogConfig, validate: bool) -> memoryview:
-    """Return the bytes to append for a checked batch: `records` itself, or the recompressed batch.
+def validate_records(records: memoryview, header: BatchHeader, config: LogConfig, validate: bool) -> memoryview:
+    """Return the bytes to append for a batch whose header is checked: `records` itself, or the recompressed batch.
 
     Raise KafkaError if a record breaks a rule of the topic.
     """

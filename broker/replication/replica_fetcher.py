@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LeaderConnection(Protocol):
-    """A connection to one broker: `broker.network.network_client.Peer`, or a substitute in tests."""
+    """A connection to one broker: `broker.network.network_client.NetworkClient`, or a substitute in tests."""
 
     def call(self, request: Message, *, min_version: int = 0) -> Answer:
         """Send a request; return a future of the response, None if the connection was lost."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
     from protocol.schema import Message
 
-_ABOUT_BROKERS = (
+_BROKER_RECORDS = (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
@@ -63,7 +63,7 @@ class ReplicaFetcherManager:
         replicas: ReplicaManager,
         *,
         cluster_id: str,
-        open_peer: Callable[[int], LeaderConnection],
+        connect_broker: Callable[[int], LeaderConnection],
         send_to_controller: Callable[[Message], asyncio.Future[Message | None]],
         broker_epoch: Callable[[], int],
         limits: FetchLimits,
@@ -71,7 +71,7 @@ class ReplicaFetcherManager:
     ) -> None:
         """Fetch nothing before `start`.
 
-        `open_peer` opens a connection to a broker for a fetcher's sole use, and keeps it at the address in the
+        `connect_broker` opens a connection to a broker for a fetcher's sole use, and keeps it at the address in the
         metadata. `send_to_controller` sends to the active controller (result None: no response). `broker_epoch` returns
         this broker's epoch. `lag_max_ms` is `replica.lag.time.max.ms`.
         """
@@ -79,7 +79,7 @@ class ReplicaFetcherManager:
         self._node_id = node_id
         self._replicas = replicas
         self._cluster_id = cluster_id
-        self._open_peer = open_peer
+        self._connect_broker = connect_broker
         self._broker_epoch = broker_epoch
         self._limits = limits
         self._fetchers: dict[int, ReplicaFetcher] = {}
@@ -121,18 +121,18 @@ class ReplicaFetcherManager:
 
     def apply(self, _old: MetadataImage, _new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
         """Check all ISRs again if a record concerns a broker; called after `ReplicaManager.apply`."""
-        if any(isinstance(record, _ABOUT_BROKERS) for record in records):
+        if any(isinstance(record, _BROKER_RECORDS) for record in records):
             yield from self.isr.check_all()
 
     # Called by the replica manager (`replica_manager.Replicating`).
 
-    def placed(self, partition: Partition) -> None:
+    def partition_changed(self, partition: Partition) -> None:
         """Follow the leader in the metadata; if that is this broker, check the ISR."""
         if self._stopped:
             return
         leader = -1 if partition.is_leader else partition.leader
         if self._leaders.get(partition, -1) != leader:
-            self.removed(partition)
+            self.partition_removed(partition)
         if leader >= 0:
             self._leaders[partition] = leader
             fetcher = self._fetcher(leader)
@@ -141,7 +141,7 @@ class ReplicaFetcherManager:
         elif partition.is_leader:
             self.isr.check(partition)
 
-    def removed(self, partition: Partition) -> None:
+    def partition_removed(self, partition: Partition) -> None:
         """Stop following the leader of a replica."""
         leader = self._leaders.pop(partition, None)
         if leader is None:
@@ -172,6 +172,6 @@ class ReplicaFetcherManager:
             state = FetcherState(
                 self._node_id, self._cluster_id, self._limits, self._replicas.save_log_starts, log_warning
             )
-            found = ReplicaFetcher(self._loop, state, self._open_peer(leader), self._broker_epoch, log_warning)
+            found = ReplicaFetcher(self._loop, state, self._connect_broker(leader), self._broker_epoch, log_warning)
             self._fetchers[leader] = found
         return found

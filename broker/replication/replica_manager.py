@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from broker.log_dirs.missing import some_of
+from broker.log_dirs.missing import abbreviated
 from broker.monitoring.topic_stats import TopicStats
 from broker.replication.delayed_produce import DelayedDeleteRecords, DelayedProduce
 from broker.replication.follower_replica import FollowerReplica
@@ -54,10 +54,10 @@ OnLeadership = Callable[[int, int | None], None]
 class Replicating(Protocol):
     """Replica fetching and ISR maintenance, as `ReplicaManager` uses `ReplicaFetcherManager`."""
 
-    def placed(self, partition: Partition) -> None:
+    def partition_changed(self, partition: Partition) -> None:
         """Apply the leader and follower role that `partition` has now."""
 
-    def removed(self, partition: Partition) -> None:
+    def partition_removed(self, partition: Partition) -> None:
         """Stop following `partition`: it is no longer hosted here."""
 
     def log_start_moved(self, partition: Partition) -> None:
@@ -368,7 +368,7 @@ class ReplicaManager:
         """Log the newly offline replicas, one line a reason: a directory may hold thousands."""
         found, self._unreported = self._unreported, {}
         for reason, partitions in found.items():
-            _log.error("%s not served: %s", some_of(partitions), reason)
+            _log.error("%s not served: %s", abbreviated(partitions), reason)
 
     def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
         """Apply `state` to the replica: leader, follower, or not hosted."""
@@ -394,7 +394,7 @@ class ReplicaManager:
         self._offline.pop(key, None)
         self._wake_all(partition)
         if self.replication is not None:
-            self.replication.placed(partition)
+            self.replication.partition_changed(partition)
         self._sync_if_wanted(partition)
         if partition.is_leader and (not led or epoch != partition.leader_epoch):
             self._notify_leadership(partition, partition.leader_epoch)
@@ -436,7 +436,7 @@ class ReplicaManager:
         partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._wake_all(partition)
         if self.replication is not None:
-            self.replication.removed(partition)
+            self.replication.partition_removed(partition)
         if partition.is_leader:
             self._notify_leadership(partition, None)
         try:

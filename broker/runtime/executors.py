@@ -1,7 +1,7 @@
 """Executors: threads for fsync, so that the event loop does not block on the disk.
 
-A flush that never finishes stays under way, and later flushes of its log do not count before it does. So every flush
-that starts here ends: if no thread can be started, it fails with EAGAIN; a stop waits for it (`outlast`).
+Later flushes of a log do not count before earlier ones have finished. So every flush that starts here ends: if no
+thread can be started, it fails with EAGAIN; a stop waits for it (`await_thread`).
 
 Raft and group commit sync in threads of their own. In the loop's default executor a vote would queue behind cold reads
 and group loads.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from storage.log.flush import Flush
 
 
-def own_threads(name: str, count: int = 1) -> Executor:
+def thread_pool(name: str, count: int = 1) -> Executor:
     """Return an executor of at most `count` threads, which start on first use and end with its `shutdown`."""
     return ThreadPoolExecutor(count, thread_name_prefix=name)
 
@@ -40,7 +40,7 @@ def sync_in_thread(
         return ended
 
 
-async def outlast(work: asyncio.Future[None]) -> None:
+async def await_thread(work: asyncio.Future[None]) -> None:
     """Wait until `work` is done in its thread, even if the waiting task is cancelled."""
     try:
         await asyncio.shield(work)

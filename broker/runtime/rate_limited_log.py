@@ -5,8 +5,8 @@ from __future__ import annotations
 _REMEMBERED = 1000
 
 
-class LoggedOnce:
-    """Logs once per key, for at most `limit` keys.
+class LogOnce:
+    """One log line per key, for at most `limit` keys.
 
     Clients choose the keys, of any length, so only the hash is kept: of two keys with equal hashes, one is logged.
     """
@@ -17,7 +17,7 @@ class LoggedOnce:
         self._hashes: set[int] = set()
         self._limit = limit
 
-    def is_new(self, key: str) -> bool:
+    def should_log(self, key: str) -> bool:
         """Return True the first time that `key` is seen. After `limit` keys, return False for new ones."""
         if hash(key) in self._hashes or len(self._hashes) >= self._limit:
             return False
@@ -25,7 +25,7 @@ class LoggedOnce:
         return True
 
 
-class RateLimitedLog:
+class RateLimitedCounter:
     """Counts events per key between two log lines. Drops all counts when there are too many keys."""
 
     __slots__ = ("_interval_s", "_logged")
@@ -34,7 +34,7 @@ class RateLimitedLog:
         self._interval_s = interval_s
         self._logged: dict[str, tuple[float, int]] = {}
 
-    def count(self, key: str, now: float) -> int:
+    def add(self, key: str, now: float) -> int:
         """Count an event. Return the number of events since the last report if `interval_s` has passed, else 0.
 
         `now` is in seconds.

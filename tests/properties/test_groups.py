@@ -64,8 +64,8 @@ class Client:
         self.assignment = None
         self.cluster.query(
             self,
-            lambda shard, turn, to: shard.join(
-                turn,
+            lambda shard, context, to: shard.join(
+                context,
                 Join(
                     "g", self.member_id, self.instance, self.name, "/h", SESSION_MS, REBALANCE_MS, "consumer",
                     {"range": self.metadata}, "", True, True,
@@ -117,7 +117,7 @@ class Client:
             assert joined.member_id in {member.member_id for member in joined.members}
             plan = {one.member_id: f"{joined.generation}:{one.member_id}".encode() for one in joined.members}
         sync = Sync("g", self.member_id, self.instance, self.generation, "consumer", "range", plan)
-        self.cluster.query(self, lambda shard, turn, to: shard.sync(turn, sync, to))
+        self.cluster.query(self, lambda shard, context, to: shard.sync(context, sync, to))
 
     def synced(self, synced: Synced) -> None:
         self.assignment = synced.assignment
@@ -146,7 +146,7 @@ class Cluster:
     def live(self) -> list[Client]:
         return [client for client in self.clients if client.alive]
 
-    def turn(self) -> GroupContext:
+    def context(self) -> GroupContext:
         return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, Silence())
 
     def query(
@@ -154,25 +154,25 @@ class Cluster:
     ) -> None:
         self.requested += 1
         client.waits_for = self.requested
-        turn = self.turn()
-        rule(self.shard, turn, (client, self.requested))
-        self.perform(turn)
+        context = self.context()
+        rule(self.shard, context, (client, self.requested))
+        self.perform(context)
 
     def heartbeat(self, client: Client) -> ErrorCode:
         return self.shard.heartbeat(self.timers, self.now, "g", client.member_id, client.instance, client.generation)
 
-    def perform(self, turn: GroupContext) -> None:
-        while turn.effects:
-            effect = turn.effects.pop(0)
+    def perform(self, context: GroupContext) -> None:
+        while context.effects:
+            effect = context.effects.pop(0)
             if isinstance(effect, CoordinatorResponse):
                 self.give(effect)
             elif self.holding:
                 self.held.append(effect)
             elif self.failing:
-                effect.then(turn, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                effect.then(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
                 self.log += effect.records
-                effect.then(turn, ErrorCode.NONE)
+                effect.then(context, ErrorCode.NONE)
             self.check()
 
     def give(self, answer: CoordinatorResponse) -> None:
@@ -188,31 +188,31 @@ class Cluster:
         self.holding = False
         held, self.held = self.held, []
         for append in held:
-            turn = self.turn()
+            context = self.context()
             if self.failing:
-                append.then(turn, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                append.then(context, ErrorCode.COORDINATOR_NOT_AVAILABLE)
             else:
                 self.log += append.records
-                append.then(turn, ErrorCode.NONE)
-            self.perform(turn)
+                append.then(context, ErrorCode.NONE)
+            self.perform(context)
 
     def move(self) -> None:
         """Move the coordinator to another broker; requests and responses in flight are lost."""
         self.held = []
-        turn = self.turn()
-        self.shard.unloaded(turn)
+        context = self.context()
+        self.shard.unloaded(context)
         self.timers, self.shard = Timers(), GroupCoordinatorShard()
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(int(self.now * 1000), offset, key, value)
-        self.perform(turn)
+        self.perform(context)
         for client in self.live:
             if client.waits_for is not None:
                 # The connection to the former broker would break.
                 client.waits_for = None
                 client.again(after_s=RETRY_S)
-        turn = self.turn()
-        self.shard.loaded(turn)
-        self.perform(turn)
+        context = self.context()
+        self.shard.loaded(context)
+        self.perform(context)
 
     def pass_time(self, seconds: float) -> None:
         until = self.now + seconds
@@ -220,9 +220,9 @@ class Cluster:
             for client in self.clients:
                 client.act()
             while (timer := self.timers.pop_due(self.now)) is not None:
-                turn = self.turn()
-                self.shard.fire(turn, timer.event)
-                self.perform(turn)
+                context = self.context()
+                self.shard.fire(context, timer.event)
+                self.perform(context)
             self.now = min(self.now + 0.25, until)
 
     def check(self) -> None:
@@ -258,11 +258,11 @@ def act(cluster: Cluster, what: str, which: int) -> None:
         client.alive = False
     elif what == "leave" and client is not None and client.member_id:
         client.alive = False
-        turn = cluster.turn()
+        context = cluster.context()
         leaving = [Leaving(client.member_id, client.instance, "")]
         cluster.requested += 1
-        cluster.shard.leave(turn, "g", leaving, (client, cluster.requested))
-        cluster.perform(turn)
+        cluster.shard.leave(context, "g", leaving, (client, cluster.requested))
+        cluster.perform(context)
     elif what == "resubscribe" and client is not None and client.waits_for is None:
         client.metadata = bytes([which])
         client.again()

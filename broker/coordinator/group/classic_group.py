@@ -174,7 +174,7 @@ class ClassicGroup:
         """Whether all members have joined, and no member is pending."""
         return not self.pending and len(self.joining) == len(self.members)
 
-    def move_to(self, state: str, now_ms: int) -> None:
+    def transition_to(self, state: str, now_ms: int) -> None:
         """Change state as in the table above; InvariantError for any other transition."""
         if self.state not in _PREVIOUS_STATES[state]:
             raise InvariantError(f"group {self.group_id}: invalid transition from {self.state} to {state}")
@@ -195,10 +195,10 @@ class ClassicGroup:
         """Return whether a member with these protocols can join this group."""
         if self.state == EMPTY:
             return bool(protocol_type) and bool(protocols)
-        everyone = len(self.members)
-        return protocol_type == self.protocol_type and any(self.supported.get(p, 0) == everyone for p in protocols)
+        member_count = len(self.members)
+        return protocol_type == self.protocol_type and any(self.supported.get(p, 0) == member_count for p in protocols)
 
-    def expect(self, member_id: str) -> Timer:
+    def add_pending(self, member_id: str) -> Timer:
         """Add a pending member; return its session timer."""
         timer = self.pending[member_id] = Timer(SessionTimeout(self.group_id, member_id))
         return timer
@@ -310,14 +310,14 @@ class ClassicGroup:
         self.pending_sync.clear()
         self.protocol = self.elect_protocol() if self.members else None
         self.subscribed_topics = self.read_subscriptions()
-        self.move_to(COMPLETING if self.members else EMPTY, now_ms)
+        self.transition_to(COMPLETING if self.members else EMPTY, now_ms)
 
     def elect_protocol(self) -> str:
         """Return the protocol with the most votes of those all members support; at a tie, the first voted for."""
-        everyone = len(self.members)
+        member_count = len(self.members)
         votes: dict[str, int] = {}
         for member in self.members.values():
-            choice = next((name for name in member.protocols if self.supported[name] == everyone), None)
+            choice = next((name for name in member.protocols if self.supported[name] == member_count), None)
             if choice is None:
                 raise InvariantError(f"the members of group {self.group_id} have no protocol in common")
             votes[choice] = votes.get(choice, 0) + 1

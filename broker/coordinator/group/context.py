@@ -101,7 +101,7 @@ class Left(NamedTuple):
     members: tuple[ErrorCode, ...] = ()
 
 
-def because(event: str, reason: str) -> str:
+def with_reason(event: str, reason: str) -> str:
     """Return `event` with the client's reason appended, if there is one."""
     return f"{event} ({reason})" if reason else event
 

@@ -60,11 +60,11 @@ class GroupCoordinator:
             loop=loop,
             partition_count=partition_count,
             new_shard=GroupCoordinatorShard,
-            new_context=self._turn,
+            new_context=self._new_context,
             open_journal=open_journal,
         )
 
-    def _turn(self, timers: Timers) -> GroupContext:
+    def _new_context(self, timers: Timers) -> GroupContext:
         return GroupContext(self._loop.time(), self._now_ms(), self.settings, timers, self._random, _log)
 
     def join(self, request: Join) -> Outcome[Joined]:
@@ -75,14 +75,14 @@ class GroupCoordinator:
         if not limits.min_session_timeout_ms <= request.session_timeout_ms <= limits.max_session_timeout_ms:
             return Joined(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
         host = self.runtime.host_of(request.group_id)
-        return host.run_rule(lambda turn, to: host.shard.join(turn, request, to))
+        return host.run_rule(lambda context, to: host.shard.join(context, request, to))
 
     def sync(self, request: Sync) -> Outcome[Synced]:
         """Handle SyncGroup; the leader's carries the assignments."""
         if not request.group_id:
             return Synced(ErrorCode.INVALID_GROUP_ID)
         host = self.runtime.host_of(request.group_id)
-        return host.run_rule(lambda turn, to: host.shard.sync(turn, request, to))
+        return host.run_rule(lambda context, to: host.shard.sync(context, request, to))
 
     def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """Renew a session and return the Heartbeat error code; NONE while the group loads."""
@@ -99,15 +99,15 @@ class GroupCoordinator:
         if not group_id:
             return Left(ErrorCode.INVALID_GROUP_ID)
         host = self.runtime.host_of(group_id)
-        return host.run_rule(lambda turn, to: host.shard.leave(turn, group_id, members, to))
+        return host.run_rule(lambda context, to: host.shard.leave(context, group_id, members, to))
 
     def commit(
         self, committer: Commit, offsets: list[Offset], *, retention_ms: int, reports_unknown_group: bool
     ) -> Outcome[list[ErrorCode]]:
         """Commit offsets; return an error code for each."""
         return self.runtime.host_of(committer.group_id).write(
-            lambda shard, turn: shard.commit(
-                turn, committer, offsets, retention_ms=retention_ms, reports_unknown_group=reports_unknown_group
+            lambda shard, context: shard.commit(
+                context, committer, offsets, retention_ms=retention_ms, reports_unknown_group=reports_unknown_group
             )
         )
 
@@ -145,4 +145,4 @@ class GroupCoordinator:
 
     async def expire(self) -> None:
         """Delete expired offsets, and empty groups without any."""
-        await self.runtime.write_all("Deleting expired offsets failed", lambda shard, turn: shard.expire(turn))
+        await self.runtime.write_all("Deleting expired offsets failed", lambda shard, context: shard.expire(context))

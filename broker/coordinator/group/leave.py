@@ -10,7 +10,7 @@ from broker.coordinator.group.classic_group import (
     ClassicGroup,
     ClassicGroupMember,
 )
-from broker.coordinator.group.context import GroupContext, Leaving, Left, because
+from broker.coordinator.group.context import GroupContext, Leaving, Left, with_reason
 from broker.coordinator.group.rebalance import complete, complete_if_joined, prepare, refuse_join, refuse_sync
 from protocol.errors import ErrorCode
 
@@ -30,24 +30,24 @@ def heartbeat(group: ClassicGroup, member_id: str, instance_id: str | None, gene
     return ErrorCode.NONE
 
 
-def leave(turn: GroupContext, group: ClassicGroup, leaving: list[Leaving], to: object) -> None:
+def leave(context: GroupContext, group: ClassicGroup, leaving: list[Leaving], to: object) -> None:
     """Remove members, with an error code for each; if that empties the group, answer once its record is committed."""
-    errors = tuple(_remove(turn, group, one) for one in leaving)
+    errors = tuple(_remove(context, group, one) for one in leaving)
 
-    def then(turn: GroupContext, error: ErrorCode) -> None:
-        turn.answer(to, Left(error, errors if error == ErrorCode.NONE else ()))
+    def then(context: GroupContext, error: ErrorCode) -> None:
+        context.answer(to, Left(error, errors if error == ErrorCode.NONE else ()))
 
     waits = False
     if ErrorCode.NONE in errors:
         if group.state == PREPARING:
-            waits = complete_if_joined(turn, group, then)
+            waits = complete_if_joined(context, group, then)
         elif group.state != EMPTY:
-            waits = prepare(turn, group, "members left", then)
+            waits = prepare(context, group, "members left", then)
     if not waits:
-        then(turn, ErrorCode.NONE)
+        then(context, ErrorCode.NONE)
 
 
-def _remove(turn: GroupContext, group: ClassicGroup, leaving: Leaving) -> ErrorCode:
+def _remove(context: GroupContext, group: ClassicGroup, leaving: Leaving) -> ErrorCode:
     member_id = leaving.member_id
     if not member_id and leaving.instance_id is not None:
         member_id = group.static_members.get(leaving.instance_id, "")
@@ -56,31 +56,31 @@ def _remove(turn: GroupContext, group: ClassicGroup, leaving: Leaving) -> ErrorC
         return ErrorCode.NONE
     error = group.check_member(member_id, leaving.instance_id)
     if error == ErrorCode.NONE:
-        turn.log.debug("group %s: %s", group.group_id, because(f"member {member_id} leaves", leaving.reason))
-        _drop(turn, group, group.members[member_id])
+        context.log.debug("group %s: %s", group.group_id, with_reason(f"member {member_id} leaves", leaving.reason))
+        _remove_member(context, group, group.members[member_id])
     return error
 
 
-def session_expired(turn: GroupContext, group: ClassicGroup, member_id: str) -> None:
+def session_expired(context: GroupContext, group: ClassicGroup, member_id: str) -> None:
     """Remove a member whose session expired, or a pending member that did not join in time."""
     if member_id in group.pending:
-        turn.log.debug("group %s: pending member %s did not join", group.group_id, member_id)
+        context.log.debug("group %s: pending member %s did not join", group.group_id, member_id)
         group.remove(member_id)
     else:
         member = group.members.get(member_id)
         if member is None or member.keeps_session:
             return
-        turn.log.info("group %s: the session of member %s expired", group.group_id, member_id)
-        _drop(turn, group, member)
+        context.log.info("group %s: the session of member %s expired", group.group_id, member_id)
+        _remove_member(context, group, member)
         if group.state in (STABLE, COMPLETING):
-            prepare(turn, group, f"the session of member {member_id} expired")
+            prepare(context, group, f"the session of member {member_id} expired")
             return
     if group.state == PREPARING and group.all_joined:
-        complete(turn, group)
+        complete(context, group)
 
 
-def _drop(turn: GroupContext, group: ClassicGroup, member: ClassicGroupMember) -> None:
+def _remove_member(context: GroupContext, group: ClassicGroup, member: ClassicGroupMember) -> None:
     # UNKNOWN_MEMBER_ID without a member id makes a waiting client join as a new member.
-    refuse_join(turn, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
-    refuse_sync(turn, member, ErrorCode.UNKNOWN_MEMBER_ID)
+    refuse_join(context, member, ErrorCode.UNKNOWN_MEMBER_ID, "")
+    refuse_sync(context, member, ErrorCode.UNKNOWN_MEMBER_ID)
     group.remove(member.member_id)

@@ -30,7 +30,14 @@ from broker.coordinator.group.classic_group import (
 )
 from broker.coordinator.group.context import GroupContext, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.offsets import Committed, Key, Offsets
-from broker.coordinator.group.rebalance import joins_due, prepare, refuse_join, refuse_sync, renew_session, syncs_due
+from broker.coordinator.group.rebalance import (
+    handle_join_timeout,
+    handle_sync_timeout,
+    prepare,
+    refuse_join,
+    refuse_sync,
+    renew_session,
+)
 from broker.coordinator.runtime.context import CoordinatorResponse, CoordinatorResult, ProducerIdAndEpoch, Record
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
@@ -70,49 +77,49 @@ class GroupCoordinatorShard:
 
     # The group protocol.
 
-    def join(self, turn: GroupContext, request: Join, to: object) -> None:
+    def join(self, context: GroupContext, request: Join, to: object) -> None:
         """Answer a join at `to`; a new group is stored before any response that mentions it."""
         group = self.groups.get(request.group_id)
         if group is not None:
-            join.join(turn, group, request, to)
+            join.join(context, group, request, to)
         elif request.member_id:
-            turn.answer(to, Joined(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+            context.answer(to, Joined(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
         elif not (request.protocol_type and request.protocols):
-            turn.answer(to, Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            context.answer(to, Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         else:
-            self._join_first(turn, request, to)
+            self._join_first(context, request, to)
 
-    def _join_first(self, turn: GroupContext, request: Join, to: object) -> None:
-        group = self.groups[request.group_id] = ClassicGroup(request.group_id, turn.now_ms)
+    def _join_first(self, context: GroupContext, request: Join, to: object) -> None:
+        group = self.groups[request.group_id] = ClassicGroup(request.group_id, context.now_ms)
         record = records.new_group_record(group)
-        first = len(turn.effects)
-        join.join(turn, group, request, to)
-        held = turn.effects[first:]
-        del turn.effects[first:]
+        first = len(context.effects)
+        join.join(context, group, request, to)
+        held = context.effects[first:]
+        del context.effects[first:]
 
-        def then(turn: GroupContext, error: ErrorCode) -> None:
+        def then(context: GroupContext, error: ErrorCode) -> None:
             if error == ErrorCode.NONE:
-                turn.effects += held
+                context.effects += held
                 return
             for effect in held:
                 if isinstance(effect, CoordinatorResponse):
-                    turn.answer(effect.to, Joined(error))
+                    context.answer(effect.to, Joined(error))
             if self.groups.get(group.group_id) is group:
                 del self.groups[group.group_id]
-                _close(turn, group, error)
+                _close(context, group, error)
                 if self.offsets.of_group(group.group_id):
                     # Offsets were committed meanwhile: keep a simple group, or they would never expire.
-                    self.groups[group.group_id] = ClassicGroup(group.group_id, turn.now_ms)
+                    self.groups[group.group_id] = ClassicGroup(group.group_id, context.now_ms)
 
-        turn.append([record], then)
+        context.append([record], then)
 
-    def sync(self, turn: GroupContext, request: Sync, to: object) -> None:
+    def sync(self, context: GroupContext, request: Sync, to: object) -> None:
         """Answer a sync at `to`."""
         group = self.groups.get(request.group_id)
         if group is None:
-            turn.answer(to, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
+            context.answer(to, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            sync.sync(turn, group, request, to)
+            sync.sync(context, group, request, to)
 
     def heartbeat(
         self, timers: Timers, now: float, group_id: str, member_id: str, instance_id: str | None, generation: int
@@ -127,31 +134,31 @@ class GroupCoordinatorShard:
             timers.schedule(member.session, now + member.session_timeout_ms / 1000)
         return error
 
-    def leave(self, turn: GroupContext, group_id: str, members: list[Leaving], to: object) -> None:
+    def leave(self, context: GroupContext, group_id: str, members: list[Leaving], to: object) -> None:
         """Remove members, and answer at `to`."""
         group = self.groups.get(group_id)
         if group is None:
-            turn.answer(to, Left(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members)))
+            context.answer(to, Left(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(members)))
         else:
-            leave.leave(turn, group, members, to)
+            leave.leave(context, group, members, to)
 
-    def fire(self, turn: GroupContext, event: SessionTimeout | JoinTimeout | SyncTimeout) -> None:
+    def fire(self, context: GroupContext, event: SessionTimeout | JoinTimeout | SyncTimeout) -> None:
         """Handle a timer event of a group."""
         group = self.groups.get(event.group_id)
         if group is None:
             return
         if isinstance(event, SessionTimeout):
-            leave.session_expired(turn, group, event.member_id)
+            leave.session_expired(context, group, event.member_id)
         elif isinstance(event, JoinTimeout):
-            joins_due(turn, group)
+            handle_join_timeout(context, group)
         else:
-            syncs_due(turn, group)
+            handle_sync_timeout(context, group)
 
     # Offsets.
 
     def commit(
         self,
-        turn: GroupContext,
+        context: GroupContext,
         committer: Commit,
         offsets: list[Offset],
         *,
@@ -167,19 +174,19 @@ class GroupCoordinatorShard:
             _check_committer(group, committer)
             member = group.members.get(committer.member_id)
             if member is not None and group.state in (STABLE, PREPARING):
-                renew_session(turn, member)
+                renew_session(context, member)
         elif committer.generation >= 0:
             unknown = ErrorCode.GROUP_ID_NOT_FOUND if reports_unknown_group else ErrorCode.ILLEGAL_GENERATION
             raise KafkaError(unknown, f"Group {committer.group_id} not found.")
-        expire_ms = -1 if retention_ms < 0 else min(turn.now_ms + retention_ms, _NEVER_MS)
+        expire_ms = -1 if retention_ms < 0 else min(context.now_ms + retention_ms, _NEVER_MS)
         written: list[Record] = []
         errors = []
         for one in offsets:
-            if len(one.metadata) > turn.settings.offset_metadata_max_bytes:
+            if len(one.metadata) > context.settings.offset_metadata_max_bytes:
                 errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             errors.append(ErrorCode.NONE)
-            committed = Committed(one.offset, one.leader_epoch, one.metadata, turn.now_ms, expire_ms, one.topic_id)
+            committed = Committed(one.offset, one.leader_epoch, one.metadata, context.now_ms, expire_ms, one.topic_id)
             written.append(records.offset_record(committer.group_id, one.topic, one.partition, committed))
         return CoordinatorResult(written, errors)
 
@@ -211,11 +218,11 @@ class GroupCoordinatorShard:
         tombstones = [*(records.offset_tombstone(*key) for key in sorted(keys)), records.group_tombstone(group_id)]
         return CoordinatorResult(tombstones, ErrorCode.NONE, is_atomic=False)
 
-    def expire(self, turn: GroupContext) -> Iterator[list[Record]]:
+    def expire(self, context: GroupContext) -> Iterator[list[Record]]:
         """Yield, for each group, tombstones for its expired offsets, and for itself if it is empty and none is left."""
         for group_id in list(self.groups):
             if (group := self.groups.get(group_id)) is not None:
-                keys, none_left = self.offsets.expired(group, turn.now_ms, turn.settings.offsets_retention_ms)
+                keys, none_left = self.offsets.expired(group, context.now_ms, context.settings.offsets_retention_ms)
                 written = [records.offset_tombstone(*key) for key in keys]
                 if none_left and group.state == EMPTY and not group.pending:
                     written.append(records.group_tombstone(group_id))
@@ -274,18 +281,20 @@ class GroupCoordinatorShard:
         """What the shard holds, for the log."""
         return count_of(len(self.groups), "group") if self.groups else ""
 
-    def loaded(self, turn: GroupContext) -> None:
+    def loaded(self, context: GroupContext) -> None:
         """Start the session timers of the loaded groups' members; rebalance groups above `group.max.size`."""
         for group in self.groups.values():
             for member in group.members.values():
-                renew_session(turn, member)
-            if len(group.members) > turn.settings.max_size:
-                prepare(turn, group, f"loaded with {count_of(len(group.members), 'member')}, more than group.max.size")
+                renew_session(context, member)
+            if len(group.members) > context.settings.max_size:
+                prepare(
+                    context, group, f"loaded with {count_of(len(group.members), 'member')}, more than group.max.size"
+                )
 
-    def unloaded(self, turn: GroupContext) -> None:
+    def unloaded(self, context: GroupContext) -> None:
         """Answer every waiting request with NOT_COORDINATOR, so that clients find the new coordinator."""
         for group in self.groups.values():
-            _close(turn, group, ErrorCode.NOT_COORDINATOR)
+            _close(context, group, ErrorCode.NOT_COORDINATOR)
 
 
 def _check_committer(group: ClassicGroup, committer: Commit) -> None:
@@ -303,12 +312,12 @@ def _check_committer(group: ClassicGroup, committer: Commit) -> None:
         raise KafkaError(error)
 
 
-def _close(turn: GroupContext, group: ClassicGroup, error: ErrorCode) -> None:
+def _close(context: GroupContext, group: ClassicGroup, error: ErrorCode) -> None:
     for member in group.members.values():
-        refuse_join(turn, member, error, member.member_id)
-        refuse_sync(turn, member, error)
+        refuse_join(context, member, error, member.member_id)
+        refuse_sync(context, member, error)
     _cancel_timers(group)
-    group.move_to(DEAD, turn.now_ms)
+    group.transition_to(DEAD, context.now_ms)
 
 
 def _cancel_timers(group: ClassicGroup) -> None:

@@ -14,24 +14,24 @@ from protocol.errors import ErrorCode
 from protocol.plural import count_of
 
 
-def sync(turn: GroupContext, group: ClassicGroup, request: Sync, to: object) -> None:
+def sync(context: GroupContext, group: ClassicGroup, request: Sync, to: object) -> None:
     """Answer `request` at `to`, now or when the assignment is stored."""
     error = _check(group, request)
     if error != ErrorCode.NONE:
-        turn.answer(to, Synced(error))
+        context.answer(to, Synced(error))
         return
     member = group.members[request.member_id]
     group.pending_sync.discard(member.member_id)
     if not group.pending_sync:
         group.syncs.cancel()
     if group.state == STABLE:
-        turn.answer(to, Synced(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment))
+        context.answer(to, Synced(ErrorCode.NONE, group.protocol_type, group.protocol, member.assignment))
         return
     # The client has abandoned an earlier sync of this member; answer it anyway.
-    refuse_sync(turn, member, ErrorCode.REBALANCE_IN_PROGRESS)
+    refuse_sync(context, member, ErrorCode.REBALANCE_IN_PROGRESS)
     member.awaiting_sync = to
     if group.leader == member.member_id:
-        _store_assignment(turn, group, request.assignments)
+        _store_assignment(context, group, request.assignments)
 
 
 def _check(group: ClassicGroup, request: Sync) -> ErrorCode:
@@ -51,22 +51,22 @@ def _differ(requested: str | None, current: str | None) -> bool:
     return requested is not None and current is not None and requested != current
 
 
-def _store_assignment(turn: GroupContext, group: ClassicGroup, assigned: dict[str, bytes]) -> None:
+def _store_assignment(context: GroupContext, group: ClassicGroup, assigned: dict[str, bytes]) -> None:
     generation = group.generation
     assignments = {member_id: assigned.get(member_id, b"") for member_id in group.members}
 
-    def then(turn: GroupContext, error: ErrorCode) -> None:
+    def then(context: GroupContext, error: ErrorCode) -> None:
         if group.state != COMPLETING or group.generation != generation:
             return
         if error != ErrorCode.NONE:
-            answer_syncs(turn, group, error)
-            prepare(turn, group, f"storing the assignment failed: {error.name}")
+            answer_syncs(context, group, error)
+            prepare(context, group, f"storing the assignment failed: {error.name}")
             return
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
-        group.move_to(STABLE, turn.now_ms)
-        answer_syncs(turn, group, ErrorCode.NONE)
+        group.transition_to(STABLE, context.now_ms)
+        answer_syncs(context, group, ErrorCode.NONE)
         members = count_of(len(group.members), "member")
-        turn.log.info("group %s: generation %d is stable with %s", group.group_id, generation, members)
+        context.log.info("group %s: generation %d is stable with %s", group.group_id, generation, members)
 
-    turn.append([group_record(group, assignments)], then)
+    context.append([group_record(group, assignments)], then)

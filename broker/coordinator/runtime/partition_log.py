@@ -69,7 +69,7 @@ class Journal(Protocol):
     def outcome(self, end_offset: int) -> ErrorCode | None:
         """Return the result for the records below `end_offset`: NONE once committed, None while it is unknown."""
 
-    def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
+    def await_outcome(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
         """Return a future of a list with that one result; REQUEST_TIMED_OUT if it takes too long."""
 
     def read(self) -> Reading:
@@ -123,7 +123,7 @@ class PartitionJournal:
         """Return the result for the records below `end_offset`, None while it is unknown."""
         return self._partition.committed(end_offset)
 
-    def outcome_later(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
+    def await_outcome(self, end_offset: int) -> asyncio.Future[list[ErrorCode]]:
         """Return a future of a list with that one result."""
         return self._replicas.await_commit([(self._partition, end_offset)], self._timeout_ms).as_future()
 

@@ -45,9 +45,9 @@ _log = logging.getLogger("broker.coordinator")
 RECORDS_A_TURN = 200
 _KEYS_A_TURN = 200
 
-# Size of a batch of `_pieces`: well below the default max.message.bytes, including the overhead of each record.
-_PIECE_BYTES = 256 * 1024
-_PIECE_RECORDS = 5_000
+# Well below the default max.message.bytes, including the overhead of each record.
+_BATCH_BYTES = 256 * 1024
+_BATCH_RECORDS = 5_000
 
 _COORDINATOR_ERRORS = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -91,13 +91,13 @@ class CoordinatorShard(Protocol[C_contra]):
     def replay_end_transaction_marker(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
         """Commit or drop the records of a producer's open transaction."""
 
-    def fire(self, turn: C_contra, event: Any) -> None:
+    def fire(self, context: C_contra, event: Any) -> None:
         """Handle the event of a timer that is due."""
 
-    def loaded(self, turn: C_contra) -> None:
+    def loaded(self, context: C_contra) -> None:
         """Start the timers of the loaded state."""
 
-    def unloaded(self, turn: C_contra) -> None:
+    def unloaded(self, context: C_contra) -> None:
         """Answer every waiting request with NOT_COORDINATOR."""
 
 
@@ -155,7 +155,7 @@ class ShardHost(Generic[S, C]):
 
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
-        await run_steps(self._replay_journal(self._turn().now_ms), self._loop, ONE_STEP)
+        await run_steps(self._replay_journal(self._context().now_ms), self._loop, ONE_STEP)
         if self.is_open:
             self.serve()
 
@@ -183,9 +183,9 @@ class ShardHost(Generic[S, C]):
         """Start serving, and the shard's timers."""
         self.state = ShardState.ACTIVE
         self._written_end = self.journal.end_offset
-        turn = self._turn()
-        self.shard.loaded(turn)
-        self.perform(turn)
+        context = self._context()
+        self.shard.loaded(context)
+        self.perform(context)
         if content := self.shard.content:
             _log.info("Loaded %s from %s", content, self.name)
 
@@ -195,45 +195,45 @@ class ShardHost(Generic[S, C]):
         self.state, self.failure = ShardState.FAILED if failure else ShardState.CLOSED, failure
         if not was_open:
             return
-        turn = self._turn()
-        self.shard.unloaded(turn)
-        for effect in turn.effects:
+        context = self._context()
+        self.shard.unloaded(context)
+        for effect in context.effects:
             if isinstance(effect, CoordinatorResponse):
-                _give(effect)
+                _send_response(effect)
 
-    def _turn(self) -> C:
+    def _context(self) -> C:
         return self._new_context(self.timers)
 
     def fire(self, event: object) -> None:
         """Handle the event of a timer that is due."""
         if self.state is ShardState.ACTIVE:
-            turn = self._turn()
-            self.shard.fire(turn, event)
-            self.perform(turn)
+            context = self._context()
+            self.shard.fire(context, event)
+            self.perform(context)
 
     def run_rule(self, rule: Callable[[C, object], None]) -> Outcome[Any]:
-        """Run `rule` in a new turn, and return its answer."""
+        """Run `rule` with a new context, and return its response."""
         to: asyncio.Future[Any] = self._loop.create_future()
-        turn = self._turn()
-        rule(turn, to)
-        self.perform(turn)
+        context = self._context()
+        rule(context, to)
+        self.perform(context)
         return to.result() if to.done() else to
 
-    def perform(self, turn: C) -> None:
-        """Perform the effects of `turn`, and of the continuations that can run at once."""
-        effects = deque(turn.effects)
+    def perform(self, context: C) -> None:
+        """Perform the effects of `context`, and of the continuations that can run at once."""
+        effects = deque(context.effects)
         while effects:
             effect = effects.popleft()
             if isinstance(effect, CoordinatorResponse):
-                _give(effect)
+                _send_response(effect)
                 continue
             outcome = self._append(effect.records)
             if outcome is None:
                 self._perform_later(effect.then, self._written_end)
                 continue
-            turn.effects = []
-            effect.then(turn, outcome)
-            effects.extend(turn.effects)
+            context.effects = []
+            effect.then(context, outcome)
+            effects.extend(context.effects)
 
     def _append(self, records: list[Record]) -> ErrorCode | None:
         """Append `records` and return their result, None while it is unknown; a closed host appends nothing."""
@@ -249,21 +249,21 @@ class ShardHost(Generic[S, C]):
 
     def _perform_later(self, then: Callable[[C, ErrorCode], None], end: int) -> None:
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
-            turn = self._turn()
-            then(turn, self._settled(outcomes))
-            self.perform(turn)
+            context = self._context()
+            then(context, self._write_result(outcomes))
+            self.perform(context)
 
-        self.journal.outcome_later(end).add_done_callback(on_outcome)
+        self.journal.await_outcome(end).add_done_callback(on_outcome)
 
     def write(self, decide: Callable[[S, C], CoordinatorResult[T]]) -> Outcome[T]:
         """Append and replay the records that `decide` returns; return its response once they are committed.
 
         KafkaError, with no state changed, if `decide` refuses or a batch cannot be written; earlier batches stay.
         """
-        records, response, producer, is_atomic = decide(self.shard, self._turn())
+        records, response, producer, is_atomic = decide(self.shard, self._context())
         if records:
-            for piece in [records] if is_atomic else _pieces(records):
-                self._store(piece, producer)
+            for batch in [records] if is_atomic else _batches(records):
+                self._store(batch, producer)
         return self.after(response)
 
     def _store(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> None:
@@ -271,7 +271,7 @@ class ShardHost(Generic[S, C]):
             base = self.journal.append(records, producer)
         except KafkaError as error:
             raise KafkaError(coordinator_error(error.code), error.message) from error
-        now_ms = self._turn().now_ms
+        now_ms = self._context().now_ms
         for offset, (key, value) in enumerate(records, base):
             self.shard.replay(now_ms, offset, key, value, producer)
         self._written_end = base + len(records)
@@ -287,16 +287,16 @@ class ShardHost(Generic[S, C]):
             return
         found: list[Record] = []
         try:
-            for count, records in enumerate(decide(self.shard, self._turn()), 1):
+            for count, records in enumerate(decide(self.shard, self._context()), 1):
                 if not self.is_open:
                     return
                 found += records
                 if count % _KEYS_A_TURN == 0 or len(found) >= RECORDS_A_TURN:
-                    self._write_aside(found)
+                    self._write_unawaited(found)
                     found = []
                     await asyncio.sleep(0)
             if found:
-                self._write_aside(found)
+                self._write_unawaited(found)
                 await asyncio.sleep(0)
         except InvariantError:
             raise
@@ -309,12 +309,12 @@ class ShardHost(Generic[S, C]):
         for failure, decide in deferred:
             await self.write_in_steps(failure, decide)
 
-    def _write_aside(self, records: list[Record]) -> None:
-        for piece in _pieces(records):
+    def _write_unawaited(self, records: list[Record]) -> None:
+        for batch in _batches(records):
             try:
-                self._store(piece)
+                self._store(batch)
             except KafkaError as error:
-                _log.warning("Writing %s to %s failed: %s", count_of(len(piece), "record"), self.name, error)
+                _log.warning("Writing %s to %s failed: %s", count_of(len(batch), "record"), self.name, error)
                 return
 
     def read(self) -> Outcome[S]:
@@ -325,49 +325,49 @@ class ShardHost(Generic[S, C]):
         """Return `result` once everything written so far is committed."""
         outcome = self.journal.outcome(self._written_end)
         if outcome is not None:
-            return _given(coordinator_error(outcome), result)
+            return _result_or_raise(coordinator_error(outcome), result)
         given: asyncio.Future[T] = self._loop.create_future()
 
         def on_outcome(outcomes: asyncio.Future[list[ErrorCode]]) -> None:
             if given.done():
                 return
             try:
-                given.set_result(_given(self._settled(outcomes), result))
+                given.set_result(_result_or_raise(self._write_result(outcomes), result))
             except KafkaError as failure:
                 given.set_exception(failure)
 
-        self.journal.outcome_later(self._written_end).add_done_callback(on_outcome)
+        self.journal.await_outcome(self._written_end).add_done_callback(on_outcome)
         return given
 
-    def _settled(self, outcomes: asyncio.Future[list[ErrorCode]]) -> ErrorCode:
+    def _write_result(self, outcomes: asyncio.Future[list[ErrorCode]]) -> ErrorCode:
         """Return the result of a write; NOT_COORDINATOR if the shard is closed."""
         if not self.is_open or outcomes.cancelled():
             return ErrorCode.NOT_COORDINATOR
         return coordinator_error(outcomes.result()[0])
 
 
-def _given(error: ErrorCode, result: T) -> T:
+def _result_or_raise(error: ErrorCode, result: T) -> T:
     if error != ErrorCode.NONE:
         raise KafkaError(error)
     return result
 
 
-def _pieces(records: list[Record]) -> Iterator[list[Record]]:
+def _batches(records: list[Record]) -> Iterator[list[Record]]:
     """Split `records` into lists, each for one batch."""
-    piece: list[Record] = []
+    batch: list[Record] = []
     size_bytes = 0
     for key, value in records:
         record_bytes = len(key) + len(value or b"")
-        if piece and (size_bytes + record_bytes > _PIECE_BYTES or len(piece) == _PIECE_RECORDS):
-            yield piece
-            piece, size_bytes = [], 0
-        piece.append((key, value))
+        if batch and (size_bytes + record_bytes > _BATCH_BYTES or len(batch) == _BATCH_RECORDS):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append((key, value))
         size_bytes += record_bytes
-    if piece:
-        yield piece
+    if batch:
+        yield batch
 
 
-def _give(answer: CoordinatorResponse) -> None:
+def _send_response(answer: CoordinatorResponse) -> None:
     to = cast("asyncio.Future[Any]", answer.to)
     if not to.done():
         to.set_result(answer.result)

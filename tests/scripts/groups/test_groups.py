@@ -79,12 +79,12 @@ class Machine:
     def member(self, name: str) -> str:
         return next((known for known, alias in self.names.items() if alias == name), name)
 
-    def turn(self) -> GroupContext:
+    def context(self) -> GroupContext:
         return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
 
-    def perform(self, turn: GroupContext) -> None:
-        while turn.effects:
-            effect = turn.effects.pop(0)
+    def perform(self, context: GroupContext) -> None:
+        while context.effects:
+            effect = context.effects.pop(0)
             if isinstance(effect, CoordinatorResponse):
                 self.observed.append(f"{effect.to}: {describe(effect.result)}")
                 continue
@@ -94,7 +94,7 @@ class Machine:
                 self.held.append(effect)
             else:
                 self.log += effect.records
-                effect.then(turn, ErrorCode.NONE)
+                effect.then(context, ErrorCode.NONE)
 
     def do_set(self, step: Step) -> None:
         self.settings = self.settings._replace(**{name: int(value) for name, value in step.arguments.items()})
@@ -115,9 +115,9 @@ class Machine:
             needs_member_id=not step.flag("old"),
             can_skip_assignment=step.flag("skip"),
         )
-        turn = self.turn()
-        self.shard.join(turn, request, step.required("as"))
-        self.perform(turn)
+        context = self.context()
+        self.shard.join(context, request, step.required("as"))
+        self.perform(context)
 
     def do_sync(self, step: Step) -> None:
         assignments = (one.partition(":") for one in step.list("assignments"))
@@ -130,9 +130,9 @@ class Machine:
             protocol=step.get("protocol") or None,
             assignments={self.member(member): text.encode() for member, _, text in assignments},
         )
-        turn = self.turn()
-        self.shard.sync(turn, request, step.required("as"))
-        self.perform(turn)
+        context = self.context()
+        self.shard.sync(context, request, step.required("as"))
+        self.perform(context)
 
     def do_heartbeat(self, step: Step) -> None:
         error = self.shard.heartbeat(
@@ -148,9 +148,9 @@ class Machine:
     def do_leave(self, step: Step) -> None:
         leaving = [Leaving(self.member(member), step.get("instance") or None, "") for member in step.list("members")]
         leaving += [Leaving("", instance, "") for instance in step.list("instances")]
-        turn = self.turn()
-        self.shard.leave(turn, step.get("group", "g"), leaving, step.required("as"))
-        self.perform(turn)
+        context = self.context()
+        self.shard.leave(context, step.get("group", "g"), leaving, step.required("as"))
+        self.perform(context)
 
     def do_commit(self, step: Step) -> None:
         committed_by = Commit(
@@ -161,7 +161,7 @@ class Machine:
         )
         offset = Offset(step.get("topic", "t"), TOPIC_ID, step.int("partition", 0), step.int("offset"), -1, "")
         records, errors, *_ = self.shard.commit(
-            self.turn(),
+            self.context(),
             committed_by,
             [offset],
             retention_ms=step.int("retention", -1),
@@ -180,7 +180,7 @@ class Machine:
         self.write(self.shard.delete_group(step.get("group", "g")).records)
 
     def do_expire(self, step: Step) -> None:
-        for records in self.shard.expire(self.turn()):
+        for records in self.shard.expire(self.context()):
             self.write(records)
 
     def do_forget_topic(self, step: Step) -> None:
@@ -203,9 +203,9 @@ class Machine:
             timer = self.timers.pop_due(self.now)
             if timer is not None:
                 self.observed.append(f"{timer.event} due at {self.now:g}")
-                turn = self.turn()
-                self.shard.fire(turn, timer.event)
-                self.perform(turn)
+                context = self.context()
+                self.shard.fire(context, timer.event)
+                self.perform(context)
         self.now = until
 
     def do_hold(self, step: Step) -> None:
@@ -223,23 +223,23 @@ class Machine:
         for append in held:
             if error == ErrorCode.NONE:
                 self.log += append.records
-            turn = self.turn()
-            append.then(turn, error)
-            self.perform(turn)
+            context = self.context()
+            append.then(context, error)
+            self.perform(context)
 
     def do_reload(self, step: Step) -> None:
         self.timers = Timers()
         self.shard = GroupCoordinatorShard()
         for offset, (key, value) in enumerate(self.log):
             self.shard.replay(int(self.now * 1000), offset, key, value)
-        turn = self.turn()
-        self.shard.loaded(turn)
-        self.perform(turn)
+        context = self.context()
+        self.shard.loaded(context)
+        self.perform(context)
 
     def do_unload(self, step: Step) -> None:
-        turn = self.turn()
-        self.shard.unloaded(turn)
-        self.perform(turn)
+        context = self.context()
+        self.shard.unloaded(context)
+        self.perform(context)
 
     def do_show(self, step: Step) -> None:
         for group in self.shard.groups.values():

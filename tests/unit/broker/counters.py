@@ -42,40 +42,40 @@ class CounterShard:
     # Operations.
 
     def add(
-        self, turn: CoordinatorContext, name: str, amount: int, producer: ProducerIdAndEpoch | None = None
+        self, context: CoordinatorContext, name: str, amount: int, producer: ProducerIdAndEpoch | None = None
     ) -> CoordinatorResult[int]:
         """Return the record of the new total, and the total."""
         if amount < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "counters only grow")
         total = self.totals.get(name, 0) + amount
-        turn.schedule(self._timer(name), LIFETIME_MS)
+        context.schedule(self._timer(name), LIFETIME_MS)
         return CoordinatorResult([(name.encode(), str(total).encode())], total, producer)
 
-    def reset(self, turn: CoordinatorContext, name: str, to: object) -> None:
+    def reset(self, context: CoordinatorContext, name: str, to: object) -> None:
         """Set a counter to 0 at once, before that is committed; answer with its former total, or an error."""
         former = self.totals.get(name, 0)
         self.totals[name] = 0
         self._waiting.append(to)
 
-        def then(turn: CoordinatorContext, error: ErrorCode) -> None:
+        def then(context: CoordinatorContext, error: ErrorCode) -> None:
             if to in self._waiting:
                 self._waiting.remove(to)
-                turn.answer(to, error if error != ErrorCode.NONE else former)
+                context.answer(to, error if error != ErrorCode.NONE else former)
             if error != ErrorCode.NONE:
                 self.totals[name] = former
 
-        turn.append([(name.encode(), b"0")], then)
+        context.append([(name.encode(), b"0")], then)
 
-    def fire(self, turn: CoordinatorContext, event: CounterTimeout) -> None:
+    def fire(self, context: CoordinatorContext, event: CounterTimeout) -> None:
         """Delete a counter; try again later if that cannot be written."""
 
-        def then(turn: CoordinatorContext, error: ErrorCode) -> None:
+        def then(context: CoordinatorContext, error: ErrorCode) -> None:
             if error == ErrorCode.NONE:
                 self.totals.pop(event.name, None)
             else:
-                turn.schedule(self._timer(event.name), RETRY_MS)
+                context.schedule(self._timer(event.name), RETRY_MS)
 
-        turn.append([(event.name.encode(), None)], then)
+        context.append([(event.name.encode(), None)], then)
 
     def _timer(self, name: str) -> Timer:
         return self._timers.setdefault(name, Timer(CounterTimeout(name)))
@@ -101,13 +101,13 @@ class CounterShard:
         if committed:
             self.totals |= pending
 
-    def loaded(self, turn: CoordinatorContext) -> None:
+    def loaded(self, context: CoordinatorContext) -> None:
         for name in self.totals:
-            turn.schedule(self._timer(name), LIFETIME_MS)
+            context.schedule(self._timer(name), LIFETIME_MS)
 
-    def unloaded(self, turn: CoordinatorContext) -> None:
+    def unloaded(self, context: CoordinatorContext) -> None:
         for to in self._waiting:
-            turn.answer(to, ErrorCode.NOT_COORDINATOR)
+            context.answer(to, ErrorCode.NOT_COORDINATOR)
         self._waiting.clear()
 
 
@@ -142,11 +142,11 @@ class CounterCoordinator:
 
     def add(self, name: str, amount: int, producer: ProducerIdAndEpoch | None = None) -> Outcome[int]:
         host = self.runtime.host_of(name)
-        return host.write(lambda shard, turn: shard.add(turn, name, amount, producer))
+        return host.write(lambda shard, context: shard.add(context, name, amount, producer))
 
     def reset(self, name: str) -> Outcome[int | ErrorCode]:
         host = self.runtime.host_of(name)
-        return host.run_rule(lambda turn, to: host.shard.reset(turn, name, to))
+        return host.run_rule(lambda context, to: host.shard.reset(context, name, to))
 
     def totals(self) -> Outcome[CounterShard]:
         """Return the counters for reading, once they are committed."""

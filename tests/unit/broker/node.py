@@ -25,7 +25,7 @@ from broker.replication.replica_manager import ReplicaManager
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import LoggedOnce
+from broker.runtime.rate_limited_log import LogOnce
 from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import ApiKey, request_class, response_class
@@ -101,7 +101,7 @@ class Node:
         self.image = MetadataImage(cluster_id="test")
         self._opened = False
         self.node_clients = SimpleNamespace(suspects=SuspectedLeaders(self.loop, 0.5))
-        self.refused_transactions = LoggedOnce()
+        self.refused_transactions = LogOnce()
         self.telemetry = Telemetry(self.random, 1 << 20)
         self.allocated = 0
         self.decodes_all = False

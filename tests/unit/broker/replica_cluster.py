@@ -71,7 +71,7 @@ class Member(Node):
             self.node_id,
             self.replicas,
             cluster_id="test",
-            open_peer=partial(Link, self.cluster, self.node_id),
+            connect_broker=partial(Link, self.cluster, self.node_id),
             send_to_controller=partial(self.cluster.send_to_controller, self.node_id),
             broker_epoch=lambda: self.broker_epoch,
             limits=self.cluster.limits,

@@ -116,7 +116,7 @@ def test_a_failed_fsync_takes_its_directory_offline_and_no_other(
     assert produce(whole, healthy, b"kept too") == ErrorCode.NONE
     assert read(whole, healthy) == [b"kept", b"kept too"]
     for _ in range(3):
-        whole.wait(whole.node._tasks.watch_space())
+        whole.wait(whole.node._tasks.check_disk_space())
     leaders = [present(whole.broker.image.partition(topic, 0)).leader for topic in (broken, healthy)]
     assert leaders == [NO_LEADER, whole.broker.node_id]
     failures = [record.getMessage() for record in caplog.records if "second failed" in record.getMessage()]
@@ -166,7 +166,7 @@ def test_a_broker_stops_once_the_directory_of_its_metadata_has_failed(whole: Who
     whole.loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
     disk.arm("sync")
     assert produce(whole, in_directory(whole, "first"), b"lost") == ErrorCode.KAFKA_STORAGE_ERROR
-    whole.wait(whole.node._tasks.watch_space())
+    whole.wait(whole.node._tasks.check_disk_space())
     assert [type(failure) for failure in failures] == [InvariantError]
 
 
@@ -264,11 +264,11 @@ def test_full_disk_refuses_records_and_topics_until_there_is_space(
     (created,) = whole.call(ApiKey.CREATE_TOPICS, 5, topics=[wanted]).topics
     assert created.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert read(whole, topic) == [b"before"]
-    whole.wait(whole.node._tasks.watch_space())
+    whole.wait(whole.node._tasks.check_disk_space())
     for _ in range(3):
         for name in CHECKPOINTS:
             whole.wait(whole.node._tasks._checkpoint(name))
-        whole.wait(whole.node._tasks.watch_space())
+        whole.wait(whole.node._tasks.check_disk_space())
     shown = [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
     assert [line.partition(" in ")[0] for line in shown] == ["Disk nearly full: 0 B free"] * 2
     assert all(directory.path in line for directory, line in zip(whole.broker.logs.directories, shown, strict=True))

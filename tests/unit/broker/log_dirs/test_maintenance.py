@@ -15,11 +15,11 @@ import pytest
 from broker.log_dirs.maintenance import (
     DiskSpaceMonitor,
     LogMaintenance,
+    apply_retention,
     expire_producers,
     sync,
     sync_all,
     sync_interval_s,
-    tidy,
 )
 from protocol.errors import InvariantError, KafkaError
 from protocol.record_batch import build_batch
@@ -100,8 +100,8 @@ def test_retention_deletion_is_logged_once(run: Run, tmp_path: Path, caplog: pyt
     log = logs.create("t", TOPIC_ID, 0, LogConfig(segment_bytes=size_bytes, retention_bytes=size_bytes))
     fill(log, 3)
     with caplog.at_level(logging.INFO):
-        run(tidy(logs, NOW_MS))
-        run(tidy(logs, NOW_MS))
+        run(apply_retention(logs, NOW_MS))
+        run(apply_retention(logs, NOW_MS))
     assert [record.getMessage() for record in caplog.records if record.name == "broker.log_dirs.maintenance"] == [
         f"t-0: segments deleted: 2, offsets 0 to 1, {2 * size_bytes} bytes (2 by retention.bytes={size_bytes})"
     ]

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from broker.log_dirs.missing import lost_replicas, report_lost, some_of
+from broker.log_dirs.missing import abbreviated, missing_replicas, report_missing
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from protocol.records.metadata import PartitionRecord, TopicRecord
@@ -47,23 +47,23 @@ def image(*assignments: bytes, node: int = NODE) -> MetadataImage:
 
 def test_replicas_of_missing_directory_are_lost(logs: LogManager) -> None:
     known = logs.directories[1].directory_id
-    lost = lost_replicas(image(GONE, known, ALSO_GONE, GONE, UNASSIGNED), NODE, logs)
+    lost = missing_replicas(image(GONE, known, ALSO_GONE, GONE, UNASSIGNED), NODE, logs)
     assert lost == {GONE: ["t-0", "t-3"], ALSO_GONE: ["t-2"]}
 
 
 def test_a_replica_whose_log_is_in_another_directory_is_not_lost(logs: LogManager) -> None:
     logs.create("t", TOPIC_ID, 0, LogConfig())
-    assert lost_replicas(image(GONE, GONE), NODE, logs) == {GONE: ["t-1"]}
+    assert missing_replicas(image(GONE, GONE), NODE, logs) == {GONE: ["t-1"]}
 
 
 def test_replicas_of_other_nodes_are_ignored(logs: LogManager) -> None:
-    assert lost_replicas(image(GONE, node=OTHER), NODE, logs) == {}
+    assert missing_replicas(image(GONE, node=OTHER), NODE, logs) == {}
 
 
 def test_each_lost_directory_is_one_error_with_its_partitions_new_dirs(
     logs: LogManager, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    report_lost(image(GONE, GONE, ALSO_GONE), NODE, logs)
+    report_missing(image(GONE, GONE, ALSO_GONE), NODE, logs)
     first, second = (record.getMessage() for record in caplog.records)
     assert {record.levelname for record in caplog.records} == {"ERROR"}
     assert "Z2dnZ2dnZ2dnZ2dnZ2dnZw, with 2 partitions (t-0, t-1) in the metadata, is missing" in first
@@ -75,9 +75,9 @@ def test_no_replica_starts_empty_while_failed_directory_is_present(
     logs: LogManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs.directories[1].give_up(OSError("no luck"))
-    report_lost(image(GONE), NODE, logs)
+    report_missing(image(GONE), NODE, logs)
     assert caplog.records == []
 
 
 def test_only_the_first_of_many_partitions_are_named() -> None:
-    assert some_of([f"t-{index}" for index in range(7)]) == "7 partitions (t-0, t-1, t-2, t-3, t-4 and 2 more)"
+    assert abbreviated([f"t-{index}" for index in range(7)]) == "7 partitions (t-0, t-1, t-2, t-3, t-4 and 2 more)"

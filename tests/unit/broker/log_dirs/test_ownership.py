@@ -10,9 +10,9 @@ from broker.log_dirs.ownership import (
     CannotStart,
     Identity,
     claim_directories,
-    leave_directories,
-    mark_directories,
+    format_directories,
     new_cluster_id,
+    release_directories,
 )
 from storage.disk import OsDisk
 from storage.log.config import LogConfig
@@ -27,7 +27,7 @@ def manager(*paths: Path) -> LogManager:
 
 def claimed_and_marked(logs: LogManager, node_id: int, random: Random) -> Identity:
     identity = claim_directories(logs, node_id, random)
-    mark_directories(logs, identity.cluster_id, node_id)
+    format_directories(logs, identity.cluster_id, node_id)
     return identity
 
 
@@ -41,17 +41,17 @@ def test_new_directories_get_one_node_id_and_distinct_directory_ids(tmp_path: Pa
     assert identity.is_new
     assert {present(directory.meta).cluster_id for directory in logs.directories} == {identity.cluster_id}
     assert len({directory.directory_id for directory in logs.directories}) == 2
-    leave_directories(logs.directories)
+    release_directories(logs.directories)
 
 
 def test_identity_is_read_at_next_start(tmp_path: Path) -> None:
     first = manager(tmp_path)
     created = claimed_and_marked(first, 5, Random(1))
-    leave_directories(first.directories)
+    release_directories(first.directories)
     second = manager(tmp_path)
     found = claimed_and_marked(second, 5, Random(2))
     assert (found.cluster_id, found.is_new) == (created.cluster_id, False)
-    leave_directories(second.directories)
+    release_directories(second.directories)
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -62,7 +62,7 @@ def test_release_restores_clean_shutdown_file_only_if_it_existed(tmp_path: Path,
     before = files(tmp_path)
     logs = manager(tmp_path)
     claimed_and_marked(logs, 5, Random(1))
-    leave_directories(logs.directories)
+    release_directories(logs.directories)
     assert files(tmp_path) == before
 
 
@@ -71,14 +71,14 @@ def test_a_directory_in_use_is_refused_with_its_holder(tmp_path: Path) -> None:
     claimed_and_marked(holder, 5, Random(1))
     with pytest.raises(CannotStart, match=r"is in use by process \d+"):
         claimed_and_marked(manager(tmp_path), 5, Random(1))
-    leave_directories(holder.directories)
+    release_directories(holder.directories)
 
 
 def test_directories_of_two_clusters_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         logs = manager(tmp_path / name)
         claimed_and_marked(logs, 5, Random(name))
-        leave_directories(logs.directories)
+        release_directories(logs.directories)
     with pytest.raises(CannotStart, match=r"has cluster\.id="):
         claimed_and_marked(manager(tmp_path / "a", tmp_path / "b"), 5, Random(1))
 
@@ -96,11 +96,11 @@ def test_no_cluster_id_looks_like_an_option() -> None:
 def test_new_directory_stays_new_after_release(tmp_path: Path) -> None:
     logs = manager(tmp_path)
     assert claim_directories(logs, 5, Random(1)).is_new
-    leave_directories(logs.directories)
+    release_directories(logs.directories)
     assert files(tmp_path) == {}
     again = manager(tmp_path)
     assert claim_directories(again, 5, Random(1)).is_new
-    leave_directories(again.directories)
+    release_directories(again.directories)
 
 
 def test_file_in_place_of_directory_is_named_in_error(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_parent_of_other_nodes_directories_is_refused_and_kept(tmp_path: Path) -
     for node_id in (1, 2):
         logs = manager(tmp_path / str(node_id))
         claimed_and_marked(logs, node_id, Random(1))
-        leave_directories(logs.directories)
+        release_directories(logs.directories)
     with pytest.raises(CannotStart, match=rf"{tmp_path} holds other data directories, such as {tmp_path}/1: "):
         claim_directories(manager(tmp_path), 1, Random(1))
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "1", "2"]
@@ -133,10 +133,10 @@ def test_parent_of_other_nodes_directories_is_refused_and_kept(tmp_path: Path) -
 def test_a_data_directory_may_hold_another_one(tmp_path: Path) -> None:
     logs = manager(tmp_path, tmp_path / "second")
     claimed_and_marked(logs, 1, Random(1))
-    leave_directories(logs.directories)
+    release_directories(logs.directories)
     again = manager(tmp_path, tmp_path / "second")
     assert not claimed_and_marked(again, 1, Random(1)).is_new
-    leave_directories(again.directories)
+    release_directories(again.directories)
 
 
 def test_directory_that_cannot_be_created_is_named_with_reason(tmp_path: Path) -> None:

@@ -55,12 +55,12 @@ def test_broker_applies_its_own_config(three: WholeCluster) -> None:
     three.follower()
     for node in (1, 2, 3):
         assert alter(three, node, resource(BROKER, node, "max.connections", str(100 + node))) == [ErrorCode.NONE]
-    three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [101, 102, 103])
+    three.until(lambda: [three.broker(node).dynamic_config["max.connections"] for node in (1, 2, 3)] == [101, 102, 103])
 
 
 def test_all_brokers_apply_cluster_default_config(three: WholeCluster) -> None:
     assert alter(three, three.follower(), resource(BROKER, "", "max.connections", "77")) == [ErrorCode.NONE]
-    three.until(lambda: [three.broker(node).live["max.connections"] for node in (1, 2, 3)] == [77] * 3)
+    three.until(lambda: [three.broker(node).dynamic_config["max.connections"] for node in (1, 2, 3)] == [77] * 3)
 
 
 def test_broker_refuses_to_alter_config_of_other_broker(three: WholeCluster) -> None:
@@ -78,7 +78,7 @@ def test_legacy_alter_configs_is_handled_alike(three: WholeCluster) -> None:
     ]
     answer = three.query(follower, ApiKey.ALTER_CONFIGS, 2, resources=requested, validate_only=False)
     assert [one.error_code for one in answer.responses] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
-    three.until(lambda: three.broker(follower).live["max.connections"] == 9)
+    three.until(lambda: three.broker(follower).dynamic_config["max.connections"] == 9)
 
 
 def test_logger_levels_are_set_on_receiving_broker_only_and_not_stored(
@@ -109,7 +109,7 @@ def test_mixed_request_is_answered_in_order_of_resources(three: WholeCluster, lo
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert logger.level == logging.INFO
-    three.until(lambda: three.broker(follower).live["max.connections"] == 66)
+    three.until(lambda: three.broker(follower).dynamic_config["max.connections"] == 66)
 
 
 def test_validate_only_alters_no_config(three: WholeCluster, logger: logging.Logger) -> None:

@@ -16,7 +16,7 @@ class Cluster:
 
     def __init__(self, **start: str) -> None:
         options = {name.replace("_", "."): Option(text, "test") for name, text in start.items()}
-        self.live = DynamicConfig(check_settings(options))
+        self.dynamic_config = DynamicConfig(check_settings(options))
         self.image = MetadataImage(cluster_id="c")
         self.reported: list[object] = []
 
@@ -27,30 +27,32 @@ class Cluster:
         ]
         before = self.image
         self.image = apply_records(before, records, offset=before.offset + len(records), epoch=1)
-        self.live.apply(before, self.image, records)
+        self.dynamic_config.apply(before, self.image, records)
 
     def follow(self, *names: str) -> None:
-        self.live.follow(names, lambda: self.reported.append(tuple(self.live[name] for name in names)))
+        self.dynamic_config.follow(
+            names, lambda: self.reported.append(tuple(self.dynamic_config[name] for name in names))
+        )
 
 
 def test_start_settings_apply_until_altered() -> None:
     cluster = Cluster(max_connections="10")
-    assert cluster.live["max.connections"] == 10
+    assert cluster.dynamic_config["max.connections"] == 10
     cluster.commit(("", "max.connections", "20"))
-    assert cluster.live["max.connections"] == 20
+    assert cluster.dynamic_config["max.connections"] == 20
     cluster.commit(("1", "max.connections", "30"))
     cluster.commit(("", "max.connections", "40"))
-    assert cluster.live["max.connections"] == 30
+    assert cluster.dynamic_config["max.connections"] == 30
     cluster.commit(("1", "max.connections", None), ("", "max.connections", None))
-    assert cluster.live["max.connections"] == 10
+    assert cluster.dynamic_config["max.connections"] == 10
 
 
 def test_stored_config_applies_from_start() -> None:
     cluster = Cluster()
     cluster.commit(("1", "max.connections", "30"), ("", "max.connections.per.ip", "3"))
-    live = DynamicConfig(cluster.live.start)
-    live.load(cluster.image)
-    assert (live["max.connections"], live["max.connections.per.ip"]) == (30, 3)
+    dynamic_config = DynamicConfig(cluster.dynamic_config.start)
+    dynamic_config.load(cluster.image)
+    assert (dynamic_config["max.connections"], dynamic_config["max.connections.per.ip"]) == (30, 3)
 
 
 def test_config_of_other_broker_or_topic_is_ignored() -> None:
@@ -58,7 +60,7 @@ def test_config_of_other_broker_or_topic_is_ignored() -> None:
     cluster.follow("compression.type")
     cluster.commit(("2", "compression.type", "gzip"))
     cluster.commit(("1", "compression.type", "gzip"), resource_type=ResourceType.TOPIC)
-    assert cluster.live["compression.type"] == "producer"
+    assert cluster.dynamic_config["compression.type"] == "producer"
     assert cluster.reported == []
 
 
@@ -80,19 +82,19 @@ def test_subscribers_are_not_called_for_unchanged_values() -> None:
 def test_a_listener_has_its_own_value_or_the_broker_s() -> None:
     cluster = Cluster(max_connections="10", listener_name_internal_max_connections="11")
     cluster.follow("max.connections")
-    live = cluster.live
-    assert [live.of_listener(name, "max.connections") for name in ("INTERNAL", "EXTERNAL")] == [11, 10]
+    dynamic_config = cluster.dynamic_config
+    assert [dynamic_config.of_listener(name, "max.connections") for name in ("INTERNAL", "EXTERNAL")] == [11, 10]
     cluster.commit(("1", "listener.name.external.max.connections", "12"))
-    assert [live.of_listener(name, "max.connections") for name in ("INTERNAL", "EXTERNAL")] == [11, 12]
+    assert [dynamic_config.of_listener(name, "max.connections") for name in ("INTERNAL", "EXTERNAL")] == [11, 12]
     cluster.commit(("1", "listener.name.external.max.connections", None))
-    assert live.of_listener("EXTERNAL", "max.connections") == 10
+    assert dynamic_config.of_listener("EXTERNAL", "max.connections") == 10
     assert cluster.reported == [(10,), (10,)]
 
 
 def test_invalid_stored_value_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     cluster = Cluster()
     cluster.commit(("", "max.connections", "20"), ("1", "max.connections", "many"))
-    assert cluster.live["max.connections"] == 20
+    assert cluster.dynamic_config["max.connections"] == 20
     assert "max.connections" in caplog.text
 
 

@@ -17,7 +17,7 @@ from broker.metadata.node_recovery import open_stored_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.cooperative import SLICE
-from broker.runtime.executors import own_threads
+from broker.runtime.executors import thread_pool
 from broker.settings import Settings, check_settings
 from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
@@ -82,7 +82,7 @@ class Node:
             snapshots=SnapshotGenerator(
                 settings,
                 self.loop,
-                own_threads("raft"),
+                thread_pool("raft"),
                 lambda: 1,
                 stored=self.node.snapshot_taken,
                 failed=self.failed.append,
@@ -90,7 +90,7 @@ class Node:
             commands=self.commands,
             send=lambda request: self.sent.append((request, self.log.read_quorum_state())),
             loop=self.loop,
-            executor=own_threads("raft"),
+            executor=thread_pool("raft"),
             now_ms=lambda: 7,
         )
 

@@ -13,7 +13,7 @@ import pytest
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import read_stored
 from broker.metadata.snapshot_generator import SnapshotGenerator
-from broker.runtime.executors import own_threads
+from broker.runtime.executors import thread_pool
 from controller.image import MetadataImage
 from controller.raft.log import Entry, SnapshotId
 from protocol.records.metadata import ConfigRecord
@@ -43,7 +43,7 @@ class Snapshots:
         self.snapshots = SnapshotGenerator(
             Settings(settings),
             self.loop,
-            own_threads("raft"),
+            thread_pool("raft"),
             lambda: self.now,
             stored=lambda snapshot, _start: self.stored.append(snapshot),
             failed=self.failed.append,

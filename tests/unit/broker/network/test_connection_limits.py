@@ -14,13 +14,13 @@ from protocol.request_memory import UNLIMITED
 def limits(altered: dict[str, str] | None = None, **settings: str) -> Limits:
     named = {name.replace("_", "."): Option(text, "test") for name, text in settings.items()}
     checked = check_settings(named)
-    live = DynamicConfig(checked)
+    dynamic_config = DynamicConfig(checked)
     records = [
         ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=name, value=value)
         for name, value in (altered or {}).items()
     ]
-    live.load(apply_records(MetadataImage(cluster_id=""), records, offset=1, epoch=1))
-    return server_limits(checked, live, max_descriptors=77)
+    dynamic_config.load(apply_records(MetadataImage(cluster_id=""), records, offset=1, epoch=1))
+    return server_limits(checked, dynamic_config, max_descriptors=77)
 
 
 def test_initial_limits_come_from_the_configs() -> None:

@@ -35,7 +35,7 @@ class Parked:
 
     def becomes_readable(self, size_bytes: int) -> None:
         self.available += size_bytes
-        self.delayed.more(size_bytes)
+        self.delayed.add_readable(size_bytes)
         self.delayed.act()
 
 
@@ -52,7 +52,7 @@ def test_enough_bytes_end_the_wait(parked: Parked) -> None:
 
 
 def test_wait_goes_on_with_the_bytes_that_the_attempt_misses(parked: Parked) -> None:
-    parked.delayed.more(1 << 62)
+    parked.delayed.add_readable(1 << 62)
     parked.delayed.act()
     assert (parked.response.done(), parked.ended) == (False, 0)
     parked.becomes_readable(10)

@@ -161,7 +161,7 @@ def test_number_of_logs_per_sync_thread_is_limited(node: Node, threads: HeldThre
     node.pass_time(0)
     jobs = 0
     while threads.jobs:
-        assert len(node.replicas.group_commit._under_way) <= 4 * 64
+        assert len(node.replicas.group_commit._in_flight) <= 4 * 64
         threads.let()
         jobs += 1
         node.pass_time(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replication.record_validation import InvalidRecordsError, prepare
+from broker.replication.record_validation import InvalidRecordsError, validate_records
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record import Record
@@ -18,7 +18,7 @@ SECOND_WITHOUT_KEY = [(b"k1", b"v1"), (None, b"v2"), (b"k3", b"v3")]
 
 def prepared(batch: bytearray, config: LogConfig, *, validate: bool = False) -> memoryview:
     records = memoryview(batch)
-    return prepare(records, check_batch(records), config, validate)
+    return validate_records(records, check_batch(records), config, validate)
 
 
 def test_valid_batch_is_not_copied() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.runtime.cooperative import FEW_STEPS, ONE_STEP, SLICE, Turn, run_steps, start_steps
-from broker.runtime.executors import own_threads
+from broker.runtime.executors import thread_pool
 from storage.steps import Steps
 
 
@@ -133,6 +133,6 @@ def test_functions_run_in_the_given_executor(loop: asyncio.AbstractEventLoop) ->
         name = yield lambda: threading.current_thread().name
         return str(name)
 
-    executor = own_threads("raft")
+    executor = thread_pool("raft")
     assert loop.run_until_complete(run_steps(work(), loop, executor=executor)).startswith("raft")
     executor.shutdown()

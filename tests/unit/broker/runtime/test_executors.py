@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.runtime.executors import outlast, own_threads, sync_in_thread
+from broker.runtime.executors import await_thread, sync_in_thread, thread_pool
 from protocol.errors import KafkaError
 from storage.log.flush import Flush
 from tests.unit.broker.held_threads import HeldThreads, block_default_executor
@@ -48,7 +48,7 @@ def test_one_thread_syncs_all_logs(node: Node, threads: HeldThreads) -> None:
 def test_own_threads_run_while_default_executor_is_busy(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     block_default_executor(node.loop, monkeypatch)
     flushes = begun(node)
-    node.wait(sync_in_thread(node.loop, flushes, own_threads("sync")))
+    node.wait(sync_in_thread(node.loop, flushes, thread_pool("sync")))
     for flush in flushes:
         flush.finish()
     assert [node.partition("t", index).log.recovery_point for index in range(2)] == [1, 1]
@@ -65,7 +65,7 @@ def test_flushes_fail_if_no_thread_can_be_started(node: Node, threads: HeldThrea
 
 
 def test_cancelled_caller_waits_for_running_thread(node: Node, threads: HeldThreads) -> None:
-    waiting = node.loop.create_task(outlast(sync_in_thread(node.loop, begun(node))))
+    waiting = node.loop.create_task(await_thread(sync_in_thread(node.loop, begun(node))))
     node.pass_time(0)
     waiting.cancel()
     node.pass_time(1)

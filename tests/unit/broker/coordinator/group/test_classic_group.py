@@ -44,7 +44,7 @@ def group_of(*members: ClassicGroupMember) -> ClassicGroup:
     group = ClassicGroup("g", 0)
     for one in members:
         group.add(one)
-    group.move_to(PREPARING, 0)
+    group.transition_to(PREPARING, 0)
     return group
 
 
@@ -63,16 +63,16 @@ class TestStates:
         group = ClassicGroup("g", 0)
         group.state = before
         if (before, after) in LEGAL:
-            group.move_to(after, 1)
+            group.transition_to(after, 1)
             assert (group.previous_state, group.state, group.state_timestamp_ms) == (before, after, 1)
         else:
             with pytest.raises(InvariantError):
-                group.move_to(after, 1)
+                group.transition_to(after, 1)
 
     def test_generation_without_members_is_empty_and_has_no_protocol(self) -> None:
         group = group_of(member("a"))
         group.begin_generation(1)
-        group.move_to(PREPARING, 2)
+        group.transition_to(PREPARING, 2)
         group.remove("a")
         group.begin_generation(3)
         assert (group.state, group.generation, group.protocol, group.leader) == (EMPTY, 2, None, None)
@@ -97,7 +97,7 @@ class TestJoins:
         assert (group.joined, group.all_joined) == (2, True)
         group.restore_static(new, old)
         assert (group.joined, group.all_joined) == (1, False)
-        group.expect("e")
+        group.add_pending("e")
         group.remove("c")
         assert (group.joined, group.all_joined) == (1, False)
 
@@ -219,7 +219,7 @@ class TestMembers:
         group = group_of(member("a"))
         group.members["a"].awaiting_join = object()
         assert group.all_joined
-        group.expect("b")
+        group.add_pending("b")
         assert not group.all_joined
         group.remove("b")  # type: ignore[unreachable]  # a call has changed it since
         assert group.all_joined

@@ -152,7 +152,7 @@ def test_outcome_is_unknown_until_records_are_replicated(replicated: Node) -> No
     written = journal(replicated)
     written.append(RECORDS)
     assert written.outcome(2) is None
-    later = written.outcome_later(2)
+    later = written.await_outcome(2)
     replicated.follower_fetch(replicated.partition(CONSUMER_OFFSETS), FOLLOWER_ID, 2, 0)
     assert replicated.wait(later) == [ErrorCode.NONE]
     assert written.outcome(2) is ErrorCode.NONE
@@ -161,7 +161,7 @@ def test_outcome_is_unknown_until_records_are_replicated(replicated: Node) -> No
 def test_wait_for_replication_times_out(replicated: Node) -> None:
     written = journal(replicated)
     written.append(RECORDS)
-    assert replicated.wait(written.outcome_later(2)) == [ErrorCode.REQUEST_TIMED_OUT]
+    assert replicated.wait(written.await_outcome(2)) == [ErrorCode.REQUEST_TIMED_OUT]
 
 
 def test_append_below_min_isr_is_refused(replicated: Node) -> None:
@@ -175,17 +175,17 @@ def test_append_below_min_isr_is_refused(replicated: Node) -> None:
 
 def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> None:
     written = journal(alone)
-    turn = GroupContext(0, 0, SETTINGS, Timers(), alone.random, logging.getLogger("test"))
+    context = GroupContext(0, 0, SETTINGS, Timers(), alone.random, logging.getLogger("test"))
     host = ShardHost(
-        f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(), written, 0, alone.loop, lambda _: turn, lambda _: None
+        f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(), written, 0, alone.loop, lambda _: context, lambda _: None
     )
     host.serve()
     host.close()
     alone.elect(CONSUMER_OFFSETS, FOLLOWER_ID)
     alone.elect(CONSUMER_OFFSETS, NODE_ID)
     outcomes: list[ErrorCode] = []
-    turn.append(RECORDS, lambda _, error: outcomes.append(error))
-    host.perform(turn)
+    context.append(RECORDS, lambda _, error: outcomes.append(error))
+    host.perform(context)
     assert outcomes == [ErrorCode.NOT_COORDINATOR]
     assert written.end_offset == 0
 
