@@ -170,16 +170,16 @@ class BrokerServer(RoleServer):
         except RegistrationError as error:
             raise CannotStart(str(error)) from error
         await raft.until_applied(epoch)
-        dynamic_config.follow(
+        dynamic_config.on_change(
             ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"),
             self._shared.apply_connection_limits,
         )
-        dynamic_config.follow(("cordoned.log.dirs",), self.lifecycle.send_now)
+        dynamic_config.on_change(("cordoned.log.dirs",), self.lifecycle.send_now)
         dynamic_config.load(raft.image)
         self._shared.apply_connection_limits()
         raft.subscribe(dynamic_config.apply)
         report_missing(raft.image, self.node_id, self.logs)
-        self.node_clients.follow(raft.image)
+        self.node_clients.update_addresses(raft.image)
         raft.subscribe(self.node_clients.apply)
         raft.subscribe(self.recently_fenced.apply)
         self.replication.start()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.dispatch import answer_here
+from broker.dispatch import handle_locally
 from broker.metadata.controller_registration import ControllerRegistrationManager
 from broker.metadata.controller_tasks import ControllerTasks
 from broker.metadata.registration_request import controller_registration
@@ -23,7 +23,7 @@ class ControllerServer(RoleServer):
         self, shared: SharedServer, broker_epoch: Callable[[], int], with_errors: WithErrors | None = None
     ) -> None:
         """Run nothing before `start`; `broker_epoch` returns the epoch of this node's own broker, -1 without one."""
-        super().__init__(shared, "controller", shared.controller_channel(partial(answer_here, self)), with_errors)
+        super().__init__(shared, "controller", shared.controller_channel(partial(handle_locally, self)), with_errors)
         self.tasks = ControllerTasks(
             self.raft,
             self.settings,

@@ -28,7 +28,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from broker.error_responses import error_response, unsupported_api_versions
-from broker.metadata.controller_channel import LEADS_NO_MORE
+from broker.metadata.controller_channel import NOT_LEADER_ERRORS
 from broker.network.connection import Connection, Disconnect, RequestContext, context_of
 from broker.network.connection_protocol import DeferredResponse
 from broker.routes import CONTROLLER, ROUTES, served_apis
@@ -132,7 +132,7 @@ class Dispatcher:
         return found
 
     async def embedded(self, frame: memoryview, connection: Connection) -> list[Part]:
-        """Return the response frame of a request embedded in an Envelope. KafkaErrors in `LEADS_NO_MORE` are raised."""
+        """Return the response frame of a request in an Envelope. KafkaErrors in `NOT_LEADER_ERRORS` are raised."""
         header, body_at = decode_request_header(frame)
         versions, requests, handle, _ = self._handlers.get(header.api_key) or self._find(header.api_key)
         if header.api_version not in versions:
@@ -142,7 +142,7 @@ class Dispatcher:
             answer = await _handled(handle, self._node, context_of(header, connection), request)
             return _encode_answer(header, answer) or []
         except Exception as error:
-            if isinstance(error, KafkaError) and error.code in LEADS_NO_MORE:
+            if isinstance(error, KafkaError) and error.code in NOT_LEADER_ERRORS:
                 raise
             return self._failed(header, request, error)
 
@@ -219,7 +219,7 @@ class Dispatcher:
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
 
-async def answer_here(controller: Any, request: Message) -> Message:
+async def handle_locally(controller: Any, request: Message) -> Message:
     """Return the response of a `ControllerServer` to this node's own request. KafkaError NOT_CONTROLLER is raised."""
     key = ApiKey(cast("int", request.API_KEY))
     api = APIS[key]

@@ -111,13 +111,13 @@ class SharedServer:
         path = self.settings["metadata.log.dir"] or self.settings.log_dirs[0]
         return next(directory for directory in self.logs.directories if directory.path == path.rstrip("/"))
 
-    def controller_channel(self, answer_here: Callable[[Message], Awaitable[Message]]) -> ControllerChannel:
-        """Return a channel to the active controller; `answer_here` handles a request while this node leads."""
+    def controller_channel(self, handle_locally: Callable[[Message], Awaitable[Message]]) -> ControllerChannel:
+        """Return a channel to the active controller; `handle_locally` handles a request while this node leads."""
 
         def connect(node_id: int, on_change: Callable[[], None]) -> NetworkClient:
             return self.node_clients.controller(self.raft.voters.by_id[node_id], on_change)
 
-        return ControllerChannel(self.raft, connect, answer_here, self.loop)
+        return ControllerChannel(self.raft, connect, handle_locally, self.loop)
 
     def apply_connection_limits(self) -> None:
         """Apply the current connection limits to the socket server."""

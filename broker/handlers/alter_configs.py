@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.metadata.config_admin import answer_partly, own_answers
+from broker.metadata.config_admin import complete_response, own_results
 from controller.commands.alter_configs import AlterConfigOp, check_changes
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -29,8 +29,8 @@ _Resource = IncrementalAlterConfigsRequest.Resource
 
 def own_alterations(broker: BrokerServer, request: AlterConfigsRequest) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, else None."""
-    own = own_answers(broker, request, AlterConfigsResponse)
-    return answer_partly(broker, request, AlterConfigsResponse, own) if own else None
+    own = own_results(broker, request, AlterConfigsResponse)
+    return complete_response(broker, request, AlterConfigsResponse, own) if own else None
 
 
 def own_incremental_alterations(
@@ -38,8 +38,8 @@ def own_incremental_alterations(
 ) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, after setting log levels; else None."""
     alter_levels = partial(_alter_levels, validate_only=request.validate_only)
-    own = own_answers(broker, request, IncrementalAlterConfigsResponse, alter_levels)
-    return answer_partly(broker, request, IncrementalAlterConfigsResponse, own) if own else None
+    own = own_results(broker, request, IncrementalAlterConfigsResponse, alter_levels)
+    return complete_response(broker, request, IncrementalAlterConfigsResponse, own) if own else None
 
 
 def _alter_levels(wanted: _Resource, *, validate_only: bool) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.metadata.topic_creation import patience_ms, submit_topics, until_served
+from broker.metadata.topic_creation import submit_topics, until_served, wait_budget_ms
 from controller.commands.partitions import create_partitions as add_partitions
 from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
@@ -51,7 +51,7 @@ async def create_partitions(
         return CreatePartitionsResponse(results=results)
     command = partial(add_partitions, request=request, random=controller.random)
     begun_s = controller.loop.time()
-    response = await controller.raft.submit(command, patience_ms(controller, request.timeout_ms))
+    response = await controller.raft.submit(command, wait_budget_ms(controller, request.timeout_ms))
     if not request.validate_only and any(not result.error_code for result in response.results):
         await until_served(controller, begun_s, request.timeout_ms)
     return response

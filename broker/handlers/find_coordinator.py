@@ -79,7 +79,7 @@ def _leaders(broker: BrokerServer, context: RequestContext, request: FindCoordin
 async def _find_once_settled(
     broker: BrokerServer, context: RequestContext, request: FindCoordinatorRequest, suspects: Set[int]
 ) -> FindCoordinatorResponse:
-    await broker.node_clients.suspects.settled(suspects)
+    await broker.node_clients.suspects.until_resolved(suspects)
     return _find_all(broker, context, request)
 
 

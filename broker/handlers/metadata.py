@@ -94,7 +94,7 @@ def _leaders(image: MetadataImage, request: MetadataRequest, version: int) -> se
 async def _answer_once_settled(
     broker: BrokerServer, context: RequestContext, request: MetadataRequest, suspects: Set[int]
 ) -> MetadataResponse:
-    await broker.node_clients.suspects.settled(suspects)
+    await broker.node_clients.suspects.until_resolved(suspects)
     return _answer(broker, context, request, {})
 
 

@@ -29,12 +29,12 @@ from protocol.schema import Message
 Call: TypeAlias = Callable[[Message, float], Awaitable[Any]]
 """Sends a request to the active controller, with a timeout in seconds, after which it raises REQUEST_TIMED_OUT."""
 
-_FINAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION, ErrorCode.UNSUPPORTED_VERSION})
+_FATAL = frozenset({ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.INVALID_REGISTRATION, ErrorCode.UNSUPPORTED_VERSION})
 _RETRY_S = 0.1
-_GIVE_UP_S = 1.5
+_SHUTDOWN_TIMEOUT_S = 1.5
 _WARN_AFTER_S = 5.0
 _WARN_INTERVAL_S = 10.0
-_SHUTTING_DOWN_S = 0.05
+_SHUTDOWN_INTERVAL_S = 0.05
 
 _log = logging.getLogger("broker.lifecycle")
 
@@ -89,43 +89,43 @@ class BrokerLifecycleManager:
         RegistrationError on an error that no retry can resolve, at once; on any other error, or without a response,
         after `timeout_s`. A failing registration is logged after 5 s and then every 10 s.
         """
-        ends = self._loop.time() + timeout_s
+        deadline_s = self._loop.time() + timeout_s
         warn_at_s = self._loop.time() + _WARN_AFTER_S
         while True:
-            code = await self._try_to_register(request, min(ends - self._loop.time(), _WARN_AFTER_S))
+            code = await self._try_to_register(request, min(deadline_s - self._loop.time(), _WARN_AFTER_S))
             if code is ErrorCode.NONE:
                 return self.broker_epoch
             now = self._loop.time()
-            if code in _FINAL:
-                raise RegistrationError(_why(code, request))
-            if now + _RETRY_S >= ends:
+            if code in _FATAL:
+                raise RegistrationError(_cause(code, request))
+            if now + _RETRY_S >= deadline_s:
                 raise RegistrationError(
                     f"not registered with the controllers within {timeout_s:g} s "
-                    f"(initial.broker.registration.timeout.ms): {_why(code, request)}"
+                    f"(initial.broker.registration.timeout.ms): {_cause(code, request)}"
                 )
             if now >= warn_at_s:
                 warn_at_s = now + _WARN_INTERVAL_S
                 _log.warning(
                     "Not registered with the controllers yet; giving up in %.0f s "
                     "(initial.broker.registration.timeout.ms): %s",
-                    ends - now,
-                    _why(code, request),
+                    deadline_s - now,
+                    _cause(code, request),
                 )
             await asyncio.sleep(_RETRY_S)
 
     async def _try_to_register(self, request: BrokerRegistrationRequest, timeout_s: float) -> ErrorCode:
         try:
-            answer: BrokerRegistrationResponse = await self._call(request, timeout_s)
+            response: BrokerRegistrationResponse = await self._call(request, timeout_s)
         except KafkaError as error:
             return error.code
-        code = ErrorCode(answer.error_code)
+        code = ErrorCode(response.error_code)
         if code is ErrorCode.NONE:
-            self.broker_epoch = answer.broker_epoch
+            self.broker_epoch = response.broker_epoch
         return code
 
     def begin(self) -> None:
         """Start sending heartbeats."""
-        self._heartbeats = self._loop.create_task(self._beat())
+        self._heartbeats = self._loop.create_task(self._send_heartbeats())
 
     def send_now(self) -> None:
         """Send the next heartbeat now, or right after the one in flight."""
@@ -134,10 +134,10 @@ class BrokerLifecycleManager:
 
     async def send_and_wait(self) -> None:
         """Send a heartbeat, and wait until it is answered or fails."""
-        answered: asyncio.Future[None] = self._loop.create_future()
-        self._waiting.append(answered)
+        responded: asyncio.Future[None] = self._loop.create_future()
+        self._waiting.append(responded)
         self.send_now()
-        await answered
+        await responded
 
     async def until_active(self) -> None:
         """Wait until the controller has unfenced this broker."""
@@ -150,7 +150,7 @@ class BrokerLifecycleManager:
         Return False early if no controller answers a heartbeat in time (at most 1.5 s), as when a whole cluster stops.
         """
         self._shutting_down = True
-        self._timeout_s = min(self._timeout_s, _GIVE_UP_S)
+        self._timeout_s = min(self._timeout_s, _SHUTDOWN_TIMEOUT_S)
         self.send_now()
         await asyncio.wait([self._shut_down_allowed], timeout=timeout_s)
         return self._shut_down_allowed.done() and self._shut_down_allowed.result()
@@ -161,22 +161,22 @@ class BrokerLifecycleManager:
             self._heartbeats.cancel()
             await asyncio.wait([self._heartbeats])
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             self._send_requested = self._loop.create_future()
             changed = self._controller_change()
             waiting, self._waiting = self._waiting, []
             await self._send()
-            for answered in waiting:
-                if not answered.done():
-                    answered.set_result(None)
-            interval_s = _SHUTTING_DOWN_S if self._shutting_down else self._interval_s
+            for responded in waiting:
+                if not responded.done():
+                    responded.set_result(None)
+            interval_s = _SHUTDOWN_INTERVAL_S if self._shutting_down else self._interval_s
             await asyncio.wait([self._send_requested, changed], timeout=interval_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _send(self) -> None:
         try:
-            answer: BrokerHeartbeatResponse = await self._call(self._heartbeat(), self._timeout_s)
-            code = ErrorCode(answer.error_code)
+            response: BrokerHeartbeatResponse = await self._call(self._heartbeat(), self._timeout_s)
+            code = ErrorCode(response.error_code)
         except KafkaError as error:
             code = error.code
         except Exception:
@@ -187,7 +187,7 @@ class BrokerLifecycleManager:
             if code is not ErrorCode.NONE:
                 _log.warning("Heartbeat to the controller failed: %s", code.name)
         if code is ErrorCode.NONE:
-            self._response_received(answer)
+            self._response_received(response)
         elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._shut_down_allowed.done():
             self._shut_down_allowed.set_result(False)
 
@@ -202,17 +202,17 @@ class BrokerLifecycleManager:
             cordoned_log_dirs=list(self._cordoned_directories()),
         )
 
-    def _response_received(self, answer: BrokerHeartbeatResponse) -> None:
-        if answer.is_fenced != self.fenced and self._active.done() and not self._shutting_down:
-            _log.warning("The controller has %s this broker", "fenced" if answer.is_fenced else "unfenced")
-        self.fenced = answer.is_fenced
+    def _response_received(self, response: BrokerHeartbeatResponse) -> None:
+        if response.is_fenced != self.fenced and self._active.done() and not self._shutting_down:
+            _log.warning("The controller has %s this broker", "fenced" if response.is_fenced else "unfenced")
+        self.fenced = response.is_fenced
         if not self.fenced and not self._active.done():
             self._active.set_result(None)
-        if answer.should_shut_down and not self._shut_down_allowed.done():
+        if response.should_shut_down and not self._shut_down_allowed.done():
             self._shut_down_allowed.set_result(True)
 
 
-def _why(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
+def _cause(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
     """Return the cause of a failed registration, and its remedy."""
     if code is ErrorCode.DUPLICATE_BROKER_REGISTRATION:
         return (

@@ -23,17 +23,17 @@ AlterLevels = Callable[[Any], None]
 """Sets the levels that a resource requests; raises KafkaError if one cannot be set."""
 
 
-def own_answers(
+def own_results(
     broker: BrokerServer, request: Any, response: type[Any], alter_levels: AlterLevels | None = None
 ) -> dict[int, Any]:
     """Return the results of the resources that this broker handles itself, by their index in the request."""
     times = Counter((requested.resource_type, requested.resource_name) for requested in request.resources)
-    answers = {}
-    for place, requested in enumerate(request.resources):
+    results = {}
+    for index, requested in enumerate(request.resources):
         kind, name = requested.resource_type, requested.resource_name
         if times[kind, name] > 1:
             continue
-        answer = response.Resource(error_message=None, resource_type=kind, resource_name=name)
+        result = response.Resource(error_message=None, resource_type=kind, resource_name=name)
         try:
             if kind == ResourceType.BROKER_LOGGER and alter_levels is not None:
                 _check_own_id(broker, name, "Unexpected node id. Expected")
@@ -44,26 +44,26 @@ def own_answers(
             else:
                 continue
         except KafkaError as error:
-            answer.error_code, answer.error_message = error.code, error.message
-        answers[place] = answer
-    return answers
+            result.error_code, result.error_message = error.code, error.message
+        results[index] = result
+    return results
 
 
-async def answer_partly(broker: BrokerServer, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
+async def complete_response(broker: BrokerServer, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
     """Return the response: the `own` results, and the controller's for all other resources.
 
     KafkaError if the controller does not answer in time.
     """
-    rest = [requested for place, requested in enumerate(request.resources) if place not in own]
-    decided: list[Any] = []
+    rest = [requested for index, requested in enumerate(request.resources) if index not in own]
+    from_controller: list[Any] = []
     if rest:
         part = type(request)(resources=rest, validate_only=request.validate_only)
         timeout_s = broker.settings["request.timeout.ms"] / 1000
-        decided = (await broker.controller_channel.call(part, timeout_s, for_client=True)).responses
-    others = iter(decided)
-    answers = [own[place] if place in own else next(others) for place in range(len(request.resources))]
-    answer: Message = response(responses=answers)
-    return answer
+        from_controller = (await broker.controller_channel.call(part, timeout_s, for_client=True)).responses
+    others = iter(from_controller)
+    results = [own[index] if index in own else next(others) for index in range(len(request.resources))]
+    complete: Message = response(responses=results)
+    return complete
 
 
 def _check_own_id(broker: BrokerServer, name: str, unexpected: str) -> None:

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LEADS_NO_MORE = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
+NOT_LEADER_ERRORS = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER})
 """The error codes of a controller that no longer leads, for forwarded APIs: the request is retried."""
 
 MAX_FORWARDED = 16
-"""The most requests for clients that are in flight to another node at a time."""
+"""Maximum number of requests for clients that are in flight to another node."""
 
 _log = logging.getLogger("broker.controller")
 
@@ -82,22 +82,22 @@ class ControllerChannel:
         self,
         quorum: ControllerLeadership,
         connect: Callable[[int, Callable[[], None]], NetworkClient],
-        answer_here: Callable[[Message], Awaitable[Message]],
+        handle_locally: Callable[[Message], Awaitable[Message]],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """`connect` returns a connection to a controller, and calls its second argument when it opens or breaks.
 
-        `answer_here` handles a request while this node leads.
+        `handle_locally` handles a request while this node leads.
         """
         self._quorum = quorum
         self._connect = connect
-        self._answer_here = answer_here
+        self._handle_locally = handle_locally
         self._loop = loop
-        self._peers: dict[NetworkClient, None] = {}  # in order of creation
+        self._clients: dict[NetworkClient, None] = {}  # in order of creation
         self._closing: asyncio.Future[None] = loop.create_future()
         self._idle: list[NetworkClient] = []
-        self._turns = asyncio.Semaphore(MAX_FORWARDED)
-        self._peer_id = NO_NODE
+        self._forward_slots = asyncio.Semaphore(MAX_FORWARDED)
+        self._connected_to = NO_NODE
         self._listeners: list[Callable[[], None]] = []
 
     def on_connection_change(self, callback: Callable[[], None]) -> None:
@@ -115,9 +115,9 @@ class ControllerChannel:
         self._drop_connections()
 
     def _drop_connections(self) -> None:
-        peers, self._peers, self._idle = self._peers, {}, []
-        for peer in peers:
-            peer.close()
+        clients, self._clients, self._idle = self._clients, {}, []
+        for client in clients:
+            client.close()
 
     async def call(self, request: Message, timeout_s: float, *, for_client: bool = False) -> Any:
         """Return the controller's response to a request of this node; `for_client` if a client caused it.
@@ -126,13 +126,13 @@ class ControllerChannel:
         another cluster.
         """
 
-        async def there(peer: NetworkClient) -> Message | None:
-            answer = await peer.call(request)
-            return None if answer is None or set(codes(answer)) == {ErrorCode.NOT_CONTROLLER} else answer
+        async def remote(client: NetworkClient) -> Message | None:
+            response = await client.call(request)
+            return None if response is None or set(codes(response)) == {ErrorCode.NOT_CONTROLLER} else response
 
         codes = _ERROR_CODES[ApiKey(cast("int", request.API_KEY))]
-        turn = self._turns if for_client else nullcontext()
-        return await self._try(lambda: self._answer_here(request), there, timeout_s, turn)
+        slot = self._forward_slots if for_client else nullcontext()
+        return await self._try(lambda: self._handle_locally(request), remote, timeout_s, slot)
 
     def send(self, request: Message) -> asyncio.Future[Message | None]:
         """Return a future of the controller's response; its result is None if there is no response within 30 s."""
@@ -148,9 +148,9 @@ class ControllerChannel:
         return found
 
     async def forward(
-        self, context: RequestContext, request: Message, here: Callable[[], Awaitable[Any]], timeout_s: float
+        self, context: RequestContext, request: Message, local: Callable[[], Awaitable[Any]], timeout_s: float
     ) -> Any:
-        """Return the controller's response to a client: that of `here` if this node leads, else the leader's frame."""
+        """Return the controller's response to a client: that of `local` if this node leads, else the leader's frame."""
         from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 
         header = RequestHeader(ApiKey(context.api_key), context.api_version, context.correlation_id, context.client_id)
@@ -160,73 +160,73 @@ class ControllerChannel:
             client_host_address=ip_address(context.client_host).packed,
         )
 
-        async def there(peer: NetworkClient) -> list[Part] | None:
-            answer = await peer.call(envelope)
-            if not isinstance(answer, EnvelopeResponse) or answer.error_code in LEADS_NO_MORE:
+        async def remote(client: NetworkClient) -> list[Part] | None:
+            response = await client.call(envelope)
+            if not isinstance(response, EnvelopeResponse) or response.error_code in NOT_LEADER_ERRORS:
                 return None
-            if answer.error_code or answer.response_data is None:
-                code = ErrorCode(answer.error_code) if answer.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
+            if response.error_code or response.response_data is None:
+                code = ErrorCode(response.error_code) if response.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
                 raise KafkaError(code, "The controller rejected the forwarded request.")
-            return [len(answer.response_data).to_bytes(4, "big") + answer.response_data]
+            return [len(response.response_data).to_bytes(4, "big") + response.response_data]
 
-        return await self._try(here, there, timeout_s, self._turns)
+        return await self._try(local, remote, timeout_s, self._forward_slots)
 
     async def _try(
         self,
-        here: Callable[[], Awaitable[Any]],
-        there: Callable[[NetworkClient], Awaitable[T | None]],
+        local: Callable[[], Awaitable[Any]],
+        remote: Callable[[NetworkClient], Awaitable[T | None]],
         timeout_s: float,
-        turn: AbstractAsyncContextManager[object],
+        slot: AbstractAsyncContextManager[object],
     ) -> Any:
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._closing.done():
                     changed = self._quorum.leader_change()
-                    answer: Any = None
+                    response: Any = None
                     if self._quorum.leads:
                         try:
-                            answer = await here()
+                            response = await local()
                         except KafkaError as error:
-                            if error.code not in LEADS_NO_MORE:
+                            if error.code not in NOT_LEADER_ERRORS:
                                 raise
                     elif self._quorum.leader_id >= 0:
-                        async with turn:
-                            answer = await self._exchange(there)
+                        async with slot:
+                            response = await self._exchange(remote)
                     elif self._quorum.is_in_other_cluster:
                         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, "The controllers are of another cluster.")
-                    if answer is not None:
-                        return answer
+                    if response is not None:
+                        return response
                     either = (changed, self._closing)
                     await asyncio.wait(either, timeout=_RETRY_S, return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The controller did not answer in time.") from None
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "This node is stopping.")
 
-    async def _exchange(self, there: Callable[[NetworkClient], Awaitable[T | None]]) -> T | None:
+    async def _exchange(self, remote: Callable[[NetworkClient], Awaitable[T | None]]) -> T | None:
         """Send a request to the leader on an unused connection. None without a response, or if no other node leads."""
         leader = self._quorum.leader_id
         if leader < 0 or self._quorum.leads or self._closing.done():
             return None
-        if leader != self._peer_id:
+        if leader != self._connected_to:
             self._drop_connections()
-            self._peer_id = leader
-        peer = self._idle.pop() if self._idle else self._connect(leader, self._connection_changed)
-        self._peers[peer] = None
-        whole = False
+            self._connected_to = leader
+        client = self._idle.pop() if self._idle else self._connect(leader, self._connection_changed)
+        self._clients[client] = None
+        reusable = False
         try:
-            pending = asyncio.ensure_future(there(peer))
+            pending = asyncio.ensure_future(remote(client))
             await self._while_it_leads(leader, self._quorum.epoch, pending)
             if pending.done():
-                whole = peer in self._peers
+                reusable = client in self._clients
                 return pending.result()
             pending.cancel()
             return None
         finally:
-            if whole:
-                self._idle.append(peer)
+            if reusable:
+                self._idle.append(client)
             else:  # a request in flight would delay the next one on this connection
-                self._peers.pop(peer, None)
-                peer.close()
+                self._clients.pop(client, None)
+                client.close()
 
     async def _while_it_leads(self, leader: int, epoch: int, pending: asyncio.Future[Any]) -> None:
         """Wait for the response of `leader`, at most until the quorum has a leader in another epoch.
@@ -246,19 +246,19 @@ class ControllerChannel:
             raise
 
 
-def _code_of_all(answer: Any) -> Iterable[int]:
-    return (answer.error_code,)
+def _top_level_error(response: Any) -> Iterable[int]:
+    return (response.error_code,)
 
 
 # The error codes in the responses to this node's own requests.
 _ERROR_CODES: Mapping[ApiKey, Callable[[Any], Iterable[int]]] = {
-    ApiKey.ALLOCATE_PRODUCER_IDS: _code_of_all,
-    ApiKey.ALTER_PARTITION: _code_of_all,
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _code_of_all,
-    ApiKey.BROKER_HEARTBEAT: _code_of_all,
-    ApiKey.BROKER_REGISTRATION: _code_of_all,
-    ApiKey.CONTROLLER_REGISTRATION: _code_of_all,
-    ApiKey.ALTER_CONFIGS: lambda answer: (one.error_code for one in answer.responses),
-    ApiKey.CREATE_TOPICS: lambda answer: (one.error_code for one in answer.topics),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda answer: (one.error_code for one in answer.responses),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _top_level_error,
+    ApiKey.ALTER_PARTITION: _top_level_error,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: _top_level_error,
+    ApiKey.BROKER_HEARTBEAT: _top_level_error,
+    ApiKey.BROKER_REGISTRATION: _top_level_error,
+    ApiKey.CONTROLLER_REGISTRATION: _top_level_error,
+    ApiKey.ALTER_CONFIGS: lambda response: (one.error_code for one in response.responses),
+    ApiKey.CREATE_TOPICS: lambda response: (one.error_code for one in response.topics),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda response: (one.error_code for one in response.responses),
 }

@@ -1,16 +1,15 @@
 """The controller event queue: commands, from their submission to their response (Kafka: `QuorumController`).
 
 A command is decided when this node leads, on the image after all earlier commands (`pending`), committed or not: so one
-fsync makes many commands durable. Its caller gets the response when its records are committed, applied and published to
-every subscriber, together with everything that the decision was based on. When the caller's timeout is over and the
-records are committed, it gets the response before they are published: publishing may take long, for example with
-thousands of new partitions.
+fsync makes many commands durable. Its caller gets the response when its records, and all that the decision was based
+on, are committed, applied and published to every subscriber. At the caller's timeout, committed is enough: publishing
+may take long, for example with thousands of new partitions.
 
-    submit    queue a command for the next `decide`
-    decide    decide each in order: propose its records, or set its error, which is based on earlier commands too
-    applied   an entry of the log is applied: respond to the commands that are based on nothing later
-    refuse    the last proposals are not in the log after all: fail every command that is based on them
-    fail      fail all commands: they will not be decided or committed, or this node will not learn of it
+    submit     queue a command for the next `decide`
+    decide     decide each in order: propose its records, or set its error, which is based on earlier commands too
+    applied    an entry of the log is applied: respond to the commands that are based on nothing later
+    fail_from  the proposals from an offset on were withdrawn: fail every command that is based on them
+    fail       fail all commands: they will not be decided or committed, or this node will not learn of it
 
 The log is not touched here: `raft_driver` writes, sends and commits what is proposed to `RaftNode`.
 """
@@ -40,7 +39,7 @@ class _Decided(NamedTuple):
     image: MetadataImage
     outcome: Any
     """The response, or the exception to raise instead."""
-    answer: asyncio.Future[Any]
+    future: asyncio.Future[Any]
     has_records: bool
 
     def result(self) -> Any:
@@ -51,12 +50,12 @@ class _Decided(NamedTuple):
 
     def reply(self) -> None:
         """Complete the caller's future, unless it was cancelled."""
-        if self.answer.done():
+        if self.future.done():
             return
         if isinstance(self.outcome, Exception):
-            self.answer.set_exception(self.outcome)
+            self.future.set_exception(self.outcome)
         else:
-            self.answer.set_result(self.outcome)
+            self.future.set_result(self.outcome)
 
 
 class ControllerEventQueue:
@@ -74,32 +73,32 @@ class ControllerEventQueue:
 
     def submit(self, command: Command[R]) -> asyncio.Future[R]:
         """Queue a command; return a future of its response or error."""
-        answer: asyncio.Future[R] = self._loop.create_future()
-        self._queued.append((command, answer))
-        return answer
+        future: asyncio.Future[R] = self._loop.create_future()
+        self._queued.append((command, future))
+        return future
 
     def decide(self, node: RaftNode, image: MetadataImage) -> None:
         """Decide the queued commands and propose their records. This node leads; `image` is its applied metadata."""
         pending = self._pending or image
         while self._queued:
-            command, answer = self._queued.popleft()
+            command, future = self._queued.popleft()
             try:
-                decision: ControllerResult[Any] = command(pending)
-                if decision.records:
+                result: ControllerResult[Any] = command(pending)
+                if result.records:
                     # Apply before proposing: records that cannot be applied must never be in the log.
-                    last_offset = node.end_offset + len(decision.records) - 1
-                    after = apply_records(pending, decision.records, offset=last_offset, epoch=node.epoch)
-                    node.propose(decision.records)
+                    last_offset = node.end_offset + len(result.records) - 1
+                    after = apply_records(pending, result.records, offset=last_offset, epoch=node.epoch)
+                    node.propose(result.records)
                     self._pending = pending = after
             except Exception as error:
                 # The error may rest on uncommitted records, such as the deletion of a topic: hold it back as well.
-                decided = _Decided(node.end_offset, pending, error, answer, has_records=False)
+                decided = _Decided(node.end_offset, pending, error, future, has_records=False)
                 if not self._decided:
                     decided.reply()
                     continue
             else:
-                records = bool(decision.records)
-                decided = _Decided(node.end_offset, pending, decision.response, answer, records)
+                has_records = bool(result.records)
+                decided = _Decided(node.end_offset, pending, result.response, future, has_records)
             self._decided.append(decided)
 
     def image_after(self, next_offset: int) -> MetadataImage | None:
@@ -111,21 +110,21 @@ class ControllerEventQueue:
                 break
         return None
 
-    async def outcome(self, answer: asyncio.Future[R], timeout_ms: int | None, committed_end: Callable[[], int]) -> R:
+    async def outcome(self, future: asyncio.Future[R], timeout_ms: int | None, committed_end: Callable[[], int]) -> R:
         """Wait for a response. After `timeout_ms`, return what was decided if everything it is based on is committed.
 
         KafkaError REQUEST_TIMED_OUT if it is not. The log is committed up to `committed_end()`.
         """
         try:
             # Not wait_for: the response and the timeout can come in the same turn.
-            await asyncio.wait((answer,), timeout=None if timeout_ms is None else timeout_ms / 1000)
-            if answer.done():
-                return answer.result()
+            await asyncio.wait((future,), timeout=None if timeout_ms is None else timeout_ms / 1000)
+            if future.done():
+                return future.result()
         finally:
-            answer.cancel()
+            future.cancel()
         end_offset = committed_end()
         for decided in self._decided:
-            if decided.answer is answer and decided.next_offset <= end_offset:
+            if decided.future is future and decided.next_offset <= end_offset:
                 response: R = decided.result()
                 return response
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The command was not committed in time.")
@@ -137,20 +136,20 @@ class ControllerEventQueue:
         if not self._decided:
             self._pending = None
 
-    def refuse(self, error: Exception, from_offset: int = 0) -> None:
-        """Fail with `error` the commands that are based on the withdrawn proposals from `from_offset` on."""
-        while self._decided and self._decided[-1].next_offset > from_offset:
-            answer = self._decided.pop().answer
-            if not answer.done():
-                answer.set_exception(error)
+    def fail_from(self, offset: int, error: Exception) -> None:
+        """Fail with `error` the commands that are based on proposals from `offset` on."""
+        while self._decided and self._decided[-1].next_offset > offset:
+            future = self._decided.pop().future
+            if not future.done():
+                future.set_exception(error)
         self._pending = self._decided[-1].image if self._decided else None
 
     def fail(self, error: Exception) -> None:
         """Fail all commands with `error`."""
-        self.refuse(error)
-        for _, answer in self._queued:
-            if not answer.done():
-                answer.set_exception(error)
+        self.fail_from(0, error)
+        for _, future in self._queued:
+            if not future.done():
+                future.set_exception(error)
         self._queued.clear()
 
 

@@ -64,8 +64,8 @@ class ControllerRegistrationManager:
         while not self._is_known(request):
             changed = self._quorum.leader_change()
             try:
-                answer = await self._call(request, _TIMEOUT_S)
-                code = ErrorCode(answer.error_code)
+                response = await self._call(request, _TIMEOUT_S)
+                code = ErrorCode(response.error_code)
             except KafkaError as error:
                 code = error.code
             if code not in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, last_error):

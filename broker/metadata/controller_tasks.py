@@ -101,9 +101,9 @@ class ControllerTasks:
 
         Return at the latest after `timeout_s`, or when this node no longer leads.
         """
-        ends_s = self._loop.time() + timeout_s
+        deadline_s = self._loop.time() + timeout_s
         while self._leads and not self.heartbeat_manager.all_applied(offset, excluding=self._settings.node_id):
-            left_s = ends_s - self._loop.time()
+            left_s = deadline_s - self._loop.time()
             if left_s <= 0:
                 return
             await asyncio.wait([self._heartbeat_received], timeout=left_s)  # shared: wait() does not cancel it

@@ -1,8 +1,8 @@
 """The dynamic broker configuration: start-up settings plus alterations since (KIP-226; Kafka: `DynamicBrokerConfig`).
 
-    broker.live["max.connections"]                             the current value; a plain look-up, fit for hot paths
-    broker.live.of_listener("EXTERNAL", "max.connections")     the listener's own value, else the broker's
-    broker.live.follow(["max.connections"], callback)          `callback()` after each change of one of the names
+    broker.dynamic_config["max.connections"]             the current value; a plain look-up, fit for hot paths
+    .of_listener("EXTERNAL", "max.connections")          the listener's own value, else the broker's
+    .on_change(["max.connections"], callback)            `callback()` after each change of one of the names
 
 An alteration takes effect when it is committed and applied: first all values of that commit are replaced, then each
 callback that follows one of them is called once. A callback must neither raise nor block. A listener's own value
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from broker.settings import Settings
     from controller.image import MetadataImage
 
-Follower = Callable[[], None]
+Callback = Callable[[], None]
 
 _log = logging.getLogger("broker.settings")
 
 
 class DynamicConfig:
-    """The current values, by Kafka's names; `start` holds those of the start."""
+    """The current values, by Kafka's names; `start` has those of the start."""
 
     def __init__(self, start: Settings) -> None:
         """Hold the settings of the start until `load`."""
         self.start = start
         self._values: dict[str, Any] = dict(start.values)
-        self._followers: dict[str, list[Follower]] = {}
+        self._callbacks: dict[str, list[Callback]] = {}
         self._resources = ("", str(start.node_id))
 
     def __getitem__(self, name: str) -> Any:
@@ -54,14 +54,16 @@ class DynamicConfig:
         found = self._values.get(listener_prefix(listener) + name)
         return self._values[name] if found is None else found
 
-    def follow(self, names: Iterable[str], callback: Follower) -> None:
-        """Call `callback` after each commit that changes one of the settings, for one listener or for all."""
+    def on_change(self, names: Iterable[str], callback: Callback) -> None:
+        """Call `callback` after each commit that changes one of `names`, for one listener or for all."""
         for name in names:
-            self._followers.setdefault(BROKER_CONFIGS[name].name, []).append(callback)
+            self._callbacks.setdefault(BROKER_CONFIGS[name].name, []).append(callback)
 
     def load(self, image: MetadataImage) -> None:
         """Apply all alterations in `image`."""
-        self._update(image, [name for of in self._resources for name in image.configs(ResourceType.BROKER, of)])
+        self._update(
+            image, [name for resource in self._resources for name in image.configs(ResourceType.BROKER, resource)]
+        )
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> None:
         """Apply the changes, `records`, that led to `new`."""
@@ -76,23 +78,23 @@ class DynamicConfig:
             self._update(new, names)
 
     def _update(self, image: MetadataImage, names: Iterable[str]) -> None:
-        changed: dict[Follower, None] = {}
+        changed: dict[Callback, None] = {}
         for name in dict.fromkeys(names):
-            of_all = without_listener(name)
-            if of_all not in BROKER_CONFIGS:
+            setting = without_listener(name)
+            if setting not in BROKER_CONFIGS:
                 continue
-            value = self._effective(image, name, of_all)
+            value = self._effective(image, name, setting)
             if value != self._values.get(name):
                 self._values[name] = value
-                changed.update(dict.fromkeys(self._followers.get(of_all, ())))
+                changed.update(dict.fromkeys(self._callbacks.get(setting, ())))
         for callback in changed:
             callback()
 
-    def _effective(self, image: MetadataImage, name: str, of_all: str) -> Any:
+    def _effective(self, image: MetadataImage, name: str, setting: str) -> Any:
         """Return the value from the first layer that sets `name` to a valid value."""
         for place in broker_config_values(image, self.start, name):
             try:
-                return parse_value(BROKER_CONFIGS[of_all], place.text)
+                return parse_value(BROKER_CONFIGS[setting], place.text)
             except ConfigError as error:
                 _log.warning("Ignoring an invalid stored setting: %s", error)
         return None

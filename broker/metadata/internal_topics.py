@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.metadata.topic_creation import create_anywhere
+from broker.metadata.topic_creation import create_by_controller
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, TopicImage
 from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
@@ -20,7 +20,7 @@ def is_creatable(name: str) -> bool:
     return name == CONSUMER_OFFSETS or name not in INTERNAL_TOPICS
 
 
-def creatable_topic(name: str, settings: StaticSettings, *, is_only_voter: bool) -> CreateTopicsRequest.Topic:
+def creation_request(name: str, settings: StaticSettings, *, is_only_voter: bool) -> CreateTopicsRequest.Topic:
     """Return the creation request for the topic `name`: defaults, or an internal topic's own settings.
 
     On a broker that is the only voter of its quorum, internal topics have one replica. The number of registered brokers
@@ -49,18 +49,18 @@ async def create_on_demand(broker: BrokerServer, names: list[str]) -> CreateTopi
 
     A topic that exists by now has the error TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller answers.
     """
-    alone = broker.raft.is_only_voter
-    topics = [creatable_topic(name, broker.settings, is_only_voter=alone) for name in names]
-    return await create_anywhere(broker, CreateTopicsRequest(topics=topics))
+    is_only_voter = broker.raft.is_only_voter
+    topics = [creation_request(name, broker.settings, is_only_voter=is_only_voter) for name in names]
+    return await create_by_controller(broker, CreateTopicsRequest(topics=topics))
 
 
 async def ensure_internal_topic(broker: BrokerServer, name: str) -> TopicImage:
     """Return an internal topic, created if it does not exist. KafkaError if it cannot be created."""
     topic = broker.image.topic(name)
     if topic is None:
-        [answer] = (await create_on_demand(broker, [name])).topics
-        if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
+        [response] = (await create_on_demand(broker, [name])).topics
+        if response.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise KafkaError(ErrorCode(response.error_code), response.error_message or "")
         topic = _created(broker.image, name)
     return topic
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.metadata.metadata_recovery import RecoveredMetadata, read_stored
+from broker.metadata.metadata_recovery import RecoveredMetadata, recover_metadata
 from broker.runtime.cooperative import Turn, run_steps
 from controller.batches import is_control
 from controller.image import MetadataImage
@@ -60,21 +60,21 @@ class MetadataLoader:
         self._empty = self.image
         self._commands = commands
         self._loop = loop
-        self._done = applied
+        self._all_applied = applied
         self._failed = failed
         self._log: MetadataLog
-        self._stored: RecoveredMetadata | None = None
+        self._recovered: RecoveredMetadata | None = None
         self._transaction = MetadataTransaction()
-        self._recent: deque[Entry] = deque()
+        self._appended: deque[Entry] = deque()
         self._subscribers: list[Subscriber] = []
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._failure: Exception | None = None
 
-    def begin(self, log: MetadataLog, stored: RecoveredMetadata) -> None:
+    def begin(self, log: MetadataLog, recovered: RecoveredMetadata) -> None:
         """Start from the metadata found at start-up; of the log, only its snapshot is known to be committed."""
         self._log = log
-        self._stored = stored
+        self._recovered = recovered
 
     @property
     def in_transaction(self) -> bool:
@@ -87,19 +87,19 @@ class MetadataLoader:
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """Stop publishing to `subscriber`."""
-        # A new list: `_take` may be iterating over the old one.
+        # A new list: `_apply` may be iterating over the old one.
         self._subscribers = [one for one in self._subscribers if one is not subscriber]
 
     def appended(self, entries: Sequence[Entry]) -> None:
         """Keep entries that were appended to the log, until they are applied."""
-        self._recent.extend(entries)
+        self._appended.extend(entries)
 
     def truncate(self, end_offset: int) -> None:
         """Drop the entries from `end_offset` on, which were truncated from the log."""
-        while self._recent and self._recent[-1].next_offset > end_offset:
-            self._recent.pop()
-        if self._stored is not None and self._stored.image.offset >= end_offset:
-            self._stored = read_stored(self._log, self._empty)
+        while self._appended and self._appended[-1].next_offset > end_offset:
+            self._appended.pop()
+        if self._recovered is not None and self._recovered.image.offset >= end_offset:
+            self._recovered = recover_metadata(self._log, self._empty)
 
     def apply_committed(self) -> None:
         """Start applying the entries below the log's high watermark, which has moved, in a task of its own."""
@@ -112,12 +112,12 @@ class MetadataLoader:
         The snapshot may be of any size, so everything is done in slices. Nothing may be appended to the log meanwhile.
         """
         await self.finish()
-        self._recent.clear()
-        self._stored = None
+        self._appended.clear()
+        self._recovered = None
         self._transaction = MetadataTransaction()
         image = await run_steps(_image_of(records, self._empty, snapshot), self._loop)
         changes = await run_steps(_changes(self.image, image), self._loop)
-        await self._take(image, changes, snapshot.end_offset)
+        await self._apply(image, changes, snapshot.end_offset)
 
     async def until_applied(self, offset: int) -> None:
         """Wait until the record at `offset` was published to every subscriber; raise the error if the loader failed."""
@@ -142,51 +142,51 @@ class MetadataLoader:
 
     async def _run(self) -> None:
         try:
-            self._take_stored()
+            self._load_recovered()
             while (entry := self._next()) is not None:
                 records = () if is_control(entry.records[0]) else self._transaction.replay(entry.records)
                 image = self._commands.image_after(entry.next_offset) or apply_records(
                     self.image, records, offset=entry.next_offset - 1, epoch=entry.epoch
                 )
-                await self._take(image, records, entry.next_offset)
-            self._done()
+                await self._apply(image, records, entry.next_offset)
+            self._all_applied()
         except Exception as error:
             self._failed(error)
         finally:
             self._task = None
 
-    def _take_stored(self) -> None:
+    def _load_recovered(self) -> None:
         """Load the metadata found at start-up up to the committed end, without publishing it."""
-        stored, self._stored = self._stored, None
-        if stored is None:
+        recovered, self._recovered = self._recovered, None
+        if recovered is None:
             return
-        if stored.image.offset >= self._log.high_watermark:
-            stored = read_stored(self._log, self._empty, self._log.high_watermark)
-        self.image, self._transaction = stored.image, stored.transaction
-        self._applied(stored.image.offset + 1)
+        if recovered.image.offset >= self._log.high_watermark:
+            recovered = recover_metadata(self._log, self._empty, self._log.high_watermark)
+        self.image, self._transaction = recovered.image, recovered.transaction
+        self._notify_applied(recovered.image.offset + 1)
 
     def _next(self) -> Entry | None:
         """Return the next entry that is committed and not applied; None if there is none."""
         if self.next_offset >= self._log.high_watermark:
             return None
-        while self._recent and self._recent[0].base_offset < self.next_offset:
-            self._recent.popleft()
-        if self._recent and self._recent[0].base_offset == self.next_offset:
-            return self._recent.popleft()
+        while self._appended and self._appended[0].base_offset < self.next_offset:
+            self._appended.popleft()
+        if self._appended and self._appended[0].base_offset == self.next_offset:
+            return self._appended.popleft()
         return next(self._log.read_entries(self.next_offset))
 
-    async def _take(self, image: MetadataImage, records: tuple[Message, ...], next_offset: int) -> None:
+    async def _apply(self, image: MetadataImage, records: tuple[Message, ...], next_offset: int) -> None:
         before, self.image = self.image, image
         if records:
             await run_steps(self._publish(before, records), self._loop, _SUBSCRIBERS_TURN)
-        self._applied(next_offset)
+        self._notify_applied(next_offset)
         self._commands.applied(next_offset)
 
     def _publish(self, before: MetadataImage, records: tuple[Message, ...]) -> Steps[None]:
         for subscriber in self._subscribers:
             yield from subscriber(before, self.image, records) or ()
 
-    def _applied(self, next_offset: int) -> None:
+    def _notify_applied(self, next_offset: int) -> None:
         self.next_offset = next_offset
         waiting, self._waiting = self._waiting, []
         for offset, applied in waiting:

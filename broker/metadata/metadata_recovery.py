@@ -31,7 +31,7 @@ class RecoveredMetadata:
     """The metadata transaction open at the end; its records are not in the image."""
 
 
-def read_stored(
+def recover_metadata(
     log: MetadataLog, empty: MetadataImage, up_to: int | None = None, voter_history: VoterHistory | None = None
 ) -> RecoveredMetadata:
     """Replay the newest snapshot and the log, up to the offset `up_to` if not None, onto `empty`.
@@ -81,10 +81,10 @@ def check_features(image: MetadataImage, kraft_version: int, directory: str) -> 
 def check_voters(configured: Collection[int], stored: Collection[int], directory: str) -> None:
     """Raise InvariantError if voters are stored and the configured ones differ from them."""
     if stored and set(configured) != set(stored):
-        right = ",".join(f"{voter_id}@HOST:PORT" for voter_id in sorted(stored))
+        required = ",".join(f"{voter_id}@HOST:PORT" for voter_id in sorted(stored))
         raise InvariantError(
             f"the metadata in {directory} belongs to a quorum with voters {_listed(stored)}, but the settings define"
-            f" {_listed(configured)}: set controller.quorum.voters={right}, as in the settings of earlier starts,"
+            f" {_listed(configured)}: set controller.quorum.voters={required}, as in the settings of earlier starts,"
             " or choose another directory"
         )
 

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from controller.raft.voters import Voter
     from protocol.schema import Message
 
-_NOWHERE = ("", 0)
+_UNKNOWN_ADDRESS = ("", 0)
 
 # Controllers' responses are far below it. A broker's response holds at least one whole batch: any frame size.
-_MOST_BYTES = 100 << 20
-_LARGEST_FRAME = (1 << 31) - 1
-_DECIDING_S = 0.2  # for a quorum election and the commit of new leaders
+_MAX_CONTROLLER_RESPONSE_BYTES = 100 << 20
+_MAX_BROKER_RESPONSE_BYTES = (1 << 31) - 1
+_FAILOVER_S = 0.2  # for a quorum election and the commit of new leaders
 
 
 class NodeClients:
@@ -50,22 +50,22 @@ class NodeClients:
         self._random = random
         self._voters: dict[int, Address] = {voter.node_id: (voter.host, voter.port) for voter in settings.voters}
         self._addresses: dict[int, Address] = {}
-        self._to_brokers: list[tuple[int, NetworkClient]] = []
-        self.suspects = SuspectedLeaders(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _DECIDING_S)
+        self._broker_clients: list[tuple[int, NetworkClient]] = []
+        self.suspects = SuspectedLeaders(loop, settings["barnabas.broker.disconnect.grace.ms"] / 1000 + _FAILOVER_S)
         self._name = f"{'broker' if settings.is_broker else 'controller'}-{settings.node_id}"
 
     def voter(self, voter: Voter, on_lost: Callable[[], None], on_refused: Callable[[], None]) -> NetworkClient:
         """Return a connection for Raft requests."""
         timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
         address = self._voter_address(voter)
-        return self._peer("controller", voter.voter_id, address, timeout_ms, on_lost=on_lost, on_refused=on_refused)
+        return self._client("controller", voter.voter_id, address, timeout_ms, on_lost=on_lost, on_refused=on_refused)
 
     def controller(self, voter: Voter, on_change: Callable[[], None]) -> NetworkClient:
         """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks.
 
         A voter's Raft connection to the same node logs that the node is gone.
         """
-        return self._peer(
+        return self._client(
             "controller",
             voter.voter_id,
             self._voter_address(voter),
@@ -85,9 +85,9 @@ class NodeClients:
 
     def broker(self, broker_id: int) -> NetworkClient:
         """Return a connection to a broker; its address follows the broker's registration."""
-        address = self._addresses.get(broker_id, _NOWHERE)
+        address = self._addresses.get(broker_id, _UNKNOWN_ADDRESS)
         timeout_ms = self._settings["replica.socket.timeout.ms"]
-        peer = self._peer(
+        client = self._client(
             "broker",
             broker_id,
             address,
@@ -95,10 +95,10 @@ class NodeClients:
             # Only here does a lost connection mean something: other connections are closed when idle.
             on_ready=partial(self.suspects.reached, broker_id),
             on_lost=partial(self.suspects.lost, broker_id),
-            max_response_bytes=_LARGEST_FRAME,
+            max_response_bytes=_MAX_BROKER_RESPONSE_BYTES,
         )
-        self._to_brokers.append((broker_id, peer))
-        return peer
+        self._broker_clients.append((broker_id, client))
+        return client
 
     async def has_exited(self, broker: BrokerImage) -> bool:
         """Return whether a broker's process has exited: a connection to its address is refused."""
@@ -116,22 +116,22 @@ class NodeClients:
         transport.abort()
         return False
 
-    def follow(self, image: MetadataImage) -> None:
+    def update_addresses(self, image: MetadataImage) -> None:
         """Update the brokers' addresses from `image`."""
         self._addresses = {
             broker_id: (broker.endpoints[self.listener].host, broker.endpoints[self.listener].port)
             for broker_id, broker in image.brokers.items()
             if self.listener in broker.endpoints
         }
-        self._to_brokers = [(broker_id, peer) for broker_id, peer in self._to_brokers if not peer.closed]
-        for broker_id, peer in self._to_brokers:
-            peer.address = self._addresses.get(broker_id, peer.address)
+        self._broker_clients = [(broker_id, client) for broker_id, client in self._broker_clients if not client.closed]
+        for broker_id, client in self._broker_clients:
+            client.address = self._addresses.get(broker_id, client.address)
 
     def apply(self, before: MetadataImage, image: MetadataImage, _records: tuple[Message, ...]) -> None:
         """Update addresses and suspects after a change of the metadata."""
         if image.brokers is not before.brokers:
-            self.follow(image)
-            self.suspects.follow(image)
+            self.update_addresses(image)
+            self.suspects.drop_inactive(image)
 
     @property
     def listener(self) -> str:
@@ -141,7 +141,7 @@ class NodeClients:
         own = [one.listener for one in self._settings.advertised_listeners if one.listener not in controllers]
         return named.upper() if named.upper() in own or not own else own[0]
 
-    def _peer(
+    def _client(
         self,
         role: str,
         node_id: int,
@@ -151,7 +151,7 @@ class NodeClients:
         on_ready: Callable[[], None] | None = None,
         on_lost: Callable[[], None] | None = None,
         on_refused: Callable[[], None] | None = None,
-        max_response_bytes: int = _MOST_BYTES,
+        max_response_bytes: int = _MAX_CONTROLLER_RESPONSE_BYTES,
         loss_level: int = logging.INFO,
     ) -> NetworkClient:
         limits = NetworkClientLimits(

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.metadata.metadata_log import MetadataLog
-from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, read_stored
+from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, recover_metadata
 from controller.raft.messages import Timing
 from controller.raft.node import RaftNode
 from controller.raft.voter_history import VoterHistory
@@ -40,7 +40,7 @@ class RecoveredNode(NamedTuple):
     node: RaftNode
 
 
-def open_stored_node(
+def recover_node(
     disk: Disk,
     directory: LogDirectory,
     settings: Settings,
@@ -69,9 +69,9 @@ def open_stored_node(
         cut = "Truncated %s of incomplete batches from the metadata log in %s; it now ends at offset %d"
         _log.warning(cut, count_of(log.truncated_bytes, "byte"), directory.path, log.end_offset)
     voters = VoterHistory(first)
-    stored = read_stored(log, empty, voter_history=voters)
+    recovered = recover_metadata(log, empty, voter_history=voters)
     place = f"{directory.path}/{CLUSTER_METADATA}-0"
-    check_features(stored.image, voters.kraft_version, place)
+    check_features(recovered.image, voters.kraft_version, place)
     if not voters.is_in_log:
         check_voters(first.by_id, log.read_quorum_voters(), place)
     if static:
@@ -88,7 +88,7 @@ def open_stored_node(
         random=random,
         now_ms=now_ms,
     )
-    return RecoveredNode(log, stored, node)
+    return RecoveredNode(log, recovered, node)
 
 
 def metadata_log_config(settings: StaticSettings) -> LogConfig:

@@ -109,7 +109,7 @@ class ReadyPerformer:
                 flush = log.receive(ready.received, self.appended_ms)
                 self._metadata.appended(ready.received.entries)
         except _NoSpaceError as error:
-            self._commands.refuse(error, ready.entries[0].base_offset)
+            self._commands.fail_from(ready.entries[0].base_offset, error)
             ready = ready._replace(entries=())
         self._respond(each for each in ready.responses if isinstance(each.response, FetchResponse))
         if flush is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Connect = Callable[[int, Callable[[], None], Callable[[], None]], NetworkClient]
 
-_HELD_BACK = (FetchRequest, FetchSnapshotRequest)
+_DEFERRABLE = (FetchRequest, FetchSnapshotRequest)
 
 _log = logging.getLogger("broker.controller")
 
@@ -59,7 +59,7 @@ class RaftChannel:
 
     def send(self, request: OutboundRequest) -> None:
         """Send a request to its node."""
-        key = (request.to, isinstance(request.message, _HELD_BACK))
+        key = (request.to, isinstance(request.message, _DEFERRABLE))
         client = self._clients.get(key)
         if client is None:
             callbacks = (
@@ -108,7 +108,7 @@ class RaftChannel:
     def _lost(self, node_id: int) -> None:
         self._lost_at_s[node_id] = self._loop.time()
         if node_id not in self._graces:
-            self._graces[node_id] = self._loop.call_later(self._grace_s, self._is_gone, node_id)
+            self._graces[node_id] = self._loop.call_later(self._grace_s, self._grace_over, node_id)
             self._clients[node_id, True].connect()
 
     def _refused(self, node_id: int) -> None:
@@ -116,9 +116,9 @@ class RaftChannel:
         if grace is not None:
             grace.cancel()
             self._lost_at_s[node_id] = 0
-            self._is_gone(node_id)
+            self._grace_over(node_id)
 
-    def _is_gone(self, node_id: int) -> None:
+    def _grace_over(self, node_id: int) -> None:
         del self._graces[node_id]
         client = self._clients.get((node_id, True))
         if client is not None and not client.ready:

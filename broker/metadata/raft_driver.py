@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from broker.metadata.controller_event_queue import ControllerEventQueue, not_controller
 from broker.metadata.metadata_loader import MetadataLoader, Subscriber
-from broker.metadata.node_recovery import open_stored_node
+from broker.metadata.node_recovery import recover_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.alarm import Alarm
@@ -72,7 +72,7 @@ class RaftDriver:
     _log: MetadataLog
     _node: RaftNode
     _snapshots: SnapshotGenerator
-    _effects: ReadyPerformer
+    _performer: ReadyPerformer
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class RaftDriver:
             raise InvariantError(f"the metadata log in {self._directory.path} cannot be used: {why}") from error
 
     def _read(self) -> None:
-        self._log, stored, self._node = open_stored_node(
+        self._log, recovered, self._node = recover_node(
             self._disk,
             self._directory,
             self._settings,
@@ -195,7 +195,7 @@ class RaftDriver:
             stored=self._node.snapshot_taken,
             failed=self._fail,
         )
-        self._effects = ReadyPerformer(
+        self._performer = ReadyPerformer(
             self._node,
             self._log,
             self._directory,
@@ -207,7 +207,7 @@ class RaftDriver:
             executor=self._threads,
             now_ms=self._now_ms,
         )
-        self._metadata.begin(self._log, stored)
+        self._metadata.begin(self._log, recovered)
 
     # State and requests
 
@@ -301,9 +301,9 @@ class RaftDriver:
             raise self._failure
         if not self.leads or self._stopped:
             raise not_controller()
-        answer = self._commands.submit(command)
+        response = self._commands.submit(command)
         self._wake()
-        return await self._commands.outcome(answer, timeout_ms, lambda: self._log.high_watermark)
+        return await self._commands.outcome(response, timeout_ms, lambda: self._log.high_watermark)
 
     def handle_request(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return a future of this node's response to a Raft request of another node."""
@@ -335,7 +335,7 @@ class RaftDriver:
                 ready = self._node.ready()
                 if ready is None:
                     break
-                await self._effects.perform(ready)
+                await self._performer.perform(ready)
                 self._update_leadership()
             if not self._stopped:
                 self._tick.schedule_at_ms(self._node.due_ms)
@@ -362,7 +362,7 @@ class RaftDriver:
         if self.leads and not leads:
             self._commands.fail(not_controller())
         began = leads and not self.leads
-        self._lead(leads, leader_id, epoch)
+        self._set_leadership(leads, leader_id, epoch)
         if began and self._metadata.in_transaction:
             self._submit_without_caller(_abort_transaction)
         if began and not self.is_only_voter:
@@ -377,7 +377,7 @@ class RaftDriver:
     def _bootstrap(self, image: MetadataImage) -> ControllerResult[None]:
         return bootstrap(image, self._log.bootstrap_records(), self._settings)
 
-    def _lead(self, leads: bool, leader_id: int, epoch: int) -> None:
+    def _set_leadership(self, leads: bool, leader_id: int, epoch: int) -> None:
         self._leadership = (leads, leader_id, epoch)
         changed, self._leader_change = self._leader_change, self._loop.create_future()
         changed.set_result(None)
@@ -386,7 +386,7 @@ class RaftDriver:
         self._update_leadership()
         voters = self._node.snapshot_voters(self._metadata.next_offset)
         if not self._metadata.in_transaction:
-            self._snapshots.take_if_due(self._log, self.image, voters, self._effects.appended_ms)
+            self._snapshots.take_if_due(self._log, self.image, voters, self._performer.appended_ms)
         if self._commands:
             self._wake()
 
@@ -395,7 +395,7 @@ class RaftDriver:
         failure.__cause__ = error
         self._commands.fail(failure)
         self._metadata.fail(failure)
-        self._lead(False, NO_NODE, self.epoch)
+        self._set_leadership(False, NO_NODE, self.epoch)
         self._loop.call_exception_handler({"message": "The controller failed", "exception": failure})
 
 

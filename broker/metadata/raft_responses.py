@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from broker.metadata.metadata_log import MetadataLog
     from controller.raft.messages import Response
 
-# The most bytes per response, whatever the request allows: a longer read would delay other requests.
-_MOST_BYTES = 8 * 1024 * 1024
+# Maximum bytes per response, whatever the request allows: a longer read would delay other requests.
+_MAX_BYTES = 8 * 1024 * 1024
 
 
 def fill_in(log: MetadataLog, response: Response) -> None:
@@ -30,7 +30,7 @@ def _fill_records(log: MetadataLog, response: FetchResponse, read: LogRead) -> N
     [topic] = response.responses
     [partition] = topic.partitions
     try:
-        partition.records = memoryview(log.read_batches(read.offset, min(read.max_bytes, _MOST_BYTES)))
+        partition.records = memoryview(log.read_batches(read.offset, min(read.max_bytes, _MAX_BYTES)))
     except KafkaError as error:
         partition.error_code = error.code
 
@@ -39,7 +39,7 @@ def _fill_part(log: MetadataLog, response: FetchSnapshotResponse, read: Snapshot
     [topic] = response.topics
     [partition] = topic.partitions
     try:
-        part = log.read_snapshot_part(read.snapshot, read.position, min(read.max_bytes, _MOST_BYTES))
+        part = log.read_snapshot_part(read.snapshot, read.position, min(read.max_bytes, _MAX_BYTES))
     except KafkaError as error:
         partition.error_code = error.code
         if error.code is ErrorCode.POSITION_OUT_OF_RANGE:

@@ -3,8 +3,8 @@
     <end offset>-<epoch>.checkpoint        a complete snapshot, synced before it gets this name
     <end offset>-<epoch>.checkpoint.part   a snapshot that is being received; removed at a start
 
-A complete file never changes. Its contents are `controller.snapshot`'s. Which snapshots are deleted, and how the log is
-changed with them, is `metadata_log`'s.
+A complete file never changes; `controller.snapshot` defines its contents. `metadata_log` decides which snapshots are
+deleted, and the log with them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SnapshotFiles:
 
     @property
     def ids(self) -> tuple[SnapshotId, ...]:
-        """Return the complete snapshots that count, oldest first."""
+        """Return the complete snapshots, oldest first."""
         return tuple(self._ids)
 
     @property
@@ -82,11 +82,11 @@ class SnapshotFiles:
             file.close()
 
     def write(self, snapshot: SnapshotId, data: Buffer) -> None:
-        """Write a complete snapshot durably; it counts from `add` on. May run in a thread."""
+        """Write a complete snapshot durably; `add` makes it visible. May run in a thread."""
         self._disk.replace_file(self.path(snapshot), data)
 
     def add(self, snapshot: SnapshotId) -> None:
-        """Count a written snapshot."""
+        """Add a written snapshot to `ids`."""
         if snapshot not in self._ids:
             self._ids = sorted([*self._ids, snapshot])
 
@@ -116,7 +116,7 @@ class SnapshotFiles:
         return (yield from _read_checkpoint(self._disk, self.path(snapshot) + _PART))
 
     def finish_part(self, snapshot: SnapshotId) -> None:
-        """Sync and rename the received file, after `read_received` has validated it, and count the snapshot.
+        """Sync and rename the received file, after `read_received` has validated it, and add the snapshot.
 
         InvariantError if another one was received.
         """

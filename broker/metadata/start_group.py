@@ -48,9 +48,9 @@ class StartGroup(NamedTuple):
         return sorted(one.broker_id for one in brokers if not one.fenced and one.incarnation_id.startswith(self.tag))
 
 
-def incarnation_id(drawn: bytes, group: StartGroup | None) -> bytes:
-    """Return the incarnation id of one run: 16 random bytes `drawn`, which in a group begin with the group's tag."""
-    return drawn if group is None else group.tag + drawn[TAG_BYTES:]
+def incarnation_id(random_bytes: bytes, group: StartGroup | None) -> bytes:
+    """Return the incarnation id of one run: 16 `random_bytes`, of which a group replaces the first by its tag."""
+    return random_bytes if group is None else group.tag + random_bytes[TAG_BYTES:]
 
 
 async def until_known(group: StartGroup, controller: RaftDriver, loop: asyncio.AbstractEventLoop) -> None:

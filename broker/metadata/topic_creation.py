@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("broker")
 
-_PATIENCE = 0.75
-"""The part of the request's timeout that is spent on waiting."""
+_WAIT_SHARE = 0.75
+"""Share of the request's timeout that is spent on waiting."""
 
 
 async def submit_topics(
@@ -41,32 +41,32 @@ async def submit_topics(
             ]
         )
     command = partial(create_topics, request=request, settings=controller.settings, random=controller.random)
-    begun_s = controller.loop.time()
-    response = await controller.raft.submit(command, patience_ms(controller, timeout_ms))
+    started_s = controller.loop.time()
+    response = await controller.raft.submit(command, wait_budget_ms(controller, timeout_ms))
     if not request.validate_only and any(not topic.error_code for topic in response.topics):
-        await until_served(controller, begun_s, timeout_ms)
+        await until_served(controller, started_s, timeout_ms)
     return response
 
 
-def patience_ms(controller: ControllerServer, timeout_ms: int | None) -> int:
+def wait_budget_ms(controller: ControllerServer, timeout_ms: int | None) -> int:
     """Return the wait budget in ms: 75 % of min(`timeout_ms`, `request.timeout.ms`)."""
     limit_ms: int = controller.settings["request.timeout.ms"]
-    return int(_PATIENCE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms))
+    return int(_WAIT_SHARE * min(limit_ms, limit_ms if timeout_ms is None else timeout_ms))
 
 
-async def until_served(controller: ControllerServer, begun_s: float, timeout_ms: int | None) -> None:
-    """Wait until all active brokers have applied the metadata applied here; `patience_ms` after `begun_s` at most.
+async def until_served(controller: ControllerServer, started_s: float, timeout_ms: int | None) -> None:
+    """Wait until all active brokers have applied the metadata applied here; `wait_budget_ms` after `started_s` at most.
 
-    Brokers report that at once (`broker.metadata.eager_heartbeats`). A broker that hangs or is cut off is waited for
-    until it is fenced. The budget ends before the client's timeout: the topics exist by then, and a later response
-    would not be read.
+    Brokers report that at once (`broker.metadata.eager_heartbeats`); one that hangs or is unreachable no longer counts
+    once it is fenced. The budget ends before the client's timeout: the topics exist by then, and a later response would
+    not be read.
     """
-    ends_s = begun_s + patience_ms(controller, timeout_ms) / 1000
-    await controller.tasks.until_all_applied(controller.image.offset, ends_s - controller.loop.time())
+    deadline_s = started_s + wait_budget_ms(controller, timeout_ms) / 1000
+    await controller.tasks.until_all_applied(controller.image.offset, deadline_s - controller.loop.time())
 
 
-async def create_anywhere(server: RoleServer, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Create topics through the active controller; KafkaError if it does not answer."""
+async def create_by_controller(server: RoleServer, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create topics through the active controller; KafkaError if it does not respond."""
     timeout_s = server.settings["request.timeout.ms"] / 1000
     created: CreateTopicsResponse = await server.controller_channel.call(request, timeout_s, for_client=True)
     return created
@@ -80,10 +80,10 @@ async def create_if_missing(server: RoleServer, name: str, partitions: int | Non
     topic = CreateTopicsRequest.Topic(
         name=name, num_partitions=partitions or -1, replication_factor=-1, assignments=[], configs=[]
     )
-    [answer] = (await create_anywhere(server, CreateTopicsRequest(topics=[topic]))).topics
-    if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
-    existing = server.image.topic(name) if answer.error_code else None
+    [response] = (await create_by_controller(server, CreateTopicsRequest(topics=[topic]))).topics
+    if response.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+        raise KafkaError(ErrorCode(response.error_code), response.error_message or "")
+    existing = server.image.topic(name) if response.error_code else None
     if existing is not None and partitions is not None and partitions != len(existing.partitions):
         _log.warning(
             "--topic %s:%d: the topic exists with %s; %s",

@@ -11,7 +11,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from broker.dispatch import answer_here, decide_or_forward
+from broker.dispatch import decide_or_forward, handle_locally
 from broker.metadata.controller_channel import ControllerChannel
 from broker.metadata.controller_tasks import ControllerTasks
 from broker.metadata.node_clients import NodeClients
@@ -91,7 +91,7 @@ class ControllerNode:
         self.controller_channel = ControllerChannel(
             self.raft,
             _connect_to_no_node,
-            lambda request: answer_here(self, request),
+            lambda request: handle_locally(self, request),
             self.loop,
         )
         self.node_clients = NodeClients(self.settings, self.loop, self.random)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker.handlers.envelope import handle
-from broker.metadata.controller_channel import LEADS_NO_MORE
+from broker.metadata.controller_channel import NOT_LEADER_ERRORS
 from broker.network.connection import RequestContext
 from controller.topic_names import CLUSTER_METADATA
 from protocol.api import ApiKey, request_class
@@ -98,7 +98,7 @@ def test_leader_only_request_is_refused_with_not_controller_if_the_leader_resign
 
     querying = controller.loop.create_task(handle_during_resignation())
     three.until(querying.done)
-    assert querying.result().error_code in LEADS_NO_MORE
+    assert querying.result().error_code in NOT_LEADER_ERRORS
 
 
 @pytest.mark.parametrize(

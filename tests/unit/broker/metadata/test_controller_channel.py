@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.config_admin import answer_partly
+from broker.metadata.config_admin import complete_response
 from broker.metadata.controller_channel import MAX_FORWARDED, ControllerChannel
-from broker.metadata.topic_creation import create_anywhere
+from broker.metadata.topic_creation import create_by_controller
 from broker.network.connection import RequestContext
 from broker.network.network_client import NetworkClient
 from protocol.api import ApiKey
@@ -64,15 +64,15 @@ class Broker:
         self.quorum = Quorum(self.network)
         self.connected: list[int] = []
         self.refusals: list[Exception] = []
-        self.answering: asyncio.Event | None = None  # Bound to this loop: `answer_here` waits for it.
-        self.channel = ControllerChannel(self.quorum, self.connect, self.answer_here, self.network)
+        self.answering: asyncio.Event | None = None  # Bound to this loop: `handle_locally` waits for it.
+        self.channel = ControllerChannel(self.quorum, self.connect, self.handle_locally, self.network)
         self.network.node.reply = lambda *_: BrokerHeartbeatResponse(is_caught_up=True)
 
     def connect(self, node_id: int, on_change: Callable[[], None]) -> NetworkClient:
         self.connected.append(node_id)
         return self.network.peer()
 
-    async def answer_here(self, _request: Message | None = None) -> Any:
+    async def handle_locally(self, _request: Message | None = None) -> Any:
         if self.answering is not None:
             await self.answering.wait()
         if self.refusals:
@@ -96,7 +96,7 @@ class Broker:
         version: int = 7,
     ) -> Coroutine[Any, Any, Any]:
         context = RequestContext(key, version, 99, "an app", 1, "PLAINTEXT", "10.1.2.3", "User:alice")
-        return self.channel.forward(context, request, self.answer_here, timeout_s)
+        return self.channel.forward(context, request, self.handle_locally, timeout_s)
 
     def crowd(self) -> list[asyncio.Task[Any]]:
         """Forward three times as many client requests as may be in flight; the controller answers none."""
@@ -356,13 +356,13 @@ def test_forwarded_requests_share_limited_connections(broker: Broker) -> None:
 
 
 def create_a_topic(node: Any) -> Awaitable[CreateTopicsResponse]:
-    return create_anywhere(node, CREATE)
+    return create_by_controller(node, CREATE)
 
 
 def alter_a_setting(node: Any) -> Awaitable[Message]:
     setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
     request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
-    return answer_partly(node, request, IncrementalAlterConfigsResponse, {})
+    return complete_response(node, request, IncrementalAlterConfigsResponse, {})
 
 
 @pytest.mark.parametrize("query", [create_a_topic, alter_a_setting])

@@ -166,7 +166,7 @@ def test_failed_append_fails_dependent_commands_but_not_queued_ones(controller: 
     on_it = controller.submit()
     controller.decide()
     waits = controller.queue.submit(lambda image: ControllerResult((), values(image)))
-    controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
+    controller.queue.fail_from(0, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
     assert (
         instance(KafkaError, first.exception()).code
         is instance(KafkaError, on_it.exception()).code
@@ -183,7 +183,7 @@ def test_records_appended_before_failed_ones_stay_pending(controller: Controller
     end = controller.node.end_offset
     refused = controller.submit(setting("3"))
     controller.decide()
-    controller.queue.refuse(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"), end)
+    controller.queue.fail_from(end, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full"))
     assert instance(KafkaError, refused.exception()).code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not stored.done()
     later = controller.queue.submit(lambda image: ControllerResult((), values(image)))

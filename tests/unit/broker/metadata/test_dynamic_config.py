@@ -29,8 +29,8 @@ class Cluster:
         self.image = apply_records(before, records, offset=before.offset + len(records), epoch=1)
         self.dynamic_config.apply(before, self.image, records)
 
-    def follow(self, *names: str) -> None:
-        self.dynamic_config.follow(
+    def on_change(self, *names: str) -> None:
+        self.dynamic_config.on_change(
             names, lambda: self.reported.append(tuple(self.dynamic_config[name] for name in names))
         )
 
@@ -57,7 +57,7 @@ def test_stored_config_applies_from_start() -> None:
 
 def test_config_of_other_broker_or_topic_is_ignored() -> None:
     cluster = Cluster()
-    cluster.follow("compression.type")
+    cluster.on_change("compression.type")
     cluster.commit(("2", "compression.type", "gzip"))
     cluster.commit(("1", "compression.type", "gzip"), resource_type=ResourceType.TOPIC)
     assert cluster.dynamic_config["compression.type"] == "producer"
@@ -66,14 +66,14 @@ def test_config_of_other_broker_or_topic_is_ignored() -> None:
 
 def test_subscribers_are_called_once_per_commit_with_all_values_set() -> None:
     cluster = Cluster()
-    cluster.follow("max.connections", "max.connections.per.ip")
+    cluster.on_change("max.connections", "max.connections.per.ip")
     cluster.commit(("1", "max.connections", "30"), ("1", "max.connections.per.ip", "3"), ("", "log.retention.ms", "1"))
     assert cluster.reported == [(30, 3)]
 
 
 def test_subscribers_are_not_called_for_unchanged_values() -> None:
     cluster = Cluster()
-    cluster.follow("max.connections")
+    cluster.on_change("max.connections")
     cluster.commit(("1", "max.connections", "30"))
     cluster.commit(("", "max.connections", "40"), ("1", "max.connections", "30"))
     assert cluster.reported == [(30,)]
@@ -81,7 +81,7 @@ def test_subscribers_are_not_called_for_unchanged_values() -> None:
 
 def test_a_listener_has_its_own_value_or_the_broker_s() -> None:
     cluster = Cluster(max_connections="10", listener_name_internal_max_connections="11")
-    cluster.follow("max.connections")
+    cluster.on_change("max.connections")
     dynamic_config = cluster.dynamic_config
     assert [dynamic_config.of_listener(name, "max.connections") for name in ("INTERNAL", "EXTERNAL")] == [11, 10]
     cluster.commit(("1", "listener.name.external.max.connections", "12"))
@@ -100,4 +100,4 @@ def test_invalid_stored_value_is_ignored(caplog: pytest.LogCaptureFixture) -> No
 
 def test_unknown_setting_cannot_be_subscribed() -> None:
     with pytest.raises(KeyError):
-        Cluster().follow("max.conections")
+        Cluster().on_change("max.conections")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.metadata.internal_topics import creatable_topic, ensure_internal_topic
+from broker.metadata.internal_topics import creation_request, ensure_internal_topic
 from broker.metadata.topic_creation import submit_topics
 from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
@@ -49,7 +49,7 @@ def test_topic_creation_error_is_returned(controlled: ControllerNode) -> None:
 def test_replication_factor_falls_back_to_1_only_on_single_voter_broker(
     controlled: ControllerNode, alone: bool, replicas: int
 ) -> None:
-    topic = creatable_topic(OFFSETS, controlled.settings, is_only_voter=alone)
+    topic = creation_request(OFFSETS, controlled.settings, is_only_voter=alone)
     assert topic.replication_factor == replicas
 
 

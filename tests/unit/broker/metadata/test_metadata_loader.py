@@ -12,7 +12,7 @@ import pytest
 from broker.metadata.controller_event_queue import ControllerEventQueue
 from broker.metadata.metadata_loader import MetadataLoader
 from broker.metadata.metadata_log import MetadataLog
-from broker.metadata.metadata_recovery import read_stored
+from broker.metadata.metadata_recovery import recover_metadata
 from controller.batches import encode_entry
 from controller.image import MetadataImage
 from controller.raft.follower import scan
@@ -66,7 +66,7 @@ class Applied:
         self.applier = MetadataLoader(
             "cluster", self.commands, self.loop, applied=self.note_caught_up, failed=self.failed.append
         )
-        self.applier.begin(self.log, read_stored(self.log, EMPTY))
+        self.applier.begin(self.log, recover_metadata(self.log, EMPTY))
         self.applier.subscribe(self.on_publish)  # type: ignore[arg-type]  # narrower than declared
 
     def note_caught_up(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker.metadata.metadata_log import MetadataLog, Retention
-from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, read_stored
+from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, recover_metadata
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.log import Entry, SnapshotId
@@ -61,7 +61,7 @@ def value(stored: RecoveredMetadata) -> str:
 
 def test_new_log_has_no_stored_metadata(log: MetadataLog) -> None:
     voters = VoterHistory(STATIC)
-    stored = read_stored(log, EMPTY, voter_history=voters)
+    stored = recover_metadata(log, EMPTY, voter_history=voters)
     assert (stored.image.offset, voters.voters, voters.kraft_version, voters.is_in_log) == (-1, STATIC, 0, False)
     assert stored.image.cluster_id == "cluster"
 
@@ -69,14 +69,14 @@ def test_new_log_has_no_stored_metadata(log: MetadataLog) -> None:
 def test_whole_log_is_replayed_before_commit_is_known(log: MetadataLog) -> None:
     append(log, setting(1))
     append(log, setting(2), epoch=3)
-    stored = read_stored(log, EMPTY)
+    stored = recover_metadata(log, EMPTY)
     assert (value(stored), stored.image.offset, stored.image.epoch) == ("2", 1, 3)
 
 
 def test_replay_stops_at_requested_offset(log: MetadataLog) -> None:
     append(log, setting(1))
     append(log, setting(2), epoch=3)
-    stored = read_stored(log, EMPTY, up_to=1)
+    stored = recover_metadata(log, EMPTY, up_to=1)
     assert (value(stored), stored.image.offset, stored.image.epoch) == ("1", 0, 1)
 
 
@@ -88,11 +88,11 @@ def test_replay_starts_at_newest_snapshot(log: MetadataLog) -> None:
     log.write_snapshot(snapshot, b"".join(data))
     log.add_snapshot(snapshot, Retention(-1, -1), 1000)
     voters = VoterHistory(STATIC)
-    stored = read_stored(log, EMPTY, voter_history=voters)
+    stored = recover_metadata(log, EMPTY, voter_history=voters)
     assert (value(stored), stored.image.offset) == ("8", 0)
     assert (voters.voters.by_id, voters.kraft_version) == (VOTERS.by_id, 1)
     append(log, setting(9))
-    assert value(read_stored(log, EMPTY)) == "9"
+    assert value(recover_metadata(log, EMPTY)) == "9"
 
 
 def test_quorum_control_records_are_recovered(log: MetadataLog) -> None:
@@ -100,14 +100,14 @@ def test_quorum_control_records_are_recovered(log: MetadataLog) -> None:
     version = KRaftVersionRecord(version=0, kraft_version=1)
     append(log, change, version, VOTERS.to_record())
     voters = VoterHistory(STATIC)
-    assert read_stored(log, EMPTY, voter_history=voters).image.offset == 2
+    assert recover_metadata(log, EMPTY, voter_history=voters).image.offset == 2
     assert (voters.voters.by_id, voters.kraft_version, voters.is_in_log) == (VOTERS.by_id, 1, True)
 
 
 def test_inconsistent_records_refuse_start(log: MetadataLog) -> None:
     append(log, RemoveTopicRecord(topic_id=b"t" * 16))
     with pytest.raises(InvariantError):
-        read_stored(log, EMPTY)
+        recover_metadata(log, EMPTY)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,11 @@ def test_records_of_a_transaction_count_only_once_it_has_ended(log: MetadataLog)
     append(log, setting(1))
     append(log, BeginTransactionRecord(), setting(2))
     append(log, setting(3))
-    stored = read_stored(log, EMPTY)
+    stored = recover_metadata(log, EMPTY)
     assert (value(stored), stored.image.offset, stored.transaction.is_open) == ("1", 3, True)
     append(log, EndTransactionRecord())
-    stored = read_stored(log, EMPTY)
+    stored = recover_metadata(log, EMPTY)
     assert (value(stored), stored.image.offset, stored.transaction.is_open) == ("3", 4, False)
     append(log, BeginTransactionRecord(), setting(4))
     append(log, AbortTransactionRecord())
-    assert value(read_stored(log, EMPTY)) == "3"
+    assert value(recover_metadata(log, EMPTY)) == "3"

@@ -68,7 +68,7 @@ def test_controller_addresses_come_from_the_voter_set_without_configured_ones(lo
 
 def test_broker_addresses_come_from_registration(loop: VirtualLoop) -> None:
     known = node_clients(loop)
-    known.follow(registered(EMPTY, 2, "elsewhere"))
+    known.update_addresses(registered(EMPTY, 2, "elsewhere"))
     assert known.broker(2).address == ("elsewhere", 9092)
 
 
@@ -84,7 +84,7 @@ def test_connection_follows_registered_address(loop: VirtualLoop) -> None:
 
 def test_broker_without_inter_broker_listener_has_no_address(loop: VirtualLoop) -> None:
     known = node_clients(loop)
-    known.follow(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
+    known.update_addresses(registered(EMPTY, 2, "elsewhere", listener="EXTERNAL"))
     assert known.broker(2).address == ("", 0)
 
 
@@ -92,8 +92,8 @@ def test_closed_connections_are_dropped(loop: VirtualLoop) -> None:
     known = node_clients(loop)
     kept = known.broker(2)
     known.broker(3).close()
-    known.follow(registered(EMPTY, 2, "here"))
-    assert [broker_id for broker_id, _ in known._to_brokers] == [2]
+    known.update_addresses(registered(EMPTY, 2, "here"))
+    assert [broker_id for broker_id, _ in known._broker_clients] == [2]
     assert kept.address == ("here", 9092)
 
 

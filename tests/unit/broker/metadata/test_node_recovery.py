@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.node_recovery import RecoveredNode, metadata_log_config, open_stored_node, quorum_timing
+from broker.metadata.node_recovery import RecoveredNode, metadata_log_config, quorum_timing, recover_node
 from broker.settings import Settings, check_settings
 from controller.image import MetadataImage
 from controller.raft.log import Entry
@@ -42,7 +42,7 @@ def start(tmp_path: Path) -> Iterator[Any]:
         directory.open()
         if directory.meta is None:
             directory.format(MetaProperties(EMPTY.cluster_id, 1, OWN))
-        found = open_stored_node(OsDisk(), directory, settings, EMPTY, random=Random(1), wall_clock_ms=1, now_ms=0)
+        found = recover_node(OsDisk(), directory, settings, EMPTY, random=Random(1), wall_clock_ms=1, now_ms=0)
         opened.append((directory, found.log))
         if not records:
             return found

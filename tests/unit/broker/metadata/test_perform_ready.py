@@ -13,7 +13,7 @@ import pytest
 
 from broker.metadata.controller_event_queue import ControllerEventQueue
 from broker.metadata.metadata_loader import MetadataLoader
-from broker.metadata.node_recovery import open_stored_node
+from broker.metadata.node_recovery import recover_node
 from broker.metadata.perform_ready import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.cooperative import SLICE
@@ -66,7 +66,7 @@ class Node:
         self.directory = LogDirectory(self.disk, str(path))
         self.directory.open()
         image = MetadataImage(cluster_id="c")
-        self.log, stored, self.node = open_stored_node(
+        self.log, stored, self.node = recover_node(
             self.disk, self.directory, settings, image, random=Random(1), wall_clock_ms=1, now_ms=0
         )
         self.commands = ControllerEventQueue(self.loop)

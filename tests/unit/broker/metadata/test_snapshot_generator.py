@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker.metadata.metadata_log import MetadataLog
-from broker.metadata.metadata_recovery import read_stored
+from broker.metadata.metadata_recovery import recover_metadata
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.executors import thread_pool
 from controller.image import MetadataImage
@@ -58,7 +58,7 @@ class Snapshots:
 
     def take_if_due(self) -> list[SnapshotId]:
         """Run the check, and wait for a snapshot that is due; return the snapshots so far."""
-        self.snapshots.take_if_due(self.log, read_stored(self.log, EMPTY).image, None, 1000)
+        self.snapshots.take_if_due(self.log, recover_metadata(self.log, EMPTY).image, None, 1000)
         self.loop.run_until_complete(self.snapshots.stop())
         return self.stored
 
@@ -120,7 +120,7 @@ def test_snapshots_are_generated_one_at_a_time(make: Callable[..., Snapshots]) -
     one = make()
     one.append()
     for _ in range(3):
-        one.snapshots.take_if_due(one.log, read_stored(one.log, EMPTY).image, None, 1000)
+        one.snapshots.take_if_due(one.log, recover_metadata(one.log, EMPTY).image, None, 1000)
     one.loop.run_until_complete(asyncio.sleep(0))
     one.loop.run_until_complete(one.snapshots.stop())
     assert one.stored == [SnapshotId(1, 1)]

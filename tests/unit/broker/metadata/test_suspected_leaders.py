@@ -33,7 +33,7 @@ def waited_s(loop: VirtualLoop, suspects: SuspectedLeaders, node_ids: set[int], 
     async def wait() -> float:
         loop.call_later(0.1, event)
         begin = loop.time()
-        await suspects.settled(node_ids)
+        await suspects.until_resolved(node_ids)
         return round(loop.time() - begin, 3)
 
     return loop.run_until_complete(wait())
@@ -55,12 +55,12 @@ def test_wait_ends_when_controller_has_fenced_suspect(
     loop: VirtualLoop, suspects: SuspectedLeaders, became: dict[str, Any]
 ) -> None:
     suspects.lost(2)
-    assert waited_s(loop, suspects, {2}, lambda: suspects.follow(image(**became))) == 0.1
+    assert waited_s(loop, suspects, {2}, lambda: suspects.drop_inactive(image(**became))) == 0.1
 
 
 def test_active_broker_stays_suspected(suspects: SuspectedLeaders) -> None:
     suspects.lost(2)
-    suspects.follow(image(b2="active"))
+    suspects.drop_inactive(image(b2="active"))
     assert suspects.ids == {2}
 
 
@@ -87,7 +87,7 @@ def test_cancelled_wait_leaves_other_waits(loop: VirtualLoop, suspects: Suspecte
     suspects.lost(2)
 
     async def wait() -> None:
-        first, second = (loop.create_task(suspects.settled({2})) for _ in range(2))
+        first, second = (loop.create_task(suspects.until_resolved({2})) for _ in range(2))
         await asyncio.sleep(0.1)
         first.cancel()
         await asyncio.sleep(0)
