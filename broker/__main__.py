@@ -163,18 +163,18 @@ async def _serve(settings: Settings, disk: Disk, program: ProgramOptions) -> int
 
         _at_end_of_input(loop, end_with_parent)
     gc.disable()  # start-up allocates much and frees little
-    most = raise_open_file_limit()
-    disk.open_files.most = segments_within(most)
+    limit = raise_open_file_limit()
+    disk.open_files.max_open = segments_within(limit)
     node = Node(
         settings,
         disk,
         loop,
         clock=time.monotonic,
-        max_descriptors=connections_within(most),
+        max_descriptors=connections_within(limit),
         start_group=program.start_group,
         version=__version__,
     )
-    node.shared.server.take(program.sockets)
+    node.shared.server.use_sockets(program.sockets)
     loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     await node.open()
     joining = loop.create_task(_join(node, program.topics))

@@ -50,7 +50,7 @@ class Checkpointed(NamedTuple):
 class _Unopened(NamedTuple):
     """A log that could not be opened: its directory, and its offset in each file that lists it."""
 
-    home: LogDirectory
+    log_dir: LogDirectory
     offsets: dict[str, int]
 
 
@@ -93,7 +93,7 @@ class CheckpointFiles:
     @property
     def unopened_in(self) -> list[LogDirectory]:
         """The directories of the logs that could not be opened."""
-        return [unopened.home for unopened in self._unopened.values()]
+        return [unopened.log_dir for unopened in self._unopened.values()]
 
     # Writing
 
@@ -131,7 +131,7 @@ class CheckpointFiles:
             if offset is not None:
                 self._write(directory, name, {**self._offsets(directory, name), key: offset})
 
-    def cut(self, log: Log, directory: LogDirectory, offset: int) -> None:
+    def truncate(self, log: Log, directory: LogDirectory, offset: int) -> None:
         """Durably lower the entries of a log that is truncated to `offset`; raise KafkaError if they cannot be written.
 
         Usually nothing is written: no entry is above the base offset of the last segment.
@@ -170,7 +170,7 @@ class CheckpointFiles:
         if failed is not None:
             raise failed
 
-    def left(self, key: TopicPartition, directory: LogDirectory) -> None:
+    def forget_unsaved(self, key: TopicPartition, directory: LogDirectory) -> None:
         """Forget the unsaved start of a log that has left `directory`; its lines stay until the next `write`."""
         unsaved = self._unsaved.get(directory)
         if unsaved is not None:
@@ -214,7 +214,7 @@ class CheckpointFiles:
         kept = {
             key: unopened.offsets[name]
             for key, unopened in self._unopened.items()
-            if unopened.home is directory and name in unopened.offsets
+            if unopened.log_dir is directory and name in unopened.offsets
         }
         directory.write_offsets(name, {**kept, **offsets}, sync)
 

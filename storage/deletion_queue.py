@@ -67,7 +67,7 @@ class DeletionQueue:
     ) -> str:
         """Rename the files of a partition to a unique name with `suffix`, and return it; raise KafkaError.
 
-        With the suffix `-delete`, `empty` deletes them after `delay_ms`.
+        With the suffix `-delete`, `delete_due` deletes them after `delay_ms`.
         """
         target = f"{directory.path}/{unique_name(key, suffix, self._random)}"
         with directory.storage_errors():
@@ -76,11 +76,11 @@ class DeletionQueue:
             self._pending[target] = (self._now_ms() + delay_ms, directory)
         return target
 
-    def found(self, directory: LogDirectory, path: str) -> None:
+    def enqueue(self, directory: LogDirectory, path: str) -> None:
         """Queue a directory that an earlier process renamed, without delay."""
         self._pending[path] = (self._now_ms(), directory)
 
-    def empty(self, now_ms: int) -> Iterator[KafkaError | None]:
+    def delete_due(self, now_ms: int) -> Iterator[KafkaError | None]:
         """Delete the directories that are due, or in a full data directory, one per step; yield its error or None."""
         due = [(path, directory) for path, (ms, directory) in self._pending.items() if ms <= now_ms or directory.full]
         for path, directory in due:

@@ -2,7 +2,7 @@
 
     open    lock the directories, read their `meta.properties`      then `format` those that are new
     load    open every log; recover those of a directory whose last shutdown was unclean
-    ...     create, delete, due_flushes, housekeeping, checkpoint
+    ...     create, delete, due_flushes, apply_retention, checkpoint
     close   flush and close every log, write the clean shutdown file
 
 Work that grows with the number of logs is an iterator with one log per step: the event loop serves clients between the
@@ -120,7 +120,7 @@ class LogManager:
                     refuse_file(path, self._checkpoints.stale)
                     continue
                 if name.endswith(DELETE_SUFFIX):
-                    self.deletion_queue.found(directory, path)
+                    self.deletion_queue.enqueue(directory, path)
                     continue
                 future = parse_future_name(name)
                 if future is not None:
@@ -261,21 +261,21 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> None:
         """Remove a partition's log; `delete_files` deletes its files after `file.delete.delay.ms`."""
-        self._take_away((topic, partition), DELETE_SUFFIX)
+        self._remove_log((topic, partition), DELETE_SUFFIX)
 
     def mark_stray(self, topic: str, partition: int) -> str:
         """Mark a log that belongs to no topic as stray; return the path where its files stay for inspection."""
-        return self._take_away((topic, partition), STRAY_SUFFIX)
+        return self._remove_log((topic, partition), STRAY_SUFFIX)
 
-    def _take_away(self, key: TopicPartition, suffix: str) -> str:
+    def _remove_log(self, key: TopicPartition, suffix: str) -> str:
         self.moves.cancel(self._logs[key])
         log = self._logs.pop(key)
         log.mark_deleted()
         self._checkpoints.stale.add(key)
-        home = self._log_dirs.pop(key)
-        self._count[home] -= 1
-        self._checkpoints.left(key, home)
-        return self.deletion_queue.retire(home, key, log.directory, suffix, log.config.file_delete_delay_ms)
+        log_dir = self._log_dirs.pop(key)
+        self._count[log_dir] -= 1
+        self._checkpoints.forget_unsaved(key, log_dir)
+        return self.deletion_queue.retire(log_dir, key, log.directory, suffix, log.config.file_delete_delay_ms)
 
     def set_log_dir(self, log: Log, directory: LogDirectory) -> None:
         """Record that a log is in `directory` now; `checkpoint_one` has written its checkpoint entries there."""
@@ -283,7 +283,7 @@ class LogManager:
         before, self._log_dirs[key] = self._log_dirs[key], directory
         self._count[before] -= 1
         self._count[directory] += 1
-        self._checkpoints.left(key, before)
+        self._checkpoints.forget_unsaved(key, before)
 
     def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
         """Write the checkpoint entries of a log that is about to move to `directory`, where it is as `copy` is."""
@@ -292,20 +292,20 @@ class LogManager:
     def truncate_to(self, log: Log, offset: int) -> bool:
         """Truncate `log` as `Log.truncate_to`, and its checkpoint entries."""
         # Lower them before too: a truncation changes indexes first, which are trusted below the recovery point.
-        self._checkpoints.cut(log, self.directory_of(log), offset)
+        self._checkpoints.truncate(log, self.directory_of(log), offset)
         if offset >= log.log_start_offset:
             # If only records below the log start are left, they are dropped too. Until then a power cut must not leave
             # a log end below the log start.
             self._checkpoints.sync_log_start(log, self.directory_of(log))
         cut = log.truncate_to(offset)
-        self._checkpoints.cut(log, self.directory_of(log), offset)
+        self._checkpoints.truncate(log, self.directory_of(log), offset)
         return cut
 
     def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
         """Drop all records as `Log.truncate_fully_and_start_at`, and the log's checkpoint entries."""
-        self._checkpoints.cut(log, self.directory_of(log), 0)
+        self._checkpoints.truncate(log, self.directory_of(log), 0)
         log.truncate_fully_and_start_at(offset)
-        self._checkpoints.cut(log, self.directory_of(log), offset)
+        self._checkpoints.truncate(log, self.directory_of(log), offset)
 
     def delete_records(self, log: Log, offset: int) -> None:
         """Set the log start offset as `Log.advance_log_start`; it survives a crash once `save_log_starts` returns."""
@@ -349,7 +349,7 @@ class LogManager:
             if flush is not None or number % _LOGS_A_STEP == 0:
                 yield flush
 
-    def housekeeping(self, now_ms: int, *, only_full: bool = False) -> Iterator[KafkaError | None]:
+    def apply_retention(self, now_ms: int, *, only_full: bool = False) -> Iterator[KafkaError | None]:
         """Apply retention and release idle files, one log per step; yield each log's error or None.
 
         `only_full`: only apply retention, in full directories.
@@ -389,7 +389,7 @@ class LogManager:
                     yield None
             elif number % _LOGS_A_STEP == 0:
                 yield None
-        yield from self.deletion_queue.empty(now_ms)
+        yield from self.deletion_queue.delete_due(now_ms)
 
     def make_room(self) -> None:
         """Delete the files of deleted logs in full directories, before the start writes anything.

@@ -237,9 +237,9 @@ class _Fetch:
             plain = plain and not diverges and not found.aborted
             if wanted.replica is not None:
                 if self._replica_id < 0:
-                    wanted.replica.traffic.bytes_out += found.size_bytes
+                    wanted.replica.topic_metrics.bytes_out += found.size_bytes
                 else:
-                    wanted.replica.traffic.replication_bytes_out += found.size_bytes
+                    wanted.replica.topic_metrics.replication_bytes_out += found.size_bytes
             if found.caught_up:
                 session.mark_caught_up(wanted)
             elif found.slices:

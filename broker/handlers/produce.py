@@ -203,9 +203,9 @@ def _refuse(
         error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if partition is not None:  # as in Kafka, only failures caused by the batch are counted
         if error.code is ErrorCode.MESSAGE_TOO_LARGE and records is not None:
-            partition.traffic.bytes_rejected += len(records)
+            partition.topic_metrics.bytes_rejected += len(records)
         elif error.code not in _UNCOUNTED:
-            partition.traffic.failed_produces += 1
+            partition.topic_metrics.failed_produces += 1
     row = _Refused(index=index, error_code=error.code, base_offset=NO_OFFSET, error_message=error.message or None)
     if isinstance(error, InvalidRecordsError):
         row.record_errors = [

@@ -79,29 +79,29 @@ class LogCleaner:
         from storage.cleaner.cleaner_manager import CleanerManager
 
         manager = self._manager = self._manager or CleanerManager(self._disk, self._logs, now_ms=self._now_ms)
-        while (compaction := await self._next(manager)) is not None:
+        while (cleaner_pass := await self._next(manager)) is not None:
             try:
-                await self._perform(compaction)
-                manager.finished(compaction)
+                await self._perform(cleaner_pass)
+                manager.finished(cleaner_pass)
             except KafkaError as error:
-                manager.failed(compaction.log, error)
-                _log.error("%s cannot be compacted: %s", compaction.log, error)
+                manager.failed(cleaner_pass.log, error)
+                _log.error("%s cannot be compacted: %s", cleaner_pass.log, error)
                 return  # on a full disk the next log would fail too
             except BaseException:  # cancelled, or no thread could be started
-                compaction.stop()
+                cleaner_pass.stop()
                 raise
             finally:
-                self.bytes_read += compaction.bytes_read
-                self.bytes_written += compaction.bytes_written
-            if compaction.cleaned_to is None:
+                self.bytes_read += cleaner_pass.bytes_read
+                self.bytes_written += cleaner_pass.bytes_written
+            if cleaner_pass.cleaned_to is None:
                 return  # interrupted: the log is being changed otherwise
             self.passes += 1
             _log.info(
                 "Compacted %s up to offset %d: %s before, %d now",
-                compaction.log,
-                compaction.cleaned_to,
-                count_of(compaction.bytes_before, "byte"),
-                compaction.bytes_written,
+                cleaner_pass.log,
+                cleaner_pass.cleaned_to,
+                count_of(cleaner_pass.bytes_before, "byte"),
+                cleaner_pass.bytes_written,
             )
 
     async def _next(self, manager: CleanerManager) -> CleanerPass | None:
@@ -118,17 +118,17 @@ class LogCleaner:
             await asyncio.sleep(0)
         return None
 
-    async def _perform(self, compaction: CleanerPass) -> None:
-        while not compaction.done:
-            done_bytes = compaction.bytes_read + compaction.bytes_written
+    async def _perform(self, cleaner_pass: CleanerPass) -> None:
+        while not cleaner_pass.done:
+            done_bytes = cleaner_pass.bytes_read + cleaner_pass.bytes_written
             begun = self._loop.time()
-            call = compaction.step(self._slice_bytes)
+            call = cleaner_pass.step(self._slice_bytes)
             self._adapt(self._loop.time() - begun)
             if call is not None:
                 await await_thread(self._loop.run_in_executor(None, call))
             now = self._loop.time()
             self._throttle.bytes_per_s = self._setting("log.cleaner.io.max.bytes.per.second")
-            rest_s = self._throttle.use(compaction.bytes_read + compaction.bytes_written - done_bytes, now)
+            rest_s = self._throttle.use(cleaner_pass.bytes_read + cleaner_pass.bytes_written - done_bytes, now)
             await asyncio.sleep(rest_s)
 
     def _adapt(self, took_s: float) -> None:

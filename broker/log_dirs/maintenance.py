@@ -63,7 +63,7 @@ class LogMaintenance:
 
 async def apply_retention(logs: LogManager, now_ms: int, *, only_full: bool = False) -> None:
     """Apply retention, one log a turn of the loop; with `only_full`, only to logs in full directories."""
-    for failure in logs.housekeeping(now_ms, only_full=only_full):
+    for failure in logs.apply_retention(now_ms, only_full=only_full):
         if failure is not None:
             _log.error("%s", failure)
         while logs.deletions:

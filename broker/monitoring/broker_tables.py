@@ -37,9 +37,9 @@ def _info(node: MonitoredNode) -> Iterator[tuple[str, int]]:
 
 def _traffic(node: MonitoredNode) -> Iterator[tuple[str, BrokerTopicMetrics]]:
     if node.broker is not None:
-        traffic = node.broker.replicas.traffic
-        yield "", traffic.total()
-        yield from ((labels(topic=topic), counted) for topic, counted in sorted(traffic.topics.items()))
+        topic_stats = node.broker.replicas.topic_stats
+        yield "", topic_stats.total()
+        yield from ((labels(topic=topic), counted) for topic, counted in sorted(topic_stats.topics.items()))
 
 
 def _led(replicas: ReplicaManager) -> list[Partition]:

@@ -20,7 +20,7 @@ def _elections(node: MonitoredNode) -> Iterator[tuple[str, ElectionCounts]]:
 
 def _all_traffic(node: MonitoredNode) -> Iterator[tuple[str, BrokerTopicMetrics]]:
     if node.broker is not None:
-        yield "", node.broker.replicas.traffic.total()
+        yield "", node.broker.replicas.topic_stats.total()
 
 
 def _largest_lag(node: MonitoredNode) -> Iterator[tuple[str, int]]:

@@ -65,6 +65,6 @@ class TopicStats:
         """Return the sums over all topics, deleted ones included."""
         total = BrokerTopicMetrics()
         total.add(self._deleted)
-        for traffic in self.topics.values():
-            total.add(traffic)
+        for metrics in self.topics.values():
+            total.add(metrics)
         return total

@@ -75,11 +75,11 @@ class ConnectionOwner(Protocol):
     resuming: int
     close_warnings: RateLimitedCounter
 
-    def admit(self, channel: ConnectionProtocol) -> bool:
+    def admit(self, client: ConnectionProtocol) -> bool:
         """Return whether the connection limits allow one more."""
         ...
 
-    def forget(self, channel: ConnectionProtocol) -> None:
+    def forget(self, client: ConnectionProtocol) -> None:
         """Remove a closed connection."""
         ...
 

@@ -79,7 +79,7 @@ class Server:
         self._stopping = False
         self._all_closed: asyncio.Future[None] | None = None
 
-    def take(self, sockets: dict[str, socket.socket]) -> None:
+    def use_sockets(self, sockets: dict[str, socket.socket]) -> None:
         """Use these bound sockets for the listeners of these names, instead of binding new ones."""
         self._given = sockets
 
@@ -138,41 +138,41 @@ class Server:
             server.close()
         if self.connections:
             self._all_closed = self.loop.create_future()
-            for channel in list(self.connections):
-                channel.finish()
+            for client in list(self.connections):
+                client.finish()
             _, late = await asyncio.wait((self._all_closed,), timeout=timeout_s)
             if late:
                 _log.warning(
                     "Closing %s: responses were not read in time", count_of(len(self.connections), "connection")
                 )
-                for channel in list(self.connections):
-                    channel.abort()
+                for client in list(self.connections):
+                    client.abort()
 
     def close_idle(self) -> None:
         """Close connections that for `max_idle_s` have sent no request while idle, or read no response."""
         deadline = self.loop.time() - self.limits.max_idle_s
-        for channel in list(self.connections):
-            if channel.used_at < deadline and (channel.idle or channel.backed_up):
-                channel.abort()
+        for client in list(self.connections):
+            if client.used_at < deadline and (client.idle or client.backed_up):
+                client.abort()
 
     def close_slow(self) -> None:
         """While request memory is full, close connections that sent little of their request since the last call."""
         known, self._progress = self._progress, {}
         if not self.request_memory.full:
             return
-        for channel in list(self.connections):
-            reader = channel.reader
+        for client in list(self.connections):
+            reader = client.reader
             if not reader.unfinished or reader.starved:
                 continue
-            completed, filled_bytes = self._progress[channel] = reader.progress
-            if channel in known and (completed, filled_bytes - _SLOW_BYTES) < known[channel]:
+            completed, filled_bytes = self._progress[client] = reader.progress
+            if client in known and (completed, filled_bytes - _SLOW_BYTES) < known[client]:
                 _log.warning(
                     "Closing the connection from %s on %s: its request arrives slowly, and %s is reached",
-                    channel.connection.client_host,
-                    channel.connection.listener,
+                    client.connection.client_host,
+                    client.connection.listener,
                     "queued.max.request.bytes",
                 )
-                channel.abort()
+                client.abort()
 
     def limit(self, limits: Limits) -> None:
         """Apply other limits; host names in `overrides` take effect once they are resolved."""
@@ -192,14 +192,14 @@ class Server:
         if self.limits is limits:
             self.limits = limits._replace(connections=limits.connections._replace(overrides=overrides))
 
-    def admit(self, channel: ConnectionProtocol) -> bool:
+    def admit(self, client: ConnectionProtocol) -> bool:
         """Count a new connection; return False if a limit is reached."""
         if self._stopping:
             return False
-        host, listener = channel.connection.client_host, channel.connection.listener
+        host, listener = client.connection.client_host, client.connection.listener
         limit = self.counts.reached(self.limits.connections, listener, host)
         if limit is None:
-            self.connections[channel] = None
+            self.connections[client] = None
             self.counts.add(listener, host)
             self.metrics.connections_accepted += 1
             return True
@@ -209,12 +209,12 @@ class Server:
             _log.warning("Refusing a connection from %s on %s: %s is reached%s", host, listener, limit, more)
         return False
 
-    def forget(self, channel: ConnectionProtocol) -> None:
+    def forget(self, client: ConnectionProtocol) -> None:
         """Remove a closed connection."""
-        if channel not in self.connections:
+        if client not in self.connections:
             return
-        del self.connections[channel]
-        self.counts.remove(channel.connection.listener, channel.connection.client_host)
+        del self.connections[client]
+        self.counts.remove(client.connection.listener, client.connection.client_host)
         if self._all_closed is not None and not self.connections and not self._all_closed.done():
             self._all_closed.set_result(None)
 

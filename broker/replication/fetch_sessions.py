@@ -146,13 +146,13 @@ class FetchSession:
             name = topic.topic_id if by_id else topic.topic
             for wanted in topic.partitions:
                 key = (name, wanted.partition)
-                known = partitions.get(key)
-                if known is None:
-                    known = FetchPartition(None if by_id else topic.topic, topic.topic_id, wanted.partition)
-                    partitions[key] = known
-                known.update(wanted)
-                self._deferred.pop(known, None)
-                pending[known] = None
+                cached = partitions.get(key)
+                if cached is None:
+                    cached = FetchPartition(None if by_id else topic.topic, topic.topic_id, wanted.partition)
+                    partitions[key] = cached
+                cached.update(wanted)
+                self._deferred.pop(cached, None)
+                pending[cached] = None
         for gone in request.forgotten_topics_data:
             name = gone.topic_id if by_id else gone.topic
             for index in gone.partitions:
@@ -162,17 +162,17 @@ class FetchSession:
                     pending.pop(forgotten, None)
                     self._unwatch(forgotten)
 
-    def mark_caught_up(self, known: FetchPartition) -> None:
-        """Mark `known` as caught up: watch it instead of reading it."""
-        self.pending.pop(known, None)
+    def mark_caught_up(self, cached: FetchPartition) -> None:
+        """Mark `cached` as caught up: watch it instead of reading it."""
+        self.pending.pop(cached, None)
         if self.session_id != NO_SESSION:
-            self._watch(known)
+            self._watch(cached)
 
-    def defer(self, known: FetchPartition) -> None:
-        """Defer `known`, which has no records: read it again only when woken, or when a response is sent."""
-        del self.pending[known]
-        self._deferred[known] = None
-        self._watch(known)
+    def defer(self, cached: FetchPartition) -> None:
+        """Defer `cached`, which has no records: read it again only when woken, or when a response is sent."""
+        del self.pending[cached]
+        self._deferred[cached] = None
+        self._watch(cached)
 
     def take_deferred(self) -> list[FetchPartition]:
         """Make the deferred partitions pending again and return them, for the response about to be sent."""
@@ -180,29 +180,29 @@ class FetchSession:
         self.pending.update(dict.fromkeys(taken))
         return taken
 
-    def rotate(self, known: FetchPartition) -> None:
-        """Rotate `known`, which has been served, behind the other partitions.
+    def rotate(self, cached: FetchPartition) -> None:
+        """Rotate `cached`, which has been served, behind the other partitions.
 
         A follower's partition is no longer pending: it names it again once it has the records. Another of its requests
         that is on its way must not get the same records.
         """
-        self.pending.pop(known, None)
+        self.pending.pop(cached, None)
         if not self.privileged:
-            self.pending[known] = None
+            self.pending[cached] = None
 
-    def assign(self, known: FetchPartition, replica: Partition) -> None:
-        """Set the replica that serves `known`."""
-        if known.replica is not replica:
-            self._unwatch(known)
-            known.replica = replica
+    def assign(self, cached: FetchPartition, replica: Partition) -> None:
+        """Set the replica that serves `cached`."""
+        if cached.replica is not replica:
+            self._unwatch(cached)
+            cached.replica = replica
             if self.waiting is not None:
-                self._watch(known)
+                self._watch(cached)
 
     def park(self, fetch: Fetch[T], missing_bytes: int, response: Deferred[T], deadline: float) -> None:
         """Let `fetch` wait for changes of the partitions until `deadline` (loop time), then set `response`."""
         self.waiting = DelayedFetch(fetch, missing_bytes, response, self._unpark)
-        for known in self.pending:
-            self._watch(known)
+        for cached in self.pending:
+            self._watch(cached)
         self._purgatory.expire_at(self.waiting, deadline)
 
     def _unpark(self) -> None:
@@ -213,15 +213,15 @@ class FetchSession:
 
     def woken(self, key: Hashable, size_bytes: int) -> None:
         """Handle a change of the partition or log `key`."""
-        known = self._watching.get(key)
-        if known is None:
+        cached = self._watching.get(key)
+        if cached is None:
             return
-        self._deferred.pop(known, None)
-        self.pending[known] = None
+        self._deferred.pop(cached, None)
+        self.pending[cached] = None
         if self.waiting is not None:
             self.waiting.add_readable(size_bytes)
         else:
-            self._unwatch(known)  # pending now: further changes make no difference
+            self._unwatch(cached)  # pending now: further changes make no difference
 
     def act(self) -> None:
         """Let the parked fetch respond if it can."""
@@ -234,17 +234,17 @@ class FetchSession:
             self.waiting.expire()
         self._forget_watches()
 
-    def _watch(self, known: FetchPartition) -> None:
-        if not known.watched and known.replica is not None:
-            known.watched = True
-            key = self._key(known.replica)
-            self._watching[key] = known
+    def _watch(self, cached: FetchPartition) -> None:
+        if not cached.watched and cached.replica is not None:
+            cached.watched = True
+            key = self._key(cached.replica)
+            self._watching[key] = cached
             self._purgatory.watch(key, self)
 
-    def _unwatch(self, known: FetchPartition) -> None:
-        if known.watched and known.replica is not None:
-            known.watched = False
-            key = self._key(known.replica)
+    def _unwatch(self, cached: FetchPartition) -> None:
+        if cached.watched and cached.replica is not None:
+            cached.watched = False
+            key = self._key(cached.replica)
             del self._watching[key]
             self._purgatory.unwatch(key, self)
 
@@ -253,8 +253,8 @@ class FetchSession:
         return replica.log if self.privileged else replica
 
     def _forget_watches(self) -> None:
-        for known in tuple(self._watching.values()):
-            self._unwatch(known)
+        for cached in tuple(self._watching.values()):
+            self._unwatch(cached)
 
 
 class FetchSessions:

@@ -84,7 +84,7 @@ class FollowerReplica:
             self._reset_to_first_batch(records)
         if len(records):
             self.partition.log.append_as_follower(records, self.leader_epoch, self._now_ms())
-            self.partition.traffic.replication_bytes_in += len(records)
+            self.partition.topic_metrics.replication_bytes_in += len(records)
         return self.end_offset > before
 
     def _reset_to_first_batch(self, records: Buffer) -> None:

@@ -117,20 +117,20 @@ class Partition:
         "replicas",
         "topic",
         "topic_id",
-        "traffic",
+        "topic_metrics",
         "unavailable",
     )
 
     def __init__(
-        self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, traffic: BrokerTopicMetrics
+        self, node_id: int, topic: str, topic_id: bytes, index: int, log: Log, topic_metrics: BrokerTopicMetrics
     ) -> None:
-        """Begin neither as leader nor as follower; `traffic` is shared by the topic's partitions."""
+        """Begin neither as leader nor as follower; `topic_metrics` is shared by the topic's partitions."""
         self.node_id = node_id
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
-        self.traffic = traffic
+        self.topic_metrics = topic_metrics
         self.unavailable = ErrorCode.NONE
         """The error code for every request once the replica is deleted."""
         self.is_leader = False
@@ -398,7 +398,7 @@ class Partition:
         OFFSET_OUT_OF_RANGE, and those of `check`.
         """
         self.check(current_leader_epoch, leader_only)
-        self.traffic.fetches += 1
+        self.topic_metrics.fetches += 1
         log = self.log
         high_watermark, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
         if last_fetched_epoch != NO_EPOCH:

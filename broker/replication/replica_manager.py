@@ -103,7 +103,7 @@ class ReplicaManager:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._by_topic: dict[bytes, dict[int, Partition]] = {}
         self._leadership: dict[str, OnLeadership] = {}
-        self.traffic = TopicStats()
+        self.topic_stats = TopicStats()
         # Offline replicas, each with the reason.
         self._offline: dict[tuple[bytes, int], str] = {}
         # Offline replicas not logged yet, by reason.
@@ -175,12 +175,12 @@ class ReplicaManager:
         `header` is the batch's, if already parsed. KafkaError if nothing was appended. `from_client` as in
         `Log.append_as_leader`.
         """
-        traffic = partition.traffic
-        traffic.produces += 1
+        topic_metrics = partition.topic_metrics
+        topic_metrics.produces += 1
         info, moved = partition.append_as_leader(records, acks, self._now_ms(), self._elapsed_ms, header, from_client)
         size_bytes = len(records)
-        traffic.bytes_in += size_bytes
-        traffic.messages_in += info.last_offset - info.base_offset + 1
+        topic_metrics.bytes_in += size_bytes
+        topic_metrics.messages_in += info.last_offset - info.base_offset + 1
         if partition.followers:
             self._purgatory.wake(partition.log, size_bytes)
         if moved:
@@ -327,7 +327,7 @@ class ReplicaManager:
                 _log.error("Log %s: %s", log, error)
         for topic in image.topics():
             for state in topic.partitions.values():
-                self._place(image, topic, state)
+                self._apply_partition(image, topic, state)
         self._log_offline()
 
     def apply(self, _old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
@@ -348,7 +348,7 @@ class ReplicaManager:
             topic = new.topic_by_id(topic_id)
             state = topic.partitions.get(index) if topic is not None else None
             if topic is not None and state is not None:
-                self._place(new, topic, state)
+                self._apply_partition(new, topic, state)
                 yield
         self._log_offline()
 
@@ -359,7 +359,7 @@ class ReplicaManager:
             topic = image.topic_by_id(topic_id)
             state = topic.partitions.get(index) if topic is not None else None
             if topic is not None and state is not None and self._node_id in state.replicas:
-                self._place(image, topic, state)
+                self._apply_partition(image, topic, state)
             else:
                 del self._offline[topic_id, index]
         self._log_offline()
@@ -370,7 +370,7 @@ class ReplicaManager:
         for reason, partitions in found.items():
             _log.error("%s not served: %s", abbreviated(partitions), reason)
 
-    def _place(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
+    def _apply_partition(self, image: MetadataImage, topic: TopicImage, state: PartitionImage) -> None:
         """Apply `state` to the replica: leader, follower, or not hosted."""
         key = (topic.topic_id, state.partition)
         partition = self._partitions.get((topic.name, state.partition))
@@ -415,7 +415,7 @@ class ReplicaManager:
             self._logs.delete(topic.name, index)
             log = self._logs.create(topic.name, topic.topic_id, index, config, directory)
         log.config = config
-        partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.traffic.of(topic.name))
+        partition = Partition(self._node_id, topic.name, topic.topic_id, index, log, self.topic_stats.of(topic.name))
         self._partitions[topic.name, index] = partition
         self._by_topic.setdefault(topic.topic_id, siblings)[index] = partition
         return partition
@@ -432,7 +432,7 @@ class ReplicaManager:
         del hosted[partition.index]
         if not hosted:
             del self._by_topic[partition.topic_id]
-            self.traffic.forget(partition.topic)
+            self.topic_stats.forget(partition.topic)
         partition.unavailable = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._wake_all(partition)
         if self.replication is not None:

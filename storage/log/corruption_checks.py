@@ -33,7 +33,7 @@ from storage.log_directory import CLEANED_TO
 # The smallest message of format 0. Zeros, as a power cut leaves them, decode as a size of 12 bytes.
 _SMALLEST_BYTES = 26
 _COMPACTING = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
-_MENDS = "for details run `barnabas log verify`; for what can be done otherwise, `barnabas log repair`"
+_REMEDY = "for details run `barnabas log verify`; for what can be done otherwise, `barnabas log repair`"
 
 
 class LogRefused(Exception):  # noqa: N818 - a refusal, not a malfunction
@@ -78,7 +78,7 @@ def refuse_segments(
         if end is not None and end > following:
             raise LogRefused(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: two segments have the same"
-                f" offsets; move away the one that does not belong there ({_MENDS})"
+                f" offsets; move away the one that does not belong there ({_REMEDY})"
             )
         if (
             end is not None
@@ -88,7 +88,7 @@ def refuse_segments(
         ):
             raise LogRefused(
                 f"{next_path} begins at offset {following}, but {path} ends with {end - 1}: a segment is missing;"
-                f" restore its files ({_MENDS})"
+                f" restore its files ({_REMEDY})"
             )
     return examined
 
@@ -118,7 +118,7 @@ def refuse_torn_end(disk: Disk, directory: str) -> None:
             raise LogRefused(
                 f"{path} ends in {count_of(size - position, 'byte')} of an incomplete batch, from byte {position} on,"
                 f" at offset {offset}, though the last shutdown was clean: restore the file, or truncate it there"
-                f" and lose those changes of topics and settings ({_MENDS})"
+                f" and lose those changes of topics and settings ({_REMEDY})"
             )
         position, offset = position + header.size_bytes, header.next_offset
 
@@ -135,7 +135,7 @@ def _refuse_other_formats(disk: Disk, path: str, segment: LogSegment | None, *, 
         return
     raise LogRefused(
         f"{path} begins with a batch of format version {magic}; only {MAGIC} is supported: start the broker that wrote"
-        f" it, or restore the file ({_MENDS})"
+        f" it, or restore the file ({_REMEDY})"
     )
 
 

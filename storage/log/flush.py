@@ -87,7 +87,7 @@ class Flush:
         self.finish()
 
 
-def sync_truncation(disk: Disk, home: LogDirectory, path: str, file: File) -> None:
+def sync_truncation(disk: Disk, log_dir: LogDirectory, path: str, file: File) -> None:
     """Sync a log's truncated `file` and its directory before returning; raise KafkaError if that fails.
 
     Otherwise a power cut could restore what was truncated, after the batches written in its place since.
@@ -96,4 +96,4 @@ def sync_truncation(disk: Disk, home: LogDirectory, path: str, file: File) -> No
         file.sync()
         disk.sync_dir(path)
     except OSError as error:
-        raise home.give_up(error) from error
+        raise log_dir.give_up(error) from error

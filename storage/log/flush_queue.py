@@ -29,7 +29,7 @@ class FlushQueue:
         self,
         files: list[File],
         path: str,
-        home: LogDirectory,
+        log_dir: LogDirectory,
         end_offset: int,
         truncations: int,
         finish: Callable[[Flush], None],
@@ -40,7 +40,7 @@ class FlushQueue:
         """Return a flush that makes everything below `end_offset` durable.
 
         It syncs `files`, those of the flushes in progress, the log's directory `path` if names in it are new (`names`,
-        or since the last flush), and `home` if the log's directory is new. `truncations` and `finish` are those of
+        or since the last flush), and `log_dir` if the log's directory is new. `truncations` and `finish` are those of
         `Flush`.
         """
         directories = []
@@ -48,26 +48,26 @@ class FlushQueue:
             directories.append(path)
             self._names_unsynced = False
         if self._is_new:
-            directories.append(home.path)
+            directories.append(log_dir.path)
             self._is_new = False
         self.begun_ms = now_ms
         flush = Flush(self._disk, directories, files, self._in_progress, end_offset, truncations, finish)
         self._in_progress += (flush,)
         return flush
 
-    def finish(self, flush: Flush, home: LogDirectory, truncations: int) -> int:
+    def finish(self, flush: Flush, log_dir: LogDirectory, truncations: int) -> int:
         """Complete `flush`; return the offset below which the log is durable by it, -1 if it adds nothing.
 
         A flush that began before the last of the log's `truncations` adds nothing. Raise KAFKA_STORAGE_ERROR if the
         flush or the directory has failed, unless the log was deleted meanwhile.
         """
-        if home.failure is not DELETED and (flush.error is not None or home.failure is not None):
+        if log_dir.failure is not DELETED and (flush.error is not None or log_dir.failure is not None):
             failed, self._in_progress = self._in_progress, ()
             for one in failed:
                 one.complete()
             if flush.error is not None:
-                raise home.give_up(flush.error) from flush.error
-            raise home.offline()
+                raise log_dir.give_up(flush.error) from flush.error
+            raise log_dir.offline()
         counting, self._in_progress = flush.count_among(self._in_progress)
         for one in counting:
             one.complete()

@@ -465,19 +465,19 @@ class Log:
         files, segments = self._files, self._segments
         if end_offset <= self.recovery_point and not (segments.active.unsynced_indexes or files.unsynced):
             return None
-        home, path = self._directory, self.directory
-        with home.storage_errors():
+        log_dir, path = self._directory, self.directory
+        with log_dir.storage_errors():
             files.save_epochs(self.leader_epochs)
             names, unsynced = files.unsynced, files.open_unsynced()
             unsynced += segments.take_unsynced(self.recovery_point, end_offset)
             files.taken()
-        finish = partial(self._finish_flush, home)
+        finish = partial(self._finish_flush, log_dir)
         return self._flushes.begin(
-            unsynced, path, home, end_offset, self.truncations, finish, names=names, now_ms=now_ms
+            unsynced, path, log_dir, end_offset, self.truncations, finish, names=names, now_ms=now_ms
         )
 
-    def _finish_flush(self, home: LogDirectory, flush: Flush) -> None:
-        self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, home, self.truncations))
+    def _finish_flush(self, log_dir: LogDirectory, flush: Flush) -> None:
+        self.recovery_point = max(self.recovery_point, self._flushes.finish(flush, log_dir, self.truncations))
 
     def flush(self, now_ms: int) -> None:
         """Make everything below the log end durable before returning."""

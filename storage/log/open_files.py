@@ -32,11 +32,11 @@ class Holder(Protocol):
 class OpenFiles:
     """The holders whose file is open."""
 
-    __slots__ = ("_holders", "most")
+    __slots__ = ("_holders", "max_open")
 
-    def __init__(self, most: int = sys.maxsize) -> None:
-        """Allow at most `most` open files."""
-        self.most = most
+    def __init__(self, max_open: int = sys.maxsize) -> None:
+        """Allow at most `max_open` open files."""
+        self.max_open = max_open
         # In the order in which they are examined.
         self._holders: WeakKeyDictionary[Holder, None] = WeakKeyDictionary()
 
@@ -46,7 +46,7 @@ class OpenFiles:
     def opened(self, holder: Holder) -> None:
         """Register the open file of `holder`; before that, close others while the limit is reached."""
         holders = self._holders
-        while len(holders) >= self.most:
+        while len(holders) >= self.max_open:
             oldest = next(iter(holders))
             if oldest.used:
                 oldest.used = False

@@ -374,7 +374,7 @@ class Workload:
         for name, life in self.lives.items():
             life.start = self.log(name).high_watermark
         self.mark()
-        for failed in self.manager.housekeeping(self.now):
+        for failed in self.manager.apply_retention(self.now):
             if failed is not None:
                 raise failed
         for name, life in self.lives.items():

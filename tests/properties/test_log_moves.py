@@ -110,7 +110,7 @@ class MovingLog(RuleBasedStateMachine):
 
     @rule()
     def run_maintenance(self) -> None:
-        assert not any([*self.logs.housekeeping(NOW_MS), *self.logs.delete_files(NOW_MS)])
+        assert not any([*self.logs.apply_retention(NOW_MS), *self.logs.delete_files(NOW_MS)])
 
     @invariant()
     def log_equals_the_model(self) -> None:

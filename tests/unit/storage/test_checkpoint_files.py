@@ -102,7 +102,7 @@ def test_checkpoints_keep_entries_of_a_log_that_failed_to_open(checkpointing: Ch
 
 def test_a_recovery_point_is_the_start_of_a_segment(checkpointing: Checkpointing, log: Log) -> None:
     checkpointing.logs[KEY] = log
-    checkpointing.files.cut(log, checkpointing.directory, 3)
+    checkpointing.files.truncate(log, checkpointing.directory, 3)
     assert log.recovery_point == 3
     assert checkpointing.text(RECOVERY_POINTS) == "0\n1\ntopic 0 0\n"
 
@@ -151,7 +151,7 @@ def test_log_start_of_a_moved_log_is_not_saved(tmp_path: Path, log: Log) -> None
     log.update_high_watermark(5)
     log.advance_log_start(2)
     files.log_start_moved(log, directory)
-    files.left(KEY, directory)
+    files.forget_unsaved(KEY, directory)
     assert files.log_starts_are_saved(directory)
     files.save_log_starts([directory])
     assert (tmp_path / LOG_STARTS).read_text() == "0\n0\n"
@@ -176,7 +176,7 @@ def test_log_starts_of_a_failed_directory_do_not_count_as_saved(checkpointing: C
     checkpointing.files.save_log_starts([])
     assert not checkpointing.files.log_starts_are_saved(checkpointing.directory)
     references = sys.getrefcount(log)
-    checkpointing.files.left(KEY, checkpointing.directory)
+    checkpointing.files.forget_unsaved(KEY, checkpointing.directory)
     assert sys.getrefcount(log) == references, "it was kept"
 
 

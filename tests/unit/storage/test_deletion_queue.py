@@ -40,29 +40,29 @@ def test_deleted_log_is_renamed_at_once_and_removed_later(
 ) -> None:
     deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     assert names(directory) == ["delete"]
-    assert list(deletion_queue.empty(NOW_MS + 59)) == []
-    assert list(deletion_queue.empty(NOW_MS + 60)) == [None]
+    assert list(deletion_queue.delete_due(NOW_MS + 59)) == []
+    assert list(deletion_queue.delete_due(NOW_MS + 60)) == [None]
     assert names(directory) == []
 
 
 def test_deletion_in_a_full_directory_has_no_delay(deletion_queue: DeletionQueue, directory: LogDirectory) -> None:
     deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0", delay_ms=60)
     directory.full = True
-    assert list(deletion_queue.empty(NOW_MS)) == [None]
+    assert list(deletion_queue.delete_due(NOW_MS)) == [None]
     assert names(directory) == []
 
 
 def test_stray_log_stays(deletion_queue: DeletionQueue, directory: LogDirectory) -> None:
     place = deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0", STRAY_SUFFIX)
-    assert list(deletion_queue.empty(NOW_MS)) == []
+    assert list(deletion_queue.delete_due(NOW_MS)) == []
     assert (Path(place) / "file").read_bytes() == b"data"
 
 
 def test_directories_renamed_by_an_earlier_start_are_deleted(
     deletion_queue: DeletionQueue, directory: LogDirectory
 ) -> None:
-    deletion_queue.found(directory, f"{directory.path}/topic-0")
-    assert list(deletion_queue.empty(NOW_MS)) == [None]
+    deletion_queue.enqueue(directory, f"{directory.path}/topic-0")
+    assert list(deletion_queue.delete_due(NOW_MS)) == [None]
     assert names(directory) == []
 
 
@@ -73,7 +73,7 @@ def test_failed_rename_changes_nothing(
     with pytest.raises(KafkaError):
         deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0")
     assert names(directory) == ["0"]
-    assert list(deletion_queue.empty(NOW_MS)) == []
+    assert list(deletion_queue.delete_due(NOW_MS)) == []
 
 
 @pytest.mark.parametrize(("code", "tried_again"), [(errno.ENOSPC, True), (errno.EIO, False)])
@@ -82,6 +82,6 @@ def test_failed_deletion_is_retried_while_the_directory_is_online(
 ) -> None:
     deletion_queue.rename_away(directory, KEY, f"{directory.path}/topic-0")
     disk.arm("remove_tree", code)
-    [failed] = deletion_queue.empty(NOW_MS)
+    [failed] = deletion_queue.delete_due(NOW_MS)
     assert isinstance(failed, KafkaError)
-    assert list(deletion_queue.empty(NOW_MS)) == [None] * tried_again
+    assert list(deletion_queue.delete_due(NOW_MS)) == [None] * tried_again

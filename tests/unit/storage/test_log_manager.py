@@ -41,7 +41,7 @@ class Manager(LogManager):
         self.close(clean=False)
 
     def run_maintenance(self) -> list[KafkaError]:
-        steps = [*self.housekeeping(self.now), *self.delete_files(self.now)]
+        steps = [*self.apply_retention(self.now), *self.delete_files(self.now)]
         return [error for error in steps if error is not None]
 
 
@@ -405,7 +405,7 @@ def test_maintenance_continues_past_a_failing_log(tmp_path: Path) -> None:
 def test_log_may_be_deleted_and_recreated_during_maintenance(manager: Manager) -> None:
     for partition in range(3):
         manager.create("t", TOPIC_ID, partition, CONFIG)
-    steps = manager.housekeeping(manager.now)
+    steps = manager.apply_retention(manager.now)
     next(steps)
     manager.delete("t", 1)
     manager.delete("t", 2)

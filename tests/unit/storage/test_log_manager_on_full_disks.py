@@ -104,7 +104,7 @@ def test_deleted_records_of_the_active_segment_free_a_full_disk_at_once(tmp_path
             disk.blocks_full = False
 
     disk.remove = removed  # type: ignore[method-assign]
-    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    assert list(manager.apply_retention(manager.now, only_full=True)) == [None]
     assert log_files(log) == [f"{3:020d}.log"]
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (3, 3, 0)
     assert (Path(log.directory) / f"{3:020d}.snapshot").stat().st_size > 0
@@ -123,7 +123,7 @@ def test_producer_snapshot_is_written_by_a_later_pass_on_a_full_disk(tmp_path: P
     manager.delete_records(log, 1)
     disk.blocks_full = True
     assert not manager.online[0].has_room()
-    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    assert list(manager.apply_retention(manager.now, only_full=True)) == [None]
     snapshot = Path(log.directory) / f"{1:020d}.snapshot"
     assert (log_files(log), snapshot.exists()) == ([f"{1:020d}.log"], False)
     disk.blocks_full = False
@@ -161,7 +161,7 @@ def test_only_logs_in_full_directories_are_cleaned_up(tmp_path: Path) -> None:
         log.update_high_watermark(1)
         manager.delete_records(log, 1)
     manager.directory_of(logs[0]).full = True
-    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
+    assert list(manager.apply_retention(manager.now, only_full=True)) == [None]
     assert [log.size_bytes == 0 for log in logs] == [True, False]
 
 
@@ -207,5 +207,5 @@ def test_errors_caused_by_lack_of_space_are_not_reported_again_by_the_cleanup(
         raise refused
 
     monkeypatch.setattr(Log, "delete_old_segments", refuse)
-    assert list(manager.housekeeping(manager.now, only_full=True)) == [None]
-    assert list(manager.housekeeping(manager.now)) == [refused]
+    assert list(manager.apply_retention(manager.now, only_full=True)) == [None]
+    assert list(manager.apply_retention(manager.now)) == [refused]

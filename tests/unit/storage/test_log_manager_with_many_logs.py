@@ -118,7 +118,7 @@ def test_after_an_unclean_stop_only_segments_that_end_behind_the_recovery_point_
 
 
 def test_descriptors_are_bounded_under_any_reads_and_writes(tmp_path: Path, disk: CountingDisk) -> None:
-    disk.open_files.most = MOST
+    disk.open_files.max_open = MOST
     manager = started(tmp_path, disk)
     logs: list[Log] = [manager.create("topic", TOPIC_ID, number, CONFIG) for number in range(LOGS)]
     for _ in range(3):
@@ -138,7 +138,7 @@ def test_descriptors_are_bounded_under_any_reads_and_writes(tmp_path: Path, disk
 
 
 def test_slice_stays_readable_after_its_segment_is_closed(tmp_path: Path, disk: CountingDisk) -> None:
-    disk.open_files.most = 1
+    disk.open_files.max_open = 1
     manager = started(tmp_path, disk)
     first, second = (manager.create("topic", TOPIC_ID, number, CONFIG) for number in range(2))
     fill(first, 1, size=VALUE_BYTES)

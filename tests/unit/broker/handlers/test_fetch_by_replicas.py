@@ -106,12 +106,12 @@ def test_broker_that_is_no_replica_is_refused(node: Node, epoch: int, code: Erro
 
 
 def test_replica_bytes_and_consumer_bytes_are_counted_separately(node: Node) -> None:
-    traffic = node.partition("t").traffic
+    topic_metrics = node.partition("t").topic_metrics
     copied = fetched(node, wanted(offset=1), replica_id=2)
-    assert (traffic.replication_bytes_out, traffic.bytes_out) == (len(copied.records or b""), 0)
+    assert (topic_metrics.replication_bytes_out, topic_metrics.bytes_out) == (len(copied.records or b""), 0)
     node.follower_fetch(node.partition("t"), 2, 2, 0)
     consumed = fetched(node, wanted(offset=0))
-    assert (traffic.replication_bytes_out, traffic.bytes_out) == (
+    assert (topic_metrics.replication_bytes_out, topic_metrics.bytes_out) == (
         len(copied.records or b""),
         len(consumed.records or b""),
     )

@@ -55,7 +55,7 @@ def test_inherited_socket_listens_only_from_start(run: Run) -> None:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         server = Server(asyncio.get_running_loop(), LIMITS, Metrics())
-        server.take({"GIVEN": bound})
+        server.use_sockets({"GIVEN": bound})
         assert await server.bind("GIVEN", "192.0.2.1", 1, lambda body, _: [framed(bytes(body))]) == port
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)

@@ -207,9 +207,9 @@ class TestWaiting:
     def test_added_partition_does_not_complete_parked_fetch_and_is_not_read(self, node: Node, fetcher: Fetcher) -> None:
         fetcher.fetch({"t": {0: 0}})
         fetcher.query({"t": {1: 0}}, max_wait_ms=500)
-        reads = node.partition("t").traffic.fetches
+        reads = node.partition("t").topic_metrics.fetches
         waiting = fetcher.query({"t": {2: 0}}, max_wait_ms=500)
-        assert node.partition("t").traffic.fetches == reads + 1
+        assert node.partition("t").topic_metrics.fetches == reads + 1
         [topic] = node.wait(waiting).responses
         assert sorted((part.partition_index, part.high_watermark) for part in topic.partitions) == [(1, 0), (2, 0)]
         assert fetcher.fetch() == {}

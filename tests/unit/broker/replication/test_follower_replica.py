@@ -170,8 +170,8 @@ def test_high_watermark_change_wakes_readers_of_follower(copy: FollowerReplica, 
 
 
 def test_replicated_bytes_are_counted(copy: FollowerReplica, node: Node) -> None:
-    traffic = partition(node).traffic
-    before = traffic.replication_bytes_in
+    topic_metrics = partition(node).topic_metrics
+    before = topic_metrics.replication_bytes_in
     records = batch(8, epoch=4)
     copy.append(records)
-    assert (traffic.replication_bytes_in - before, traffic.bytes_in) == (len(records), 0)
+    assert (topic_metrics.replication_bytes_in - before, topic_metrics.bytes_in) == (len(records), 0)

@@ -33,13 +33,13 @@ def open_ones(made: list[Opened]) -> list[int]:
 
 
 def test_open_files_never_exceed_the_limit() -> None:
-    files = OpenFiles(most=3)
+    files = OpenFiles(max_open=3)
     made = holders(files, 10)
     assert len(open_ones(made)) == len(files) == 3
 
 
 def test_frequently_used_files_stay_open() -> None:
-    files = OpenFiles(most=3)
+    files = OpenFiles(max_open=3)
     busy, *others = holders(files, 20)
     for other in others:
         busy.use()
@@ -50,7 +50,7 @@ def test_frequently_used_files_stay_open() -> None:
 
 
 def test_least_recently_used_file_is_closed_first() -> None:
-    files = OpenFiles(most=3)
+    files = OpenFiles(max_open=3)
     made = holders(files, 3)
     for one in made:
         one.used = False
@@ -61,7 +61,7 @@ def test_least_recently_used_file_is_closed_first() -> None:
 
 
 def test_file_closed_by_its_owner_frees_a_slot() -> None:
-    files = OpenFiles(most=2)
+    files = OpenFiles(max_open=2)
     first, second = holders(files, 2)
     second.close_file()
     second.close_file()
