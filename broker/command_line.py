@@ -5,8 +5,6 @@ in the help: `--socket` and `--start-group` (see `barnabas/commands/_brokers.py`
 (`barnabas/__main__.py`).
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Sequence

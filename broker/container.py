@@ -9,8 +9,6 @@ In a name, `_` stands for `.`, `__` for `_` and `___` for `-`. Variables are rea
 the image; elsewhere they may be meant for other programs. They override the settings file; options override them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ request's first list, and fields of equal name are copied. If the request's list
 partition indexes), each goes into the entry's first field of that type.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from protocol.api import APIS, ApiKey, response_class

@@ -5,8 +5,6 @@ that a start does not pay for them. The listeners and versions of an API are the
 Kafka: the switch of `KafkaApis.handle` and `ControllerApis.handle`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A batch holds either Raft's control records, whose key has their type, or metada
 keys. An entry is one batch, so it is either written completely or, after a crash, truncated completely.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from controller.raft.log import Entry

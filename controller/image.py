@@ -6,8 +6,6 @@ sees a consistent state for any length of time. Kafka: `MetadataImage`.
 Topic ids and directory ids are Kafka's, uuids of 16 bytes. `snapshot.py` writes an image as records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from enum import IntEnum
 from operator import itemgetter

@@ -5,8 +5,6 @@ of a topic if one of them changes. Changes of ten thousand partitions of one top
 thousand references. The records are those of Kafka's metadata module, with Kafka's meaning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

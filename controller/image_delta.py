@@ -4,8 +4,6 @@ A node that fell behind continues from a snapshot and never reads the records in
 these instead: first records that remove what is gone, then records for everything in the new image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from controller.image import MetadataImage, ResourceType

@@ -1,7 +1,5 @@
 """Conversion of brokers, controllers and partitions to the records that register them, for commands and snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Protocol
 

@@ -4,8 +4,6 @@ Nested structs are inlined, and each run of fixed-width fields is read or writte
 `python -m protocol FetchResponse 18` prints them. `decoder.py` and `encoder.py` generate the codecs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ at most `MAX_ELEMENTS`, which bounds the decoding time of tiny elements. Records
 everything else is copied.
 """
 
-from __future__ import annotations
-
 from struct import calcsize, unpack_from
 from typing import NoReturn
 

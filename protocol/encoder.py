@@ -4,8 +4,6 @@ Records in files are not read: (position in `out`, records) is appended to `cuts
 the common case, costs one comparison.
 """
 
-from __future__ import annotations
-
 from struct import pack
 from typing import NoReturn
 

@@ -9,8 +9,6 @@ A field that a version lacks, or a tagged field that is not sent, has its defaul
 list or a struct of defaults, unless declared otherwise.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any, TypeAlias
 

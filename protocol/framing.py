@@ -18,8 +18,6 @@ The calls are those of `asyncio.BufferedProtocol`: `buffer()` directly before ea
 it. The module does no I/O; `protocol.headers` decodes what the frames contain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from struct import Struct
 

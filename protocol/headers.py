@@ -6,8 +6,6 @@ in flexible versions tagged fields, except for ApiVersions, whose client may not
 (KIP-511).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from struct import Struct, error
 from typing import NamedTuple

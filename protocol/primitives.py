@@ -4,8 +4,6 @@ Varints have seven bits a byte, lowest first, as in Protocol Buffers. Unsigned o
 lengths of flexible versions (KIP-482); zigzag ones have at most ten and carry the fields of records.
 """
 
-from __future__ import annotations
-
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable
 from typing import Protocol, TypeAlias

@@ -6,8 +6,6 @@ are still served. One waiting frame at a time may exceed the limit, whatever its
 wait for each other's memory forever. The server closes connections that hold memory and do not send.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Protocol

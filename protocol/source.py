@@ -3,8 +3,6 @@
 The text of a finished function is put into `linecache`, so that tracebacks show its lines.
 """
 
-from __future__ import annotations
-
 import linecache
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -14,8 +14,6 @@ How a request reaches the controller: `controller_channel`. The controller's sid
 and `controller.commands`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence

@@ -6,8 +6,6 @@
 Anything else that is applied is reported with the next regular heartbeat.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 

@@ -8,8 +8,6 @@ The rules are Kafka's (`KafkaConfig`), with one exception: a node with both role
 is its own only voter and needs no controller listener.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 

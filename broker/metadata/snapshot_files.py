@@ -7,8 +7,6 @@ A complete file never changes; `controller.snapshot` defines its contents. `meta
 deleted, and the log with them.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import NamedTuple
 

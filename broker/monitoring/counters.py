@@ -1,7 +1,5 @@
 """Plain counters of this process, incremented where events happen."""
 
-from __future__ import annotations
-
 
 class Metrics:
     """Counts since the start."""

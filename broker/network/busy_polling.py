@@ -14,8 +14,6 @@ long that the wake-up does not matter. An idle broker never spins, nor does one 
 still while the loop spins.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable

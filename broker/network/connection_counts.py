@@ -5,8 +5,6 @@
 Apache Kafka leaves connections beyond `max.connections` in the accept queue until another closes.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ binds all interfaces, and is advertised as the machine's name. Port 0 binds any 
 of a 0. Only PLAINTEXT is supported.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -9,8 +9,6 @@ follower at the end: the next append sets its `caught_up_ms` (`Partition.append_
 Times are the loop's monotonic clock, in ms. The ISR rules live in `isr`.
 """
 
-from __future__ import annotations
-
 NO_EPOCH = -1
 NO_OFFSET = -1
 NEVER_MS = -(1 << 62)

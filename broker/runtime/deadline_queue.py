@@ -9,8 +9,6 @@ live ones: a session may last half an hour, while members come and go faster.
 Pure: times are numbers of one clock, in the unit of the owner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, TypeVar

@@ -1,7 +1,5 @@
 """Log output of the process: one line per event on standard error, as text or JSON."""
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -21,8 +21,6 @@ appends in one turn of the loop cause one wake-up. `on_work` is called when the 
 Pure: time is the loop's, in seconds, and is passed in. `broker.runtime.purgatory_driver` runs it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator
 from typing import ClassVar, Protocol
 

@@ -1,7 +1,5 @@
 """Rate limits for log messages: once per key, or once per interval and key, in bounded memory."""
 
-from __future__ import annotations
-
 _REMEMBERED = 1000
 
 

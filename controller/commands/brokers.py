@@ -5,8 +5,6 @@ A fenced broker is registered, but leads nothing and is in no ISR. The partition
 `registration.py` registers brokers, `heartbeats.py` processes their heartbeats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from controller.commands.controller_result import ControllerResult

@@ -1,7 +1,5 @@
 """The result of a command (Kafka: `ControllerResult`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 

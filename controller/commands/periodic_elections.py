@@ -8,8 +8,6 @@ Each run makes a limited number of elections, so that other requests are served 
 may be due; the caller then repeats the run at once instead of after the interval.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import islice
 

@@ -9,8 +9,6 @@ case, `a,b` a list of some of these, `a,b?` the same or an empty list, `some` an
 one more number, or the name of a validator (`_NAMED`). The indented lines that follow are the documentation.
 """
 
-from __future__ import annotations
-
 from controller.configs.definition import (
     ConfigDef,
     ConfigType,

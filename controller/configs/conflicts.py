@@ -4,8 +4,6 @@ They run when a broker starts, and before its settings are altered. Rules and me
 `KafkaConfig`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

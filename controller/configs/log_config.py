@@ -1,7 +1,5 @@
 """A topic's configs as storage's LogConfig."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

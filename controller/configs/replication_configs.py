@@ -4,8 +4,6 @@ Kafka: `ReplicationConfigs`, `QuorumConfig`, `KRaftConfigs`.
 `controller.configs.config_table` explains the columns.
 """
 
-from __future__ import annotations
-
 from controller.configs.config_table import table
 
 _PUBLIC = table(

@@ -4,8 +4,6 @@ Kafka: `ServerConfigs`, `SocketServerConfigs`, `MetadataLogConfig`, `GroupCoordi
 `controller.configs.config_table` explains the columns.
 """
 
-from __future__ import annotations
-
 from controller.configs.config_table import table
 
 SERVER_CONFIGS = table(

@@ -4,8 +4,6 @@ Kafka: `ServerLogConfigs`, `CleanerConfig`.
 `controller.configs.config_table` explains the columns.
 """
 
-from __future__ import annotations
-
 from controller.configs.config_table import table
 from controller.configs.topic import PREALLOCATION
 

@@ -3,8 +3,6 @@
 `controller.configs.config_table` explains the columns, `unsupported` the purpose.
 """
 
-from __future__ import annotations
-
 from controller.configs.config_table import table
 
 TRANSACTION_CONFIGS = table(

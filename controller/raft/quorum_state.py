@@ -33,8 +33,6 @@ without messages. A node that may not start elections has no election deadline.
 The election state survives restarts; it changes with the epoch, with a vote, and when the leader becomes known.
 """
 
-from __future__ import annotations
-
 from controller.raft.epoch_state import EpochState, Transition
 from controller.raft.follower import FollowerState, UnattachedState
 from controller.raft.leader import LeaderState

@@ -5,8 +5,6 @@ the log end, so a truncation brings back the value before the removed record. A 
 Before any record, the voters are the static ones: those of controller.quorum.voters, or the first voter alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 

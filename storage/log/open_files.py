@@ -9,8 +9,6 @@ The descriptor of a closed file stays open until the last slice that is being se
 Registration is a weak reference: the descriptor of a deleted segment is closed with it, which frees its disk space.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Protocol
 from weakref import WeakKeyDictionary
