@@ -1,40 +1,36 @@
 """Conversion of brokers, controllers and partitions to the records that register them, for commands and snapshots."""
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
 from controller.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
+from protocol.messages.broker_registration import RegisteredListener, SupportedFeature
 from protocol.records.metadata import PartitionRecord, RegisterBrokerRecord, RegisterControllerRecord
 
 
-class _Listener(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def host(self) -> str: ...
-    @property
-    def port(self) -> int: ...
-    @property
-    def security_protocol(self) -> int: ...
-
-
-class _Feature(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def min_supported_version(self) -> int: ...
-    @property
-    def max_supported_version(self) -> int: ...
-
-
-def endpoints_of(listeners: Iterable[_Listener]) -> dict[str, Endpoint]:
+def endpoints_of(listeners: Iterable[RegisteredListener]) -> dict[str, Endpoint]:
     """Return the endpoints in a record or request, by listener name."""
     return {point.name: Endpoint(point.host, point.port, point.security_protocol) for point in listeners}
 
 
-def features_of(features: Iterable[_Feature]) -> dict[str, tuple[int, int]]:
+def features_of(features: Iterable[SupportedFeature]) -> dict[str, tuple[int, int]]:
     """Return the lowest and highest supported level of each feature in a record or request."""
     return {one.name: (one.min_supported_version, one.max_supported_version) for one in features}
+
+
+def listeners_from(endpoints: Mapping[str, Endpoint]) -> list[RegisteredListener]:
+    """Return endpoints by listener name as a record or request has them."""
+    return [
+        RegisteredListener(name=name, host=point.host, port=point.port, security_protocol=point.security_protocol)
+        for name, point in endpoints.items()
+    ]
+
+
+def features_from(features: Mapping[str, tuple[int, int]]) -> list[SupportedFeature]:
+    """Return the lowest and highest supported level of each feature as a record or request has them."""
+    return [
+        SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in features.items()
+    ]
 
 
 def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
@@ -44,16 +40,8 @@ def broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         broker_id=broker.broker_id,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
-        end_points=[
-            RegisterBrokerRecord.Endpoint(
-                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-            )
-            for name, point in broker.endpoints.items()
-        ],
-        features=[
-            RegisterBrokerRecord.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in broker.features.items()
-        ],
+        end_points=listeners_from(broker.endpoints),
+        features=features_from(broker.features),
         rack=broker.rack,
         fenced=broker.fenced,
         in_controlled_shutdown=broker.in_controlled_shutdown,
@@ -68,16 +56,8 @@ def controller_record(controller: ControllerImage) -> RegisterControllerRecord:
         controller_id=controller.controller_id,
         incarnation_id=controller.incarnation_id,
         zk_migration_ready=False,
-        end_points=[
-            RegisterControllerRecord.Endpoint(
-                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-            )
-            for name, point in controller.endpoints.items()
-        ],
-        features=[
-            RegisterControllerRecord.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in controller.features.items()
-        ],
+        end_points=listeners_from(controller.endpoints),
+        features=features_from(controller.features),
     )
 
 

@@ -1,7 +1,7 @@
 """Declaration of one field of a message: its type on the wire, and its versions.
 
-A field is declared as `name: Type = wire(versions, ...)`. The annotation is one of the scalar names below, a nested
-struct, `list[...]` of either, and `... | None` if null is allowed. Annotations stay strings (`from __future__ import
+A field is declared as `name: Type = wire(versions, ...)`. The annotation is a scalar of `schema.py`, a nested struct,
+`list[...]` of either, and `... | None` if null is allowed. Annotations stay strings (`from __future__ import
 annotations`): they are resolved, and version ranges parsed, when a class is first used, so that a declaration costs
 almost no start-up time.
 
@@ -10,22 +10,9 @@ list or a struct of defaults, unless declared otherwise.
 """
 
 import sys
-from typing import Any, TypeAlias
+from typing import Any
 
-from protocol.primitives import ZERO_UUID, RecordsValue
-
-Int8: TypeAlias = int
-Int16: TypeAlias = int
-Int32: TypeAlias = int
-Int64: TypeAlias = int
-UInt16: TypeAlias = int
-UInt32: TypeAlias = int
-Float64: TypeAlias = float
-Bool: TypeAlias = bool
-String: TypeAlias = str
-Bytes: TypeAlias = bytes
-Records: TypeAlias = RecordsValue
-Uuid: TypeAlias = bytes
+from protocol.primitives import ZERO_UUID
 
 # Fixed-width scalars and their formats in the struct module.
 FIXED_FORMATS = {

@@ -19,52 +19,28 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable
-from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
 from protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder, generate_init, generate_maker
 from protocol.errors import DecodeError, ErrorCode, KafkaError
-from protocol.fields import (
-    PLAIN,
-    Bool,
-    Bytes,
-    Float64,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Records,
-    String,
-    UInt16,
-    UInt32,
-    Uuid,
-    Wire,
-    wire,
-)
+from protocol.fields import PLAIN, Wire, wire
 from protocol.primitives import ZERO_UUID, Buffer, Part, RecordsPart, RecordsValue, read_parts
 
-__all__ = [
-    "ZERO_UUID",
-    "Bool",
-    "Bytes",
-    "CachedStruct",
-    "Float64",
-    "Int8",
-    "Int16",
-    "Int32",
-    "Int64",
-    "Message",
-    "Records",
-    "RecordsPart",
-    "RecordsValue",
-    "String",
-    "Struct",
-    "UInt16",
-    "UInt32",
-    "Uuid",
-    "message",
-    "struct",
-    "wire",
-]
+# Besides its own names, this module exports these to the modules of messages.
+__all__ = ["ZERO_UUID", "RecordsPart", "RecordsValue", "wire"]
+
+Int8: TypeAlias = int
+Int16: TypeAlias = int
+Int32: TypeAlias = int
+Int64: TypeAlias = int
+UInt16: TypeAlias = int
+UInt32: TypeAlias = int
+Float64: TypeAlias = float
+Bool: TypeAlias = bool
+String: TypeAlias = str
+Bytes: TypeAlias = bytes
+Records: TypeAlias = RecordsValue
+Uuid: TypeAlias = bytes
 
 T = TypeVar("T")
 _NEVER = 1 << 15

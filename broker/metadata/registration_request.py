@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from controller.commands.registration import SUPPORTED_FEATURES
+from controller.records import features_from, listeners_from
 from protocol.messages.broker_registration import BrokerRegistrationRequest
 
 if TYPE_CHECKING:
@@ -29,20 +30,10 @@ def broker_registration(
         broker_id=settings.node_id,
         cluster_id=cluster_id,
         incarnation_id=incarnation_id,
-        listeners=[
-            BrokerRegistrationRequest.Listener(
-                name=name,
-                host=endpoints[name].host,
-                port=endpoints[name].port,
-                security_protocol=endpoints[name].security_protocol,
-            )
-            for name in advertised
-            if name not in settings.controller_listeners
-        ],
-        features=[
-            BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-        ],
+        listeners=listeners_from(
+            {name: endpoints[name] for name in advertised if name not in settings.controller_listeners}
+        ),
+        features=features_from(SUPPORTED_FEATURES),
         rack=settings["broker.rack"],
         log_dirs=sorted(directory.directory_id for directory in directories),
         # Only if the same run closed every directory cleanly.
@@ -60,15 +51,8 @@ def controller_registration(
         controller_id=settings.node_id,
         incarnation_id=incarnation_id,
         zk_migration_ready=False,
-        listeners=[
-            ControllerRegistrationRequest.Listener(
-                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-            )
-            for name, point in endpoints.items()
-            if name in settings.controller_listeners
-        ],
-        features=[
-            ControllerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
-            for name, (low, high) in SUPPORTED_FEATURES.items()
-        ],
+        listeners=listeners_from(
+            {name: point for name, point in endpoints.items() if name in settings.controller_listeners}
+        ),
+        features=features_from(SUPPORTED_FEATURES),
     )

@@ -8,6 +8,15 @@ from __future__ import annotations
 from protocol.schema import ZERO_UUID, Int16, Int32, Message, String, UInt16, Uuid, message, struct, wire
 
 
+@struct
+class NodeEndpoint:
+    """A listener of a node that the response names."""
+
+    node_id: Int32
+    host: String
+    port: UInt16
+
+
 @message(key=53, versions=(0, 1), flexible=1)
 class BeginQuorumEpochRequest(Message):
     """The leader and its epoch; `voter` is the receiver."""
@@ -55,9 +64,3 @@ class BeginQuorumEpochResponse(Message):
             error_code: Int16 = wire(default=0)
             leader_id: Int32
             leader_epoch: Int32
-
-    @struct
-    class NodeEndpoint:
-        node_id: Int32
-        host: String
-        port: UInt16

@@ -9,6 +9,25 @@ from __future__ import annotations
 from protocol.schema import Bool, Int16, Int32, Int64, Message, String, UInt16, Uuid, message, struct, wire
 
 
+@struct
+class RegisteredListener:
+    """A listener of a broker or controller; the metadata log stores it too."""
+
+    name: String
+    host: String
+    port: UInt16
+    security_protocol: Int16
+
+
+@struct
+class SupportedFeature:
+    """The levels of a feature that a broker or controller supports."""
+
+    name: String
+    min_supported_version: Int16
+    max_supported_version: Int16
+
+
 @message(key=62, versions=(0, 4), flexible=0)
 class BrokerRegistrationRequest(Message):
     """A broker's incarnation, listeners, features, rack and directories."""
@@ -16,25 +35,12 @@ class BrokerRegistrationRequest(Message):
     broker_id: Int32
     cluster_id: String
     incarnation_id: Uuid
-    listeners: list[Listener]
-    features: list[Feature]
+    listeners: list[RegisteredListener]
+    features: list[SupportedFeature]
     rack: String | None
     is_migrating_zk_broker: Bool = wire("1+", default=False)
     log_dirs: list[Uuid] = wire("2+", default=[], ignorable=True)
     previous_broker_epoch: Int64 = wire("3+", default=-1, ignorable=True)
-
-    @struct
-    class Listener:
-        name: String
-        host: String
-        port: UInt16
-        security_protocol: Int16
-
-    @struct
-    class Feature:
-        name: String
-        min_supported_version: Int16
-        max_supported_version: Int16
 
 
 @message(key=62, versions=(0, 4), flexible=0)

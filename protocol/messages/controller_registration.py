@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from protocol.schema import Bool, Int16, Int32, Message, String, UInt16, Uuid, message, struct, wire
+from protocol.messages.broker_registration import RegisteredListener, SupportedFeature
+from protocol.schema import Bool, Int16, Int32, Message, String, Uuid, message, wire
 
 
 @message(key=70, versions=(0, 0), flexible=0)
@@ -12,21 +13,8 @@ class ControllerRegistrationRequest(Message):
     controller_id: Int32
     incarnation_id: Uuid
     zk_migration_ready: Bool
-    listeners: list[Listener]
-    features: list[Feature]
-
-    @struct
-    class Listener:
-        name: String
-        host: String
-        port: UInt16
-        security_protocol: Int16
-
-    @struct
-    class Feature:
-        name: String
-        min_supported_version: Int16
-        max_supported_version: Int16
+    listeners: list[RegisteredListener]
+    features: list[SupportedFeature]
 
 
 @message(key=70, versions=(0, 0), flexible=0)

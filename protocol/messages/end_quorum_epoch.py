@@ -5,6 +5,7 @@ Version notes: 1 has directory ids and endpoints (KIP-853), and is the first fle
 
 from __future__ import annotations
 
+from protocol.messages.begin_quorum_epoch import NodeEndpoint
 from protocol.schema import Int16, Int32, Message, String, UInt16, Uuid, message, struct, wire
 
 
@@ -60,9 +61,3 @@ class EndQuorumEpochResponse(Message):
             error_code: Int16 = wire(default=0)
             leader_id: Int32
             leader_epoch: Int32
-
-    @struct
-    class NodeEndpoint:
-        node_id: Int32
-        host: String
-        port: UInt16

@@ -5,6 +5,7 @@ Version notes: 1 has the follower's directory id and the leaders' endpoints (KIP
 
 from __future__ import annotations
 
+from protocol.messages.begin_quorum_epoch import NodeEndpoint
 from protocol.schema import (
     ZERO_UUID,
     Int16,
@@ -13,7 +14,6 @@ from protocol.schema import (
     Message,
     Records,
     String,
-    UInt16,
     Uuid,
     message,
     struct,
@@ -82,9 +82,3 @@ class FetchSnapshotResponse(Message):
             class CurrentLeader:
                 leader_id: Int32 = wire(default=0)
                 leader_epoch: Int32 = wire(default=0)
-
-    @struct
-    class NodeEndpoint:
-        node_id: Int32
-        host: String
-        port: UInt16

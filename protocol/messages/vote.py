@@ -6,7 +6,8 @@ Version notes: 1 has the voters' directory ids and the leaders' endpoints (KIP-8
 
 from __future__ import annotations
 
-from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Int64, Message, String, UInt16, Uuid, message, struct, wire
+from protocol.messages.begin_quorum_epoch import NodeEndpoint
+from protocol.schema import ZERO_UUID, Bool, Int16, Int32, Int64, Message, String, Uuid, message, struct, wire
 
 
 @message(key=52, versions=(0, 2), flexible=0)
@@ -54,9 +55,3 @@ class VoteResponse(Message):
             leader_id: Int32
             leader_epoch: Int32
             vote_granted: Bool
-
-    @struct
-    class NodeEndpoint:
-        node_id: Int32
-        host: String
-        port: UInt16

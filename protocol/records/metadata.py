@@ -8,6 +8,7 @@ then the record. Which version is written depends on metadata.version; at 4.3-IV
 from __future__ import annotations
 
 from protocol.errors import DecodeError
+from protocol.messages.broker_registration import RegisteredListener, SupportedFeature
 from protocol.primitives import Buffer, put_uvarint, read_uvarint
 from protocol.schema import (
     Bool,
@@ -19,7 +20,6 @@ from protocol.schema import (
     Int64,
     Message,
     String,
-    UInt16,
     Uuid,
     message,
     struct,
@@ -35,26 +35,13 @@ class RegisterBrokerRecord(Message):
     is_migrating_zk_broker: Bool = wire("2+", default=False)
     incarnation_id: Uuid
     broker_epoch: Int64
-    end_points: list[Endpoint]
-    features: list[Feature]
+    end_points: list[RegisteredListener]
+    features: list[SupportedFeature]
     rack: String | None
     fenced: Bool = wire(default=True)
     in_controlled_shutdown: Bool = wire("1+", default=False)
     log_dirs: list[Uuid] = wire("3+", default=[], tag=0)
     cordoned_log_dirs: list[Uuid] | None = wire("4+", default=None, tag=1)
-
-    @struct
-    class Endpoint:
-        name: String
-        host: String
-        port: UInt16
-        security_protocol: Int16
-
-    @struct
-    class Feature:
-        name: String
-        min_supported_version: Int16
-        max_supported_version: Int16
 
 
 @message(key=1, versions=(0, 0), flexible=0)
@@ -285,21 +272,8 @@ class RegisterControllerRecord(Message):
     controller_id: Int32
     incarnation_id: Uuid
     zk_migration_ready: Bool
-    end_points: list[Endpoint]
-    features: list[Feature]
-
-    @struct
-    class Endpoint:
-        name: String
-        host: String
-        port: UInt16
-        security_protocol: Int16
-
-    @struct
-    class Feature:
-        name: String
-        min_supported_version: Int16
-        max_supported_version: Int16
+    end_points: list[RegisteredListener]
+    features: list[SupportedFeature]
 
 
 @message(key=28, versions=(0, 0), flexible=0)

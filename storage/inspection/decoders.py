@@ -82,12 +82,10 @@ def _control(record: Record) -> Decoded:
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         if len(record.value) < 6:
             raise DecodeError("truncated value of a transaction marker")
-        epoch = int.from_bytes(record.value[2:6], "big", signed=True)
-        return {"key": key, "value": {"version": version, "data": {"coordinatorEpoch": epoch}}}
-    return {
-        "key": key,
-        "value": {"version": version, "data": plain(_CONTROL[kind].decode(record.value, version), version)},
-    }
+        data: Any = {"coordinatorEpoch": int.from_bytes(record.value[2:6], "big", signed=True)}
+    else:
+        data = plain(_CONTROL[kind].decode(record.value, version), version)
+    return {"key": key, "value": {"version": version, "data": data}}
 
 
 def _metadata(record: Record) -> Decoded:

@@ -4,7 +4,8 @@ A row is a dict of JSON types. Damage does not end the dump: it becomes a row wi
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from protocol.compression import Compression
@@ -118,56 +119,24 @@ def _record(header: BatchHeader, number: int, record: Record, decoder: str) -> R
     return {"offset": record.offset, "timestamp": record.timestamp, "sequence": sequence, **content, "headers": headers}
 
 
-def _entries(layout: Layout, data: bytes) -> Iterator[Row]:
+def _entries(layout: Layout, data: bytes, path: str) -> Iterator[Row]:
+    """Yield the entries of an index; with offsets in place of relative ones."""
     for at in range(0, len(data) - layout.size + 1, layout.size):
-        yield unpack(layout, data, at)
+        row: Row = unpack(layout, data, at)
+        if "relative_offset" in row:
+            row = {"offset": _base_offset(path) + row.pop("relative_offset"), **row}
+        yield row
     if len(data) % layout.size:
         yield {"problem": f"{count_of(len(data) % layout.size, 'byte')} of an incomplete entry at the end"}
 
 
-def _offset_index(data: bytes, path: str) -> Iterator[Row]:
-    for row in _entries(OFFSET_ENTRY, data):
-        yield _absolute(row, path)
-
-
-def _time_index(data: bytes, path: str) -> Iterator[Row]:
-    for row in _entries(TIME_ENTRY, data):
-        yield _absolute(row, path)
-
-
-def _absolute(row: Row, path: str) -> Row:
-    if "relative_offset" in row:
-        row = {"offset": kinds.base_offset(path.rpartition("/")[2]) + row.pop("relative_offset"), **row}
-    return row
-
-
-def _txn_index(data: bytes, _path: str) -> Iterator[Row]:
-    return _entries(TXN_ENTRY, data)
+def _base_offset(path: str) -> int:
+    return kinds.base_offset(path.rpartition("/")[2])
 
 
 def _producers(data: bytes, path: str) -> Iterator[Row]:
-    decode_snapshot(data, kinds.base_offset(path.rpartition("/")[2]))
-    return _entries(PRODUCER, data[SNAPSHOT.size :])
-
-
-def _offsets(data: bytes, path: str) -> Iterator[Row]:
-    for (topic, partition), offset in parse_offsets(data.decode(errors="replace"), path).items():
-        yield {"topic": topic, "partition": partition, "offset": offset}
-
-
-def _epochs(data: bytes, path: str) -> Iterator[Row]:
-    for entry in parse_leader_epochs(data.decode(errors="replace"), path):
-        yield entry._asdict()
-
-
-def _partition(data: bytes, path: str) -> Iterator[Row]:
-    topic_id = parse_partition_metadata(data.decode(errors="replace"), path)
-    yield {"name": "topic_id", "value": uuid_text(topic_id)}
-
-
-def _properties(data: bytes, _path: str) -> Iterator[Row]:
-    for name, (value, _) in parse_properties(data.decode(errors="replace")).items():
-        yield {"name": name, "value": value}
+    decode_snapshot(data, _base_offset(path))
+    return _entries(PRODUCER, data[SNAPSHOT.size :], path)
 
 
 def _json(data: bytes, _path: str) -> Iterator[Row]:
@@ -176,21 +145,28 @@ def _json(data: bytes, _path: str) -> Iterator[Row]:
         yield {"name": name, "value": value}
 
 
-def _text(data: bytes, _path: str) -> Iterator[Row]:
-    yield {"name": "moves", "value": data.decode(errors="replace").strip()}
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 _BY_OFFSET = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TXN_INDEX)
-_READERS: dict[Kind, Callable[[bytes, str], Iterator[Row]]] = {
-    Kind.OFFSET_INDEX: _offset_index,
-    Kind.TIME_INDEX: _time_index,
-    Kind.TXN_INDEX: _txn_index,
+_READERS: dict[Kind, Callable[[bytes, str], Iterable[Row]]] = {
+    Kind.OFFSET_INDEX: partial(_entries, OFFSET_ENTRY),
+    Kind.TIME_INDEX: partial(_entries, TIME_ENTRY),
+    Kind.TXN_INDEX: partial(_entries, TXN_ENTRY),
     Kind.PRODUCERS: _producers,
-    Kind.OFFSETS: _offsets,
-    Kind.EPOCHS: _epochs,
-    Kind.PARTITION: _partition,
-    Kind.META: _properties,
+    Kind.OFFSETS: lambda data, path: (
+        {"topic": topic, "partition": partition, "offset": offset}
+        for (topic, partition), offset in parse_offsets(_text(data), path).items()
+    ),
+    Kind.EPOCHS: lambda data, path: (entry._asdict() for entry in parse_leader_epochs(_text(data), path)),
+    Kind.PARTITION: lambda data, path: [
+        {"name": "topic_id", "value": uuid_text(parse_partition_metadata(_text(data), path))}
+    ],
+    Kind.META: lambda data, _: (
+        {"name": name, "value": value} for name, (value, _) in parse_properties(_text(data)).items()
+    ),
     Kind.QUORUM: _json,
     Kind.CLEAN_STOP: _json,
-    Kind.MOVES: _text,
+    Kind.MOVES: lambda data, _: [{"name": "moves", "value": _text(data).strip()}],
 }

@@ -30,6 +30,7 @@ from controller.image import Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from protocol.api import ApiKey, request_class, response_class
 from protocol.headers import RequestHeader, decode_response_header
+from protocol.messages.broker_registration import RegisteredListener
 from protocol.messages.fetch import FetchRequest
 from protocol.primitives import read_parts
 from protocol.record import Record
@@ -220,7 +221,7 @@ class Node:
                 broker_id=broker,
                 incarnation_id=bytes(16),
                 broker_epoch=broker,
-                end_points=[RegisterBrokerRecord.Endpoint(name=LISTENER, host=host, port=port, security_protocol=0)],
+                end_points=[RegisteredListener(name=LISTENER, host=host, port=port, security_protocol=0)],
                 features=[],
                 rack=None,
                 fenced=False,

@@ -25,6 +25,7 @@ from controller.image_builder import apply_records
 from protocol.api import ApiKey, request_class, response_class
 from protocol.headers import decode_response_header
 from protocol.messages.alter_partition import AlterPartitionRequest
+from protocol.messages.broker_registration import RegisteredListener
 from protocol.messages.produce import ProduceRequest
 from protocol.primitives import read_parts
 from protocol.record_batch import build_batch
@@ -211,7 +212,7 @@ class Cluster:
                 broker_id=broker,
                 incarnation_id=bytes(16),
                 broker_epoch=member.broker_epoch,
-                end_points=[RegisterBrokerRecord.Endpoint(name=LISTENER, host="h", port=broker, security_protocol=0)],
+                end_points=[RegisteredListener(name=LISTENER, host="h", port=broker, security_protocol=0)],
                 features=[],
                 rack=None,
                 fenced=fenced,

@@ -15,7 +15,7 @@ from controller.commands.topics import create_topics, delete_topics
 from controller.configs import BROKER_CONFIGS, parse_value
 from controller.image import Endpoint, MetadataImage, PartitionImage
 from controller.image_builder import apply_records
-from protocol.messages.broker_registration import BrokerRegistrationRequest
+from protocol.messages.broker_registration import BrokerRegistrationRequest, RegisteredListener, SupportedFeature
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -136,13 +136,11 @@ def new_registration(
         cluster_id=cluster_id,
         incarnation_id=incarnation_id,
         listeners=[
-            BrokerRegistrationRequest.Listener(
-                name=name, host=point.host, port=point.port, security_protocol=point.security_protocol
-            )
+            RegisteredListener(name=name, host=point.host, port=point.port, security_protocol=point.security_protocol)
             for name, point in (endpoints or {}).items()
         ],
         features=[
-            BrokerRegistrationRequest.Feature(name=name, min_supported_version=low, max_supported_version=high)
+            SupportedFeature(name=name, min_supported_version=low, max_supported_version=high)
             for name, (low, high) in features.items()
         ],
         rack=rack,

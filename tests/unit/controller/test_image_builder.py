@@ -9,6 +9,7 @@ import pytest
 from controller.image import NO_LEADER, DirectoryId, MetadataImage, ResourceType
 from controller.image_builder import apply_records
 from protocol.errors import InvariantError
+from protocol.messages.broker_registration import RegisteredListener, SupportedFeature
 from protocol.records.metadata import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
@@ -207,8 +208,8 @@ def test_latest_controller_registration_replaces_the_previous_one() -> None:
             controller_id=7,
             incarnation_id=incarnation,
             zk_migration_ready=False,
-            end_points=[RegisterControllerRecord.Endpoint(name="CONTROLLER", host="h", port=9093, security_protocol=0)],
-            features=[RegisterControllerRecord.Feature(name="f", min_supported_version=0, max_supported_version=2)],
+            end_points=[RegisteredListener(name="CONTROLLER", host="h", port=9093, security_protocol=0)],
+            features=[SupportedFeature(name="f", min_supported_version=0, max_supported_version=2)],
         )
         for incarnation in (ID, b"j" * 16)
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
-from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from protocol.messages.broker_registration import RegisteredListener
+from protocol.messages.controller_registration import ControllerRegistrationResponse
 from tests.unit.broker.controllers import query
 from tests.unit.broker.whole_cluster import WholeCluster
 
 
 def register(three: WholeCluster, node: int | None = None) -> ControllerRegistrationResponse:
-    listener = ControllerRegistrationRequest.Listener(name="CONTROLLER", host="b9", port=9, security_protocol=0)
+    listener = RegisteredListener(name="CONTROLLER", host="b9", port=9, security_protocol=0)
     result: ControllerRegistrationResponse = query(
         three,
         ApiKey.CONTROLLER_REGISTRATION,

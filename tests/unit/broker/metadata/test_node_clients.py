@@ -13,6 +13,7 @@ from broker.metadata.node_clients import NodeClients
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.voters import Voter, VoterEndpoint
+from protocol.messages.broker_registration import RegisteredListener
 from protocol.records.metadata import RegisterBrokerRecord
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.peer_node import Network, vote
@@ -44,7 +45,7 @@ def registered(
         broker_id=broker_id,
         broker_epoch=image.offset + 1,
         incarnation_id=bytes([broker_id]) * 16,
-        end_points=[RegisterBrokerRecord.Endpoint(name=listener, host=host, port=port, security_protocol=0)],
+        end_points=[RegisteredListener(name=listener, host=host, port=port, security_protocol=0)],
         features=[],
         rack=None,
         log_dirs=[],

@@ -12,6 +12,7 @@ from controller.commands.registration import register_controller
 from protocol import api
 from protocol.api import Feature
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.broker_registration import SupportedFeature
 from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
 from tests.unit.controller.cluster import Cluster
@@ -36,7 +37,7 @@ def register(cluster: Cluster, broker_id: int, *, highest: int) -> None:
 
 
 def new_controller(levels: Feature) -> ControllerRegistrationRequest:
-    supported = ControllerRegistrationRequest.Feature(
+    supported = SupportedFeature(
         name=NAME, min_supported_version=levels.min_level, max_supported_version=levels.max_level
     )
     return ControllerRegistrationRequest(

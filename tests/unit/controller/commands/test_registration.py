@@ -11,7 +11,7 @@ from controller.commands.brokers import unfence_broker
 from controller.commands.registration import SUPPORTED_FEATURES, register_broker, register_controller
 from controller.image import NO_LEADER, Endpoint
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.broker_registration import BrokerRegistrationRequest
+from protocol.messages.broker_registration import BrokerRegistrationRequest, RegisteredListener, SupportedFeature
 from protocol.messages.controller_registration import ControllerRegistrationRequest
 from protocol.records.metadata import FeatureLevelRecord, RegisterBrokerRecord
 from tests.unit.controller.cluster import Cluster, directory, new_registration
@@ -163,13 +163,12 @@ def test_replica_is_not_in_the_elr_after_an_unclean_shutdown(previous: int) -> N
 
 
 def new_controller(port: int = 9093) -> ControllerRegistrationRequest:
-    Request = ControllerRegistrationRequest  # noqa: N806
-    return Request(
+    return ControllerRegistrationRequest(
         controller_id=7,
         incarnation_id=b"i" * 16,
         zk_migration_ready=False,
-        listeners=[Request.Listener(name="C", host="h", port=port, security_protocol=0)],
-        features=[Request.Feature(name="f", min_supported_version=0, max_supported_version=2)],
+        listeners=[RegisteredListener(name="C", host="h", port=port, security_protocol=0)],
+        features=[SupportedFeature(name="f", min_supported_version=0, max_supported_version=2)],
     )
 
 
