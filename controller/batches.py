@@ -29,7 +29,7 @@ from protocol.records.control import (
 from protocol.records.metadata import decode_metadata_record, encode_metadata_record
 from protocol.schema import Message
 
-# Most records in one batch of the metadata log, and thus in the result of one command.
+# Maximum records in one batch of the metadata log, and thus in the result of one command.
 MAX_RECORDS_PER_BATCH = 10_000
 
 _CONTROL_RECORDS: dict[ControlType, type[Message]] = {

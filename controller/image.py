@@ -16,7 +16,7 @@ NO_LEADER = -1
 
 
 class DirectoryId:
-    """Reserved ids in place of the directory of a replica (KIP-858; Kafka: `DirectoryId`); those below 100 are."""
+    """Reserved ids (those below 100) in place of a replica's directory (KIP-858; Kafka: `DirectoryId`)."""
 
     MIGRATING = bytes(16)
     """In a directory that the controller does not know: the record has none, or the broker registered none."""
@@ -65,7 +65,7 @@ class BrokerImage(NamedTuple):
 
     @property
     def open_directories(self) -> tuple[bytes, ...]:
-        """The directories that take new replicas: all that are not cordoned (KIP-1066)."""
+        """Return the directories that take new replicas: all that are not cordoned (KIP-1066)."""
         cordoned = self.cordoned_directories
         if not cordoned:
             return self.directories

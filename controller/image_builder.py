@@ -66,8 +66,8 @@ class ImageBuilder:
         self._controllers: dict[int, ControllerImage] | None = None
         self._topics: dict[str, TopicImage] | None = None
         self._topics_by_id: dict[bytes, TopicImage] | None = None
-        # Partitions already copied by this builder, by topic id.
-        self._own_partitions: dict[bytes, dict[int, PartitionImage]] = {}
+        # The partitions of changed topics, by topic id.
+        self._copied_partitions: dict[bytes, dict[int, PartitionImage]] = {}
         self._configs: dict[tuple[int, str], Mapping[str, str]] | None = None
         self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._features: dict[str, int] | None = None
@@ -117,7 +117,7 @@ class ImageBuilder:
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self._broker(record.broker_id, record.broker_epoch)
-        self._own_brokers().pop(record.broker_id)
+        self._mutable_brokers().pop(record.broker_id)
 
     def _change_registration(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._broker(record.broker_id, record.broker_epoch)
@@ -151,7 +151,7 @@ class ImageBuilder:
         if self._current_topics().get(record.name) is not None:
             raise InvariantError(f"the metadata log creates topic {record.name} twice")
         partitions: dict[int, PartitionImage] = {}
-        self._own_partitions[record.topic_id] = partitions
+        self._copied_partitions[record.topic_id] = partitions
         self._put_topic(TopicImage(record.name, record.topic_id, partitions))
 
     def _add_partition(self, record: PartitionRecord) -> None:
@@ -200,11 +200,11 @@ class ImageBuilder:
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         topic = self._topic_of(record.topic_id)
-        self._own_topics().pop(topic.name)
-        self._own_topics_by_id().pop(topic.topic_id)
-        self._own_partitions.pop(topic.topic_id, None)
+        self._mutable_topics().pop(topic.name)
+        self._mutable_topics_by_id().pop(topic.topic_id)
+        self._copied_partitions.pop(topic.topic_id, None)
         if (ResourceType.TOPIC, topic.name) in self._current_configs():
-            self._own_configs().pop((ResourceType.TOPIC, topic.name))
+            self._mutable_configs().pop((ResourceType.TOPIC, topic.name))
 
     def _set_config(self, record: ConfigRecord) -> None:
         key = (record.resource_type, record.resource_name)
@@ -214,9 +214,9 @@ class ImageBuilder:
         else:
             values[record.name] = record.value
         if values:
-            self._own_configs()[key] = values
+            self._mutable_configs()[key] = values
         else:
-            self._own_configs().pop(key, None)
+            self._mutable_configs().pop(key, None)
 
     def _set_quota(self, record: ClientQuotaRecord) -> None:
         if self._client_quotas is None:
@@ -252,22 +252,22 @@ class ImageBuilder:
     def _current_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
         return self._base.configured() if self._configs is None else self._configs
 
-    def _own_brokers(self) -> dict[int, BrokerImage]:
+    def _mutable_brokers(self) -> dict[int, BrokerImage]:
         if self._brokers is None:
             self._brokers = dict(self._base.brokers)
         return self._brokers
 
-    def _own_topics(self) -> dict[str, TopicImage]:
+    def _mutable_topics(self) -> dict[str, TopicImage]:
         if self._topics is None:
             self._topics = dict(self._base.topics_by_name())
         return self._topics
 
-    def _own_topics_by_id(self) -> dict[bytes, TopicImage]:
+    def _mutable_topics_by_id(self) -> dict[bytes, TopicImage]:
         if self._topics_by_id is None:
             self._topics_by_id = dict(self._base.topics_by_id())
         return self._topics_by_id
 
-    def _own_configs(self) -> dict[tuple[int, str], Mapping[str, str]]:
+    def _mutable_configs(self) -> dict[tuple[int, str], Mapping[str, str]]:
         if self._configs is None:
             self._configs = dict(self._base.configured())
         return self._configs
@@ -281,7 +281,7 @@ class ImageBuilder:
         return broker
 
     def _put_broker(self, broker: BrokerImage) -> None:
-        self._own_brokers()[broker.broker_id] = broker
+        self._mutable_brokers()[broker.broker_id] = broker
 
     def _topic_of(self, topic_id: bytes) -> TopicImage:
         by_id = self._base.topics_by_id() if self._topics_by_id is None else self._topics_by_id
@@ -291,14 +291,14 @@ class ImageBuilder:
         return topic
 
     def _put_topic(self, topic: TopicImage) -> None:
-        self._own_topics()[topic.name] = topic
-        self._own_topics_by_id()[topic.topic_id] = topic
+        self._mutable_topics()[topic.name] = topic
+        self._mutable_topics_by_id()[topic.topic_id] = topic
 
     def _partitions_of(self, topic_id: bytes) -> dict[int, PartitionImage]:
-        partitions = self._own_partitions.get(topic_id)
+        partitions = self._copied_partitions.get(topic_id)
         if partitions is None:
             topic = self._topic_of(topic_id)
-            partitions = self._own_partitions[topic_id] = dict(topic.partitions)
+            partitions = self._copied_partitions[topic_id] = dict(topic.partitions)
             self._put_topic(topic._replace(partitions=partitions))
         return partitions
 

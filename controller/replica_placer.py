@@ -2,7 +2,7 @@
 
 Replicas of one partition are on different brokers. In order of priority, as in Apache Kafka:
 
-- Replicas are spread over racks (KIP-36): no rack gets two more than another that has room. Brokers without a rack
+- Replicas are spread over racks (KIP-36): no rack gets two more than another with brokers left. Brokers without a rack
   form one rack.
 - Within a rack, fenced brokers come last. No fenced broker is the first replica, the preferred leader.
 - Leaders and followers are spread over brokers: the first replica advances by one broker from partition to partition,

@@ -45,7 +45,7 @@ def check_topic_name(name: str) -> None:
 
 
 def unify_collision_chars(name: str) -> str:
-    """Return the form of a name in metrics, which no two topics may share."""
+    """Return a name as metrics write it; no two topics may share that (Kafka: `Topic.unifyCollisionChars`)."""
     return name.replace(".", "_")
 
 

@@ -1,7 +1,7 @@
 """The controller's registration with the active controller (KIP-919; Kafka: `ControllerRegistrationManager`).
 
 Each start is a new incarnation. The registration is sent to the active controller, and to its successors, until the
-metadata contains it. Tools and brokers find there where controllers listen.
+metadata contains it. Tools and brokers read the controllers' addresses from it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ControllerRegistrationManager:
     def __init__(
         self, quorum: Quorum, call: Callable[[Message, float], Awaitable[Any]], loop: asyncio.AbstractEventLoop
     ) -> None:
-        """`call` sends a request to the active controller; the float is the timeout in seconds (REQUEST_TIMED_OUT)."""
+        """`call` sends a request to the active controller; its second argument is a timeout in seconds."""
         self._quorum = quorum
         self._call = call
         self._loop = loop

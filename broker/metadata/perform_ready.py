@@ -66,7 +66,7 @@ class ReadyPerformer:
     ) -> None:
         """`log` is in `directory`; `send` sends requests to other nodes; `now_ms` is the wall clock.
 
-        Files are written and synced in `executor`: in the loop's, reads of cold pages would delay votes and commits.
+        Files are written and synced in `executor`: in the loop's own, cold reads would delay votes and commits.
         """
         self.appended_ms = now_ms()
         self._node = node

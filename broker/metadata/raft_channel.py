@@ -95,9 +95,9 @@ class RaftChannel:
     def lost_at_ms(self) -> dict[int, int]:
         """Return the unreachable nodes, and the loop time in ms when their fetch connection broke.
 
-        A node is listed until its fetch connection is open again or it returns a response of any kind. A successful
-        Fetch response clears the list, since its sender leads and knows better. The time is 0 for a node that refused a
-        reconnection: its process has ended.
+        A node is listed until its fetch connection is open again or it sends any response. A successful Fetch response
+        clears the list: its sender leads and has a list of its own. The time is 0 for a node that refused a
+        reconnection: its process has exited.
         """
         return {
             node_id: int(lost_s * 1000)

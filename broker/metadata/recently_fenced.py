@@ -7,7 +7,7 @@ together with its partitions, and requests their leaders again only after 1 s. T
 choose a listed broker for requests that any broker can answer.
 
 A broker that led nothing when it was fenced, as after a controlled shutdown, or that was unregistered, is not listed.
-Leaders and reachable brokers are `metadata_view`'s. Pure: the clock is passed in, monotonic, in seconds.
+For leaders and reachable brokers see `metadata_view`.
 """
 
 from __future__ import annotations

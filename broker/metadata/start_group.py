@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TAG_BYTES = 8
 
 WAIT_S = 30.0
-"""How long a broker waits for the others, in seconds: a broker that hangs must not keep the rest from serving."""
+"""Maximum wait for the other brokers, in seconds: one that hangs must not keep the rest from serving."""
 
 _log = logging.getLogger("broker")
 

@@ -1,8 +1,8 @@
-"""Topic creation: a check for disk space, the command, and the wait until every broker can serve the topic.
+"""Topic creation: check disk space, submit the command, wait until every broker can serve the topic.
 
 A full disk rejects creation with KAFKA_STORAGE_ERROR before the controller sees it: a topic whose logs cannot be made
 would exist without a replica that can serve it. Unlike in Kafka, the response waits until all active brokers have
-applied the new topics. The decision is `controller.commands.topics`'.
+applied the new topics. `controller.commands.topics` decides.
 """
 
 from __future__ import annotations

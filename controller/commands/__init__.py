@@ -20,8 +20,8 @@
     client_quotas            quotas of users, client ids and addresses
     producer_ids             blocks of producer ids
 
-Whatever changes a partition builds its record with `controller.partition_change`; `controller.leader_and_isr_updates`
-does so for all partitions of a broker.
+`controller.partition_change` builds every change of a partition; `controller.leader_and_isr_updates` does so for all
+partitions of a broker.
 
 A command decides on an image and changes nothing; its records take effect once they are committed. Errors of a request
 are in the response, with the topic or resource that they concern; the broker's internal commands raise KafkaError.

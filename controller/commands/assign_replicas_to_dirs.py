@@ -29,7 +29,7 @@ def assign_replicas_to_dirs(
             (), AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[])
         )
     builder = PartitionChangeBuilder(image, settings)
-    # Of a replica that is named twice, the last directory counts.
+    # The last directory of a duplicated replica applies.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     results = []
     for directory in request.directories:

@@ -22,10 +22,9 @@ from protocol.schema import Message
 
 
 def check_min_isr(image: MetadataImage, broker: str, named: Collection[str], new: Mapping[str, str]) -> None:
-    """Raise KafkaError INVALID_CONFIG for a min.insync.replicas that brokers must not have while ELR is enabled.
+    """Raise KafkaError INVALID_CONFIG if min.insync.replicas would differ between brokers while ELR is enabled.
 
-    `named` are the configs that a request sets or removes, also those that are not set; `new` is what is set
-    afterwards; `broker` is empty for all brokers.
+    `named`: the configs that the request sets or removes; `new`: the configs after it; `broker`: empty for all brokers.
     """
     if MIN_ISR not in named or not elr_enabled(image):
         return

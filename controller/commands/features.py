@@ -41,7 +41,7 @@ def update_features(
     KafkaError INVALID_UPDATE_VERSION for the first level that is not possible; then none is set.
     """
     levels = {**image.features, KRAFT_VERSION: kraft_version}
-    # Of a feature that is named twice, the last update counts.
+    # The last update of a duplicated feature applies.
     updates = {update.feature: update for update in request.feature_updates}
     for update in updates.values():
         problem = _reason_not_possible(image, update, levels.get(update.feature, 0))

@@ -35,7 +35,7 @@ def alter_partition_reassignments(
 ) -> ControllerResult[AlterPartitionReassignmentsResponse]:
     """Start, complete or cancel the reassignments of a request, each partition on its own."""
     builder = PartitionChangeBuilder(image, settings)
-    # Of a partition that is named twice, the last target counts.
+    # The last target of a duplicated partition applies.
     changes: dict[tuple[bytes, int], PartitionChangeRecord | None] = {}
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None, responses=[]

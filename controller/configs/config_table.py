@@ -6,7 +6,7 @@
 The first line has the name, type, default (`null`: none; `''`: the empty text), update mode and, unless every value of
 the type is valid, the valid ones: `1..` from 1 on, `1..10` up to 10, `a|b` one of these texts, `A|B~` the same in any
 case, `a,b` a list of some of these, `a,b?` the same or an empty list, `some` any non-empty list, `1..9|-1` a range or
-one more number, or the name of a validator (`_NAMED`). The indented lines that follow are the documentation.
+one more number, or the name of a validator (`_VALIDATORS`). The indented lines that follow are the documentation.
 """
 
 from controller.configs.definition import (
@@ -18,7 +18,7 @@ from controller.configs.definition import (
     between,
     between_or,
     connections_per_host,
-    named,
+    nonempty,
     one_of,
     one_of_any_case,
     some_of,
@@ -30,8 +30,8 @@ from controller.configs.definition import (
 _TYPES = dict(ConfigType.__members__)
 _MODES = {mode.value: mode for mode in UpdateMode}
 
-_NAMED: dict[str, Validator] = {
-    "named": named,
+_VALIDATORS: dict[str, Validator] = {
+    "nonempty": nonempty,
     "some": some_of(),
     "hosts": connections_per_host,
     "throttled": throttled_replicas,
@@ -69,8 +69,8 @@ def table(text: str, *, without_effect: str = "", internal: bool = False) -> tup
 
 
 def _validator(accepted: str) -> Validator:
-    if accepted in _NAMED:
-        return _NAMED[accepted]
+    if accepted in _VALIDATORS:
+        return _VALIDATORS[accepted]
     low, dots, high = accepted.partition("..")
     if dots:
         high, _, extra = high.partition("|")

@@ -220,7 +220,7 @@ def between_or(low: int, high: int, extra: int) -> Validator:
     return lambda value: None if value == extra or low <= value <= high else problem
 
 
-def named(value: str) -> str | None:
+def nonempty(value: str) -> str | None:
     """Accept any non-empty text."""
     return None if value else "String must be non-empty"
 

@@ -34,7 +34,7 @@ _UNKNOWN_TYPE = 0
 
 # Broker configs that are alternatives of each other: altering one overrides the others of the properties file.
 _ALTERNATIVES = [names for names in BROKER_SYNONYMS.values() if len(names) > 1]
-_FLUSH = "log.flush.interval.ms"  # has a fallback, but is none itself
+_FLUSH_INTERVAL = "log.flush.interval.ms"  # falls back to log.flush.scheduler.interval.ms, not the reverse
 
 
 def describe_topic(
@@ -116,7 +116,7 @@ def _own(definition: ConfigDef, overrides: Mapping[str, str], source: ConfigSour
 
 def _broker_places(image: MetadataImage, settings: StaticSettings, name: str) -> list[ConfigValue]:
     family = next((names for names in _ALTERNATIVES if name in names), ())
-    if not family or (name in BROKER_SYNONYMS["flush.ms"] and name != _FLUSH):
+    if not family or (name in BROKER_SYNONYMS["flush.ms"] and name != _FLUSH_INTERVAL):
         family = tuple(dict.fromkeys((name, without_listener(name))))
     return list(broker_config_synonyms(image, settings, name, family))
 

@@ -106,23 +106,23 @@ TIERED_CONFIGS = table(
         Number of threads that schedule the tasks of tiered storage.
     remote.log.metadata.custom.metadata.max.bytes INT 128 read-only 0..
         Maximum size of a storage plug-in's metadata about a segment.
-    remote.log.metadata.manager.class.name STRING org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager read-only named
+    remote.log.metadata.manager.class.name STRING org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager read-only nonempty
         The class that manages the metadata of tiered storage.
     remote.log.metadata.manager.class.path STRING null read-only
         The path of that class.
-    remote.log.metadata.manager.impl.prefix STRING rlmm.config. read-only named
+    remote.log.metadata.manager.impl.prefix STRING rlmm.config. read-only nonempty
         Prefix of that class's settings.
-    remote.log.metadata.manager.listener.name STRING null read-only named
+    remote.log.metadata.manager.listener.name STRING null read-only nonempty
         The listener through which that class connects to brokers.
     remote.log.reader.max.pending.tasks INT 100 read-only 1..
         Maximum number of pending reads from tiered storage.
     remote.log.reader.threads INT 10 cluster-wide 1..
         Number of threads that read from tiered storage.
-    remote.log.storage.manager.class.name STRING null read-only named
+    remote.log.storage.manager.class.name STRING null read-only nonempty
         The class that stores segments in tiered storage.
     remote.log.storage.manager.class.path STRING null read-only
         The path of that class.
-    remote.log.storage.manager.impl.prefix STRING rsm.config. read-only named
+    remote.log.storage.manager.impl.prefix STRING rsm.config. read-only nonempty
         Prefix of that class's settings.
     remote.log.storage.system.enable BOOLEAN false read-only
         Whether tiered storage is enabled.

@@ -64,10 +64,10 @@ class Ballot:
         return len(voters.by_id) - len(self.refused & voters.by_id.keys()) < voters.majority
 
 
-def backoff_ms(losses: int, limit_ms: int, chance: float) -> int:
+def backoff_ms(losses: int, limit_ms: int, fraction: float) -> int:
     """Return the backoff in ms after `losses` lost elections in a row: 25 to 25 + min(limit_ms, 50 * 2**losses).
 
-    `chance`, from 0 to 1, selects the value.
+    `fraction`, from 0 to 1, selects the value.
     """
     longest = min(limit_ms, _FIRST_BACKOFF_MS << min(losses, 10))
-    return min(longest, _FIRST_BACKOFF_MS // 2) + int(chance * longest)
+    return min(longest, _FIRST_BACKOFF_MS // 2) + int(fraction * longest)

@@ -6,7 +6,7 @@ Kafka: `FollowerState`, `UnattachedState`.
     batches            appended; the next Fetch starts at their end
     diverging epoch    the log is truncated to where it may diverge from the leader's (KIP-595), then compared again
     snapshot id        the snapshot is downloaded with FetchSnapshot; the log restarts at its end (KIP-630)
-    error, or none     the request is retried after the backoff
+    error or timeout   the request is retried after the backoff
 
 An unattached node sends Fetch to any voter; the error response names the leader.
 
@@ -68,7 +68,7 @@ class SnapshotDownload(NamedTuple):
     position: int
 
     def part(self, position: int, data: Buffer, size: int) -> SnapshotPart | None:
-        """Return a received part of the snapshot of `size` bytes; None if it is empty or not the next one."""
+        """Return the received part of the snapshot of `size` bytes; None if it is empty or not the next part."""
         if position != self.position or not len(data) or position + len(data) > size:
             return None
         return SnapshotPart(self.snapshot, position, data)
@@ -225,7 +225,7 @@ class FollowerState(_FetchingState):
         return True
 
     def _handle_fetch_snapshot_response(self, partition: FetchSnapshotResult) -> bool:
-        """As `_handle_fetch_response`."""
+        """Append a part of the snapshot; return as `_handle_fetch_response`."""
         download, self.download = self.download, None
         data = memoryview(partition.unaligned_records or b"")  # type: ignore[arg-type]
         part = None if download is None else download.part(partition.position, data, partition.size)
@@ -241,7 +241,7 @@ class FollowerState(_FetchingState):
 
 
 class Scanned(NamedTuple):
-    """The valid batches at the start of fetched data, None without any, and the problem behind them."""
+    """The valid batches at the start of fetched data (None: no valid batch), and the problem after them."""
 
     received: ReceivedBatches | None
     problem: str = ""

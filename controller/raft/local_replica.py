@@ -98,8 +98,8 @@ class LocalReplica:
     def election_backoff(self) -> int:
         """Count a lost election; return when the next one may start."""
         self.lost_elections += 1
-        chance = self.jitter(1 << 20) / (1 << 20)
-        return self.now_ms + backoff_ms(self.lost_elections, self.timing.election_backoff_max_ms, chance)
+        fraction = self.jitter(1 << 20) / (1 << 20)
+        return self.now_ms + backoff_ms(self.lost_elections, self.timing.election_backoff_max_ms, fraction)
 
     # The log
 

@@ -28,9 +28,8 @@ The driver performs a Ready in this order, each step complete before the next on
     responses          send each to the holder of its token, with its `read` filled in
     high_watermark     apply every entry below it
 
-Events are processed while a Ready is performed; their effects go into the next one. Responses to Fetch, and no others,
-may leave as soon as the entries are appended: the leader counts its own copy once it is synced, and the followers'
-copies once they are synced there.
+Events are processed while a Ready is performed; their effects go into the next one. Only responses to Fetch may be sent
+before the appended entries are synced: the leader counts each copy once it is synced where it is stored.
 
 Times are in ms of one monotonic clock, which no other node shares.
 """

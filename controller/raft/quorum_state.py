@@ -52,7 +52,7 @@ class QuorumState:
     """The current role, in `state`."""
 
     def __init__(self, replica: LocalReplica, election: ElectionState) -> None:
-        """Start with the stored `election`; fetch from its leader, unless it is this node, but do not rely on it."""
+        """Start with the stored `election`; if another node led then, fetch from it but suspect it at once."""
         self._replica = replica
         self._transitions = {
             Transition.FIND_LEADER: self._find_leader,

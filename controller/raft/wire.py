@@ -63,29 +63,29 @@ class ResponseHeader(NamedTuple):
     """None if the error is that of the whole response."""
 
 
-def vote_request(me: ReplicaKey, to: Voter, epoch: int, end: RaftEpochEnd, *, pre_vote: bool) -> VoteRequest:
+def vote_request(sender: ReplicaKey, to: Voter, epoch: int, end: RaftEpochEnd, *, pre_vote: bool) -> VoteRequest:
     """Return the Vote request for `epoch`, or for a pre-vote in the current epoch."""
     partition = VotePartition(
         partition_index=0,
         replica_epoch=epoch,
-        replica_id=me.node_id,
-        replica_directory_id=me.directory_id,
+        replica_id=sender.node_id,
+        replica_directory_id=sender.directory_id,
         voter_directory_id=to.directory_id,
         last_offset_epoch=end.epoch,
         last_offset=end.end_offset,
         pre_vote=pre_vote,
     )
     topic = VoteRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])
-    return VoteRequest(cluster_id=me.cluster_id, voter_id=to.voter_id, topics=[topic])
+    return VoteRequest(cluster_id=sender.cluster_id, voter_id=to.voter_id, topics=[topic])
 
 
-def begin_request(me: ReplicaKey, to: Voter, epoch: int, leader: Voter) -> BeginQuorumEpochRequest:
+def begin_request(sender: ReplicaKey, to: Voter, epoch: int, leader: Voter) -> BeginQuorumEpochRequest:
     """Return the BeginQuorumEpoch request that announces this node, the voter `leader`, as the leader."""
     partition = BeginPartition(
-        partition_index=0, voter_directory_id=to.directory_id, leader_id=me.node_id, leader_epoch=epoch
+        partition_index=0, voter_directory_id=to.directory_id, leader_id=sender.node_id, leader_epoch=epoch
     )
     return BeginQuorumEpochRequest(
-        cluster_id=me.cluster_id,
+        cluster_id=sender.cluster_id,
         voter_id=to.voter_id,
         topics=[BeginQuorumEpochRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])],
         leader_endpoints=[
@@ -95,11 +95,11 @@ def begin_request(me: ReplicaKey, to: Voter, epoch: int, leader: Voter) -> Begin
     )
 
 
-def end_request(me: ReplicaKey, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
+def end_request(sender: ReplicaKey, epoch: int, successors: Sequence[Voter]) -> EndQuorumEpochRequest:
     """Return the EndQuorumEpoch request of a leader that resigns, with the preferred successors, best first."""
     partition = EndPartition(
         partition_index=0,
-        leader_id=me.node_id,
+        leader_id=sender.node_id,
         leader_epoch=epoch,
         preferred_successors=[voter.voter_id for voter in successors],
         preferred_candidates=[
@@ -108,10 +108,12 @@ def end_request(me: ReplicaKey, epoch: int, successors: Sequence[Voter]) -> EndQ
         ],
     )
     topic = EndQuorumEpochRequest.Topic(topic_name=CLUSTER_METADATA, partitions=[partition])
-    return EndQuorumEpochRequest(cluster_id=me.cluster_id, topics=[topic])
+    return EndQuorumEpochRequest(cluster_id=sender.cluster_id, topics=[topic])
 
 
-def fetch_request(me: ReplicaKey, epoch: int, end: RaftEpochEnd, high_watermark: int, timing: Timing) -> FetchRequest:
+def fetch_request(
+    sender: ReplicaKey, epoch: int, end: RaftEpochEnd, high_watermark: int, timing: Timing
+) -> FetchRequest:
     """Return the Fetch request for what follows the end of this node's log."""
     partition = FetchPartition(
         partition=0,
@@ -119,12 +121,12 @@ def fetch_request(me: ReplicaKey, epoch: int, end: RaftEpochEnd, high_watermark:
         fetch_offset=end.end_offset,
         last_fetched_epoch=end.epoch,
         partition_max_bytes=timing.fetch_max_bytes,
-        replica_directory_id=me.directory_id,
+        replica_directory_id=sender.directory_id,
         high_watermark=high_watermark,
     )
     return FetchRequest(
-        cluster_id=me.cluster_id,
-        replica_state=FetchRequest.ReplicaState(replica_id=me.node_id),
+        cluster_id=sender.cluster_id,
+        replica_state=FetchRequest.ReplicaState(replica_id=sender.node_id),
         max_wait_ms=timing.fetch_max_wait_ms,
         min_bytes=0,
         max_bytes=timing.fetch_max_bytes,
@@ -135,7 +137,7 @@ def fetch_request(me: ReplicaKey, epoch: int, end: RaftEpochEnd, high_watermark:
 
 
 def snapshot_request(
-    me: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int, timing: Timing
+    sender: ReplicaKey, epoch: int, snapshot: SnapshotId, position: int, timing: Timing
 ) -> FetchSnapshotRequest:
     """Return the FetchSnapshot request for the bytes from `position` on."""
     partition = FetchSnapshotPartition(
@@ -143,11 +145,11 @@ def snapshot_request(
         current_leader_epoch=epoch,
         snapshot_id=FetchSnapshotPartition.SnapshotId(end_offset=snapshot.end_offset, epoch=snapshot.epoch),
         position=position,
-        replica_directory_id=me.directory_id,
+        replica_directory_id=sender.directory_id,
     )
     return FetchSnapshotRequest(
-        cluster_id=me.cluster_id,
-        replica_id=me.node_id,
+        cluster_id=sender.cluster_id,
+        replica_id=sender.node_id,
         max_bytes=timing.fetch_snapshot_max_bytes,
         topics=[FetchSnapshotRequest.Topic(name=CLUSTER_METADATA, partitions=[partition])],
     )

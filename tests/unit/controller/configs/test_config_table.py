@@ -56,7 +56,7 @@ def test_a_row_without_documentation_is_refused() -> None:
         ("a LIST x read-only x,y", "y,x", ""),
         ("a LIST x read-only x,y?", "", "x,z"),
         ("a INT 5 read-only 1..9|-1", "-1", "0"),
-        ("a STRING x read-only named", "anything", ""),
+        ("a STRING x read-only nonempty", "anything", ""),
     ],
 )
 def test_row_validators_accept_and_reject_values(row: str, good: str, bad: str) -> None:
