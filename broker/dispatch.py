@@ -42,11 +42,11 @@ from protocol.schema import Message
 if TYPE_CHECKING:
     from broker.monitoring.counters import Metrics
 
-Answer: TypeAlias = "Message | list[Part] | None"
-Handler: TypeAlias = Callable[[Any, RequestContext, Any], "Answer | Deferred[Any] | Awaitable[Message | None]"]
-FrameAnswer: TypeAlias = "bytes | Message"
+HandlerResponse: TypeAlias = "Message | list[Part] | None"
+Handler: TypeAlias = Callable[[Any, RequestContext, Any], "HandlerResponse | Deferred[Any] | Awaitable[Message | None]"]
+FrameResponse: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
-    [Any, RequestHeader, Connection, memoryview, int], "FrameAnswer | Deferred[Any] | None"
+    [Any, RequestHeader, Connection, memoryview, int], "FrameResponse | Deferred[Any] | None"
 ]
 OwnPart: TypeAlias = Callable[[Any, Any], Awaitable[Message] | None]
 WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
@@ -161,7 +161,7 @@ class Dispatcher:
             return self._failed(header, request, error)
 
     def _respond_deferred(
-        self, header: RequestHeader, request: Message, outcome: Answer | BaseException
+        self, header: RequestHeader, request: Message, outcome: HandlerResponse | BaseException
     ) -> list[Part] | None:
         try:
             if isinstance(outcome, BaseException):
@@ -178,13 +178,13 @@ class Dispatcher:
         parts = encode_response(header._replace(api_version=0), answer)
         return parts if self._with_errors is None else self._with_errors(parts, answer)
 
-    def _encode(self, header: RequestHeader, response: Answer) -> list[Part] | None:
+    def _encode(self, header: RequestHeader, response: HandlerResponse) -> list[Part] | None:
         parts = _encode_answer(header, response)
         if self._with_errors is not None and parts is not None and isinstance(response, Message):
             return self._with_errors(parts, response)
         return parts
 
-    def _encode_deferred(self, header: RequestHeader, answer: FrameAnswer | BaseException) -> list[Part] | None:
+    def _encode_deferred(self, header: RequestHeader, answer: FrameResponse | BaseException) -> list[Part] | None:
         """Return the response of a `handle_frame` that completed later.
 
         Its frame is gone by then, so an error can only close the connection.
@@ -256,7 +256,7 @@ async def _handled(handle: Handler, node: Any, context: RequestContext, request:
     return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
-def _encode_answer(header: RequestHeader, response: Answer) -> list[Part] | None:
+def _encode_answer(header: RequestHeader, response: HandlerResponse) -> list[Part] | None:
     """Return a handler's response as parts. RuntimeError if it cannot be encoded: a bug, not the client's error."""
     if response is None or isinstance(response, list):
         return response

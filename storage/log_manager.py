@@ -297,9 +297,9 @@ class LogManager:
             # If only records below the log start are left, they are dropped too. Until then a power cut must not leave
             # a log end below the log start.
             self._checkpoints.sync_log_start(log, self.directory_of(log))
-        cut = log.truncate_to(offset)
+        truncated = log.truncate_to(offset)
         self._checkpoints.truncate(log, self.directory_of(log), offset)
-        return cut
+        return truncated
 
     def truncate_fully_and_start_at(self, log: Log, offset: int) -> None:
         """Drop all records as `Log.truncate_fully_and_start_at`, and the log's checkpoint entries."""

@@ -56,11 +56,13 @@ _Topic = FetchResponse.Topic
 _Fetched = FetchResponse.Topic.Partition
 _Aborted = FetchResponse.Topic.Partition.AbortedTransaction
 
-Answer: TypeAlias = "FetchResponse | list[Part]"
+FetchOutcome: TypeAlias = "FetchResponse | list[Part]"
 _Result: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
-def handle(broker: BrokerServer, context: RequestContext, request: FetchRequest) -> Answer | Deferred[Answer]:
+def handle(
+    broker: BrokerServer, context: RequestContext, request: FetchRequest
+) -> FetchOutcome | Deferred[FetchOutcome]:
     """Return the response, or a Deferred of it if fewer than min_bytes can be read."""
     versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
     replica_id = request.replica_state.replica_id if versioned else request.replica_id
@@ -73,7 +75,7 @@ def handle(broker: BrokerServer, context: RequestContext, request: FetchRequest)
     outcome = fetch.attempt(request.max_wait_ms <= 0)
     if not isinstance(outcome, int):
         return outcome
-    response: Deferred[Answer] = Deferred(broker.loop)
+    response: Deferred[FetchOutcome] = Deferred(broker.loop)
     session.park(fetch, outcome, response, broker.loop.time() + request.max_wait_ms / 1000)
     return response
 
@@ -117,7 +119,7 @@ class _Fetch:
         self._min_bytes: int = min(request.min_bytes, self._max_bytes)
         self._waited = False
 
-    def attempt(self, final: bool) -> Answer | int:
+    def attempt(self, final: bool) -> FetchOutcome | int:
         """Read, and return the response; how many bytes are missing if it is below min_bytes and not `final`."""
         session = self._session
         room, found, urgent = self._max_bytes, 0, final or not session.partitions
@@ -138,7 +140,7 @@ class _Fetch:
                 session.mark_caught_up(wanted)
         if urgent or found >= self._min_bytes:
             results += map(self._read_offsets, session.take_deferred())
-            return self._answer(results)
+            return self._respond(results)
         for wanted, read in () if session.full else results:
             if isinstance(read, ReadResult) and read.caught_up:
                 session.defer(wanted)
@@ -222,7 +224,7 @@ class _Fetch:
             records=b"",
         )
 
-    def _answer(self, results: list[_Result]) -> Answer:
+    def _respond(self, results: list[_Result]) -> FetchOutcome:
         """Record in the session what is sent; return the response."""
         session = self._session
         plain = self._context.api_version >= fetch_fast_path.FIRST_VERSION

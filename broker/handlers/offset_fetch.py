@@ -37,7 +37,7 @@ _GROUPS_FROM_VERSION = 8
 _TOPIC_IDS_FROM_VERSION = 10
 
 _RequestedGroup: TypeAlias = OffsetFetchRequest.Group
-_Answer: TypeAlias = OffsetFetchResponse.Group
+_GroupResult: TypeAlias = OffsetFetchResponse.Group
 _Topic: TypeAlias = OffsetFetchResponse.Group.Topic
 _Partition: TypeAlias = OffsetFetchResponse.Group.Topic.Partition
 
@@ -48,7 +48,7 @@ def handle(
     """Return the offsets of each group; wait only for uncommitted writes."""
     version = context.api_version
     requested = request.groups if version >= _GROUPS_FROM_VERSION else [_only_group(request)]
-    shards = [_settled(broker, group.group_id) for group in requested]
+    shards = [_committed_shard(broker, group.group_id) for group in requested]
     if any(isinstance(shard, asyncio.Future) for shard in shards):
         return _respond_later(broker, version, request, requested, shards)
     return _respond(broker, version, request, requested, shards)
@@ -64,9 +64,9 @@ def _only_group(request: OffsetFetchRequest) -> _RequestedGroup:
     return _RequestedGroup(group_id=request.group_id, topics=topics)
 
 
-def _settled(broker: BrokerServer, group_id: str) -> Outcome[GroupCoordinatorShard] | ErrorCode:
+def _committed_shard(broker: BrokerServer, group_id: str) -> Outcome[GroupCoordinatorShard] | ErrorCode:
     try:
-        return broker.groups.settled(group_id)
+        return broker.groups.committed_shard(group_id)
     except KafkaError as error:
         return error.code
 
@@ -104,7 +104,7 @@ def _respond(
             error = shard if isinstance(shard, ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR
             if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 error = ErrorCode.NOT_COORDINATOR
-            answers.append(_Answer(group_id=group.group_id, topics=[], error_code=error))
+            answers.append(_GroupResult(group_id=group.group_id, topics=[], error_code=error))
     if version >= _GROUPS_FROM_VERSION:
         return OffsetFetchResponse(groups=answers)
     return _flat(requested[0], answers[0], version)
@@ -124,11 +124,11 @@ class _Lookup:
         self.by_id = by_id
         self.require_stable = require_stable
 
-    def answer(self, topics: list[_RequestedGroup.Topic] | None) -> _Answer:
+    def answer(self, topics: list[_RequestedGroup.Topic] | None) -> _GroupResult:
         found = self._everything() if topics is None else [self._topic(topic) for topic in topics]
         if self.by_id:
             found.sort(key=lambda topic: self.image.topic_by_id(topic.topic_id) is None)
-        return _Answer(group_id=self.group_id, topics=found)
+        return _GroupResult(group_id=self.group_id, topics=found)
 
     def _topic(self, requested: _RequestedGroup.Topic) -> _Topic:
         topic = self.image.topic_by_id(requested.topic_id) if self.by_id else self.image.topic(requested.name)
@@ -171,7 +171,7 @@ def _none(index: int, error: ErrorCode) -> _Partition:
     return _Partition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
 
 
-def _flat(requested: _RequestedGroup, answer: _Answer, version: int) -> OffsetFetchResponse:
+def _flat(requested: _RequestedGroup, answer: _GroupResult, version: int) -> OffsetFetchResponse:
     """Return the response for one group in the layout of versions below 8."""
     topics = answer.topics
     if answer.error_code != ErrorCode.NONE and version < _TOP_LEVEL_ERROR_FROM_VERSION:

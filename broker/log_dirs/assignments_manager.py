@@ -1,6 +1,6 @@
 """Reports replicas' log directories that differ from the metadata to the controller (KIP-858: `AssignmentsManager`).
 
-A replica lies elsewhere because this broker moved it, because it was moved by hand between two starts, or because its
+They differ because this broker moved the replica, because it was moved by hand between two starts, or because the
 directory is gone and its log was created anew, empty. The controller elects no replica whose directory it does not
 know. So the directory of an empty new log is withheld while the partition has no leader: this broker may have been the
 last in sync, and as leader of an empty log would make the others truncate theirs. If the disk comes back, nothing is

@@ -1,1 +1,1 @@
-"""Monitoring: metrics in Prometheus' format, and health probes. Imported only if enabled."""
+"""Monitoring: counters, metrics in Prometheus' format, and health probes; the HTTP server only if enabled."""

@@ -4,9 +4,9 @@ Theory of operation. A client may send many requests before it reads a response;
 their requests. A request answered at once, with nothing pending before it, needs no state here. Any other gets a *slot*
 in a queue; a slot is released when it is filled and is the oldest.
 
-Whether a pending request delays later ones depends on its API. A pending Produce or Fetch waits after all its effects
-are done: later requests are handled, only the slot waits. Every other request *holds back* later ones until it is
-answered, as in Kafka, so that a client that pipelines an OffsetCommit and an OffsetFetch reads what it wrote.
+Whether a pending request delays later ones depends on its API. A pending Produce or Fetch has had all its effects, so
+later requests are handled meanwhile. Every other request *holds back* later ones until it is answered, as in Kafka: a
+client that pipelines an OffsetCommit and an OffsetFetch reads what it wrote.
 
     event                         call           effect
     may a request be handled?     may_handle     True unless held back, at `MAX_IN_FLIGHT` or at `MAX_HELD_BYTES`

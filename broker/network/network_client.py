@@ -43,7 +43,7 @@ from storage.disk import reason
 if TYPE_CHECKING:
     from random import Random
 
-    Answer: TypeAlias = asyncio.Future[Message | None]
+    ResponseFuture: TypeAlias = asyncio.Future[Message | None]
 
 Address: TypeAlias = tuple[str, int]
 
@@ -72,7 +72,7 @@ class _Call:
 
     __slots__ = ("answer", "correlation_id", "key", "min_version", "request", "timer", "version")
 
-    def __init__(self, request: Message, min_version: int, answer: Answer) -> None:
+    def __init__(self, request: Message, min_version: int, answer: ResponseFuture) -> None:
         self.key = ApiKey(cast("int", request.API_KEY))
         self.request = request
         self.min_version = min_version
@@ -171,7 +171,7 @@ class NetworkClient:
         else:
             self._begin()
 
-    def call(self, request: Message, *, min_version: int = 0, timeout_ms: int | None = None) -> Answer:
+    def call(self, request: Message, *, min_version: int = 0, timeout_ms: int | None = None) -> ResponseFuture:
         """Send a request; return a future of its response, or of None if it was lost or timed out.
 
         The future fails with KafkaError (UNSUPPORTED_VERSION) if the peer supports no version from `min_version` on, or

@@ -1,10 +1,10 @@
 """Group commit for `barnabas.fsync=always`: many appended batches share one sync, off the event loop.
 
 Theory of operation. A partition whose records count only once synced (`Partition.advance_high_watermark`) is queued
-after each append. At the end of the loop's turn the idle ones of `_WORKERS` threads each take a share of the queued
-partitions and sync their logs one by one. Later appends wait for the next sync of their log, which covers all of them:
-the slower the disk, the more records share a sync. When a worker is done, the high watermarks of its partitions
-advance, which wakes the waiting operations.
+after each append. At the end of the loop's turn each idle thread, of `_WORKERS`, takes a share of the queued partitions
+and syncs their logs one by one. Later appends wait for the next sync of their log, which covers all of them: the slower
+the disk, the more records share a sync. When a worker is done, the high watermarks of its partitions advance, which
+wakes the waiting operations.
 
     queued      no sync of this partition in flight     synced from the end of the turn on
                 its sync is in flight                   synced again after that

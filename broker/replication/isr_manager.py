@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.replication.replica_manager import ReplicaManager
     from protocol.schema import Message
 
-    Answer = asyncio.Future[Message | None]
+    ResponseFuture = asyncio.Future[Message | None]
 
 _PARTITIONS_A_STEP = 256
 
@@ -40,7 +40,7 @@ class IsrManager:
         node_id: int,
         replicas: ReplicaManager,
         *,
-        send_to_controller: Callable[[Message], Answer],
+        send_to_controller: Callable[[Message], ResponseFuture],
         broker_epoch: Callable[[], int],
         lag_max_ms: int,
     ) -> None:
@@ -148,7 +148,7 @@ class IsrManager:
             self._send_to_controller(request).add_done_callback(self._answered)
         self._request_alarm.schedule_at_ms(self.proposals.due_ms)
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: ResponseFuture) -> None:
         if self._stopped:
             return
         response = None if answer.cancelled() or answer.exception() is not None else answer.result()

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from protocol.schema import Message
 
-    Answer = asyncio.Future[Message | None]
+    ResponseFuture = asyncio.Future[Message | None]
 
 
 class LeaderConnection(Protocol):
     """A connection to one broker: `broker.network.network_client.NetworkClient`, or a substitute in tests."""
 
-    def call(self, request: Message, *, min_version: int = 0) -> Answer:
+    def call(self, request: Message, *, min_version: int = 0) -> ResponseFuture:
         """Send a request; return a future of the response, None if the connection was lost."""
 
     def close(self) -> None:
@@ -72,7 +72,7 @@ class ReplicaFetcher:
             self._connection.call(request, min_version=min_version).add_done_callback(self._answered)
         self._alarm.schedule_at_ms(self.state.due_ms)
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: ResponseFuture) -> None:
         if self._closed:
             return
         response = None

@@ -6,8 +6,8 @@
     run_now()              run at once, instead of in the next turn
     cancel()               neither, until it is scheduled again
 
-Deadlines mostly move later: each heartbeat and each fetch moves one. So the timer of the loop stays as it is then, and
-is set again when it fires before the deadline. That also covers timers that fire early (uvloop's, by up to 1 ms).
+Deadlines mostly move later, with each heartbeat and each fetch. The timer of the loop then stays as it is, and is set
+again when it fires before the deadline. That also covers timers that fire early (uvloop's, by up to 1 ms).
 """
 
 from __future__ import annotations

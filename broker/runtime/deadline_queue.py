@@ -1,8 +1,8 @@
 """Deadlines in one heap (Kafka: `SystemTimer`, `CoordinatorTimer`).
 
 Most deadlines are renewed or cancelled before they pass: each heartbeat renews a session, and each response cancels a
-timeout. So both leave the heap as it is, and only change the `Timer`. An entry that reaches the top before its timer's
-deadline is queued again with that deadline. So a timer has one live entry, never later than its deadline. Stale entries
+timeout. Both only change the `Timer`, not the heap. An entry that reaches the top before its timer's deadline is queued
+again with that deadline. So a timer has one live entry, never later than its deadline. Stale entries
 (replaced by an earlier one, or of a cancelled timer) are dropped at the top, or all at once when they may outnumber the
 live ones: a session may last half an hour, while members come and go faster.
 

@@ -47,7 +47,7 @@ class RecoveryReport(NamedTuple):
     truncated_bytes: int = 0
     removed_segments: int = 0
     rebuilt_segments: int = 0
-    cut: str = ""
+    first_truncation: str = ""
     """The position of the first truncation: byte and file."""
     damaged: tuple[str, ...] = ()
     """The names of the small files that could not be read."""
@@ -66,7 +66,8 @@ class RecoveryReport(NamedTuple):
         parts = []
         if self.truncated_bytes:
             parts.append(
-                f"{count_of(self.truncated_bytes, 'byte')} truncated, from the first damaged batch on, at {self.cut}"
+                f"{count_of(self.truncated_bytes, 'byte')} truncated, from the first damaged batch on,"
+                f" at {self.first_truncation}"
             )
         if self.removed_segments:
             parts.append(f"{count_of(self.removed_segments, 'segment')} removed")
@@ -115,7 +116,7 @@ def recover_segments(
     segments: list[LogSegment] = []
     scanned: list[LogSegment] = []
     scanned_bytes = truncated = rebuilt = removed = 0
-    first_cut = ""
+    first_truncation = ""
     next_offset: int | None = None
     for number, base in enumerate(bases):
         following = bases[number + 1] if number + 1 < len(bases) else None
@@ -128,13 +129,13 @@ def recover_segments(
             rebuilt += not unflushed
             scanned.append(segment)
             scanned_bytes += segment.size_bytes
-            cut = scan(segment, index_interval_bytes, epochs, following, log_start_offset)
-            truncated += cut
-            if cut and not first_cut:
-                first_cut = f"byte {segment.size_bytes} of {base:020}{LOG_SUFFIX}"
-            if cut and unflushed:
-                removed = _remove_behind(disk, directory, bases[number:])
-            if cut:
+            dropped_bytes = scan(segment, index_interval_bytes, epochs, following, log_start_offset)
+            truncated += dropped_bytes
+            if dropped_bytes and not first_truncation:
+                first_truncation = f"byte {segment.size_bytes} of {base:020}{LOG_SUFFIX}"
+            if dropped_bytes and unflushed:
+                removed = _remove_after(disk, directory, bases[number:])
+            if dropped_bytes:
                 segment.truncate_file()
                 # Without a sync, a power cut could restore the truncated bytes after batches appended later.
                 segment.file.sync()
@@ -149,7 +150,7 @@ def recover_segments(
                     or not is_compacted(disk, directory, names, bases[: number + 1], compacted)
                 )
             ):
-                removed = _remove_behind(disk, directory, bases[number:])
+                removed = _remove_after(disk, directory, bases[number:])
             if removed:
                 break
     if next_offset is None:
@@ -171,7 +172,7 @@ def recover_segments(
         epochs.clear()  # a power cut interrupted a full truncation: the log starts at the last segment
     if not clean:
         _find_first_epochs(segments, epochs, log_start_offset)
-    report = RecoveryReport(scanned_bytes, truncated, removed, rebuilt, first_cut)
+    report = RecoveryReport(scanned_bytes, truncated, removed, rebuilt, first_truncation)
     snapshots = snapshot_offsets(disk.list_dir(directory) if removed or truncated else names)
     return Recovered(segments, scanned, next_offset, log_start_offset, snapshots, report)
 
@@ -259,7 +260,7 @@ def _ends_early(segment: LogSegment, following: int) -> bool:
     return end is not None and end < following
 
 
-def _remove_behind(disk: Disk, directory: str, bases: list[int]) -> int:
+def _remove_after(disk: Disk, directory: str, bases: list[int]) -> int:
     """Remove the segments and snapshots after the first of `bases`; return the number of segments."""
     for later in reversed(bases[1:]):
         _remove_segment(disk, directory, later)

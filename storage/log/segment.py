@@ -374,7 +374,7 @@ class LogSegment:
         """Return whether `part` was read from this segment; False if the file has been closed since."""
         return part.file is self._file
 
-    def offset_behind(self, part: FileSlice) -> int | None:
+    def next_indexed_offset(self, part: FileSlice) -> int | None:
         """Return the first indexed offset after `part`, a slice of this segment; None if there is none."""
         return self.offset_index.offset_from(part.position + part.size_bytes)
 
@@ -435,7 +435,7 @@ class LogSegment:
             return None
         return (yield from find_record(self.file, self.position_of(last_offset), timestamp, self.base_offset))
 
-    def waited_ms(self, now_ms: int, timestamp: int) -> int:
+    def age_ms(self, now_ms: int, timestamp: int) -> int:
         """Return the segment's age, for `segment.ms`, when a record of `timestamp` arrives."""
         first = self._first_timestamp
         if first is None:

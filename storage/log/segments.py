@@ -93,8 +93,8 @@ class LogSegments:
         first = number = bisect_right(self._bases, offset) - 1
         while number + 1 < len(self._segments) and not self._segments[number].holds(part):
             number += 1
-        behind = self._segments[number].offset_behind(part)
-        for end_offset in (behind, *self._bases[number + 1 : number + 2]):
+        next_indexed = self._segments[number].next_indexed_offset(part)
+        for end_offset in (next_indexed, *self._bases[number + 1 : number + 2]):
             if end_offset is not None:
                 limit_offset = min(limit_offset, end_offset)
         found: list[AbortedTxn] = []
@@ -156,7 +156,7 @@ class LogSegments:
             return False
         longest_ms = config.segment_ms - (config.segment_jitter_ms and self._jitter_ms(config))
         entries_left = active.index_entries_left(config.segment_index_bytes)
-        if filled + size > config.segment_bytes or active.waited_ms(now_ms, timestamp) > longest_ms or entries_left < 0:
+        if filled + size > config.segment_bytes or active.age_ms(now_ms, timestamp) > longest_ms or entries_left < 0:
             return True
         if active.first_timestamp >= 0:
             self._no_roll_bytes = min(config.segment_bytes, filled + entries_left * config.index_interval_bytes)
@@ -198,12 +198,12 @@ class LogSegments:
 
         `offset` is not below the first segment's base offset.
         """
-        cut = self._holding(offset)
+        segment = self._holding(offset)
         # Last segment first, so that a crash in between leaves no gap.
-        while self._segments[-1] is not cut:
+        while self._segments[-1] is not segment:
             self._segments[-1].remove()
             self._set(self._segments[:-1])
-        return cut.truncate_to(offset)
+        return segment.truncate_to(offset)
 
     def _holding(self, offset: int) -> LogSegment:
         return self._segments[bisect_right(self._bases, offset) - 1]

@@ -1,4 +1,4 @@
-"""The context of the group protocol's rules: the requests, the responses, and the settings that the rules use."""
+"""The requests, responses and settings of the group protocol's rules, and their context."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class GroupCoordinator:
         """Delete a group that has no members, with its offsets."""
         return self.runtime.host_of(group_id).write(lambda shard, _: shard.delete_group(group_id))
 
-    def settled(self, group_id: str) -> Outcome[GroupCoordinatorShard]:
+    def committed_shard(self, group_id: str) -> Outcome[GroupCoordinatorShard]:
         """Return the shard of a group for reading, once all its records are committed."""
         return self.runtime.host_of(group_id).read()
 

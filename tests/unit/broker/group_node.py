@@ -141,7 +141,7 @@ class GroupNode:
 
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
         """Return a committed offset."""
-        shard = self.call("settled", group)
+        shard = self.call("committed_shard", group)
         committed = shard.fetch(group, topic, bytes(16), partition)
         return None if committed is None else committed.offset
 

@@ -305,14 +305,14 @@ def test_the_largest_timestamp_is_the_first_record_that_has_it(tmp_path: Path) -
 
 
 def test_segment_age_counts_from_the_first_batch_timestamp(segment: LogSegment) -> None:
-    assert segment.waited_ms(NOW_MS + 999_999, NOW_MS + 50) == 50
-    assert reopened(segment).waited_ms(0, NOW_MS + 60) == 60
+    assert segment.age_ms(NOW_MS + 999_999, NOW_MS + 50) == 50
+    assert reopened(segment).age_ms(0, NOW_MS + 60) == 60
 
 
 def test_segment_age_counts_from_its_creation_without_timestamps(tmp_path: Path) -> None:
     segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
     append(segment, [batch(timestamp=-1)])
-    assert segment.waited_ms(NOW_MS + 70, -1) == 70
+    assert segment.age_ms(NOW_MS + 70, -1) == 70
 
 
 def test_retention_counts_from_the_last_write_without_timestamps(tmp_path: Path) -> None:

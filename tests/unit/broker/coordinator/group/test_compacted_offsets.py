@@ -18,7 +18,7 @@ def loaded(node: GroupNode) -> dict[str, object]:
     """Return the loaded state of each group."""
     found: dict[str, object] = {}
     for name in GROUPS:
-        shard = node.call("settled", name)
+        shard = node.call("committed_shard", name)
         group = shard.groups.get(name)
         members = group and {
             member_id: (member.instance_id, member.protocols, member.assignment)

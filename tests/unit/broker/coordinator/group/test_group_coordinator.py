@@ -19,7 +19,7 @@ DAY_S = 86_400
 
 class TestElections:
     def test_groups_of_partitions_led_by_other_brokers_are_not_coordinated(self, group_node: GroupNode) -> None:
-        assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+        assert group_node.call("committed_shard", "g") == ErrorCode.NOT_COORDINATOR
         assert group_node.groups.heartbeat("g", "m", None, 1) == ErrorCode.NOT_COORDINATOR
 
     def test_pending_join_fails_with_not_coordinator_when_the_partition_is_lost(self, group_node: GroupNode) -> None:
@@ -29,7 +29,7 @@ class TestElections:
         outcome = group_node.join()
         group_node.node.elect(CONSUMER_OFFSETS, 2, index=group_node.groups.runtime.partition_of("g"))
         assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
-        assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+        assert group_node.call("committed_shard", "g") == ErrorCode.NOT_COORDINATOR
 
     def test_a_new_epoch_of_the_same_leader_keeps_the_groups(self, group_node: GroupNode) -> None:
         group_node.host()
@@ -53,7 +53,7 @@ class TestElections:
         group_node.restart()
         group_node.node.elect(CONSUMER_OFFSETS, 2, index=group_node.groups.runtime.partition_of("g"))
         group_node.settle()
-        assert group_node.call("settled", "g") == ErrorCode.NOT_COORDINATOR
+        assert group_node.call("committed_shard", "g") == ErrorCode.NOT_COORDINATOR
 
     def test_groups_of_a_damaged_partition_return_an_error_until_loaded(self, group_node: GroupNode) -> None:
         group_node.host()

@@ -45,7 +45,7 @@ class TestCommitted:
     def test_offset_fetch_does_not_return_uncommitted_offsets(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         group_node.commit(5)
-        seen = group_node.groups.settled("g")
+        seen = group_node.groups.committed_shard("g")
         group_node.settle()
         assert pending(seen)
         group_node.replicate()
@@ -109,7 +109,7 @@ class TestCommitted:
     def test_waiting_requests_get_not_coordinator_when_leadership_is_lost(self, group_node: GroupNode) -> None:
         group_node.host(replicated=True)
         committing = group_node.commit(5)
-        reading = group_node.groups.settled("g")
+        reading = group_node.groups.committed_shard("g")
         querying = group_node.join(needs_member_id=True, group_id="new")
         for index in range(3):
             group_node.node.elect("__consumer_offsets", 2, index=index)
@@ -237,7 +237,7 @@ class TestLoading:
             lambda node, member: node.sync(member, 1),
             lambda node, member: node.leave(member),
             lambda node, member: node.commit(5, member_id=member, generation=1),
-            lambda node, member: node.groups.settled("g"),
+            lambda node, member: node.groups.committed_shard("g"),
             lambda node, member: node.groups.delete_group("g"),
             lambda node, member: node.groups.delete_offsets("g", [("t", 0)]),
         ],
@@ -260,7 +260,7 @@ class TestLoading:
         member = group_node.stable_member()
         group_node.wait(group_node.commit(7, member_id=member, generation=1))
         group_node.restart()
-        assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert group_node.call("committed_shard", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         assert group_node.groups.heartbeat("g", member, None, 1) == ErrorCode.NONE
         group_node.settle()
         assert group_node.offset() == 7
@@ -293,7 +293,7 @@ class TestLoading:
             group_node.wait(group_node.commit(offset))
         group_node.restart()
         group_node.node.pass_time(0)
-        assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert group_node.call("committed_shard", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         group_node.node.pass_time(1)
         assert group_node.offset() == 999
 
@@ -402,7 +402,7 @@ class TestLoading:
             patch.setattr(node.loop, "run_in_executor", run_in_executor)
             group_node.restart()
             node.pass_time(1)
-            assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            assert group_node.call("committed_shard", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             [(waiting, read)] = waits
             waiting.set_result(read())
             node.pass_time(0)
@@ -417,7 +417,7 @@ class TestLoading:
         group_node.restart()
         group_node.groups.topics_deleted([("t", b"t" * 16)])
         group_node.node.pass_time(0)
-        assert group_node.call("settled", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert group_node.call("committed_shard", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         group_node.node.pass_time(1)
         assert group_node.offset() is None
         assert group_node.records()[-1] == "offset g t-0 deleted"
