@@ -67,12 +67,10 @@ class HandlerNode(Protocol):
     @property
     def metrics(self) -> Metrics:
         """The counters of the process."""
-        ...
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop."""
-        ...
 
 
 class Dispatcher:

@@ -10,7 +10,7 @@ list or a struct of defaults, unless declared otherwise.
 """
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol.primitives import ZERO_UUID
 
@@ -40,20 +40,15 @@ _LAST_VERSION = 0x7FFF
 _NO_VERSION = range(0)
 
 
-class Wire:
+class Wire(NamedTuple):
     """The arguments of `wire`."""
 
-    __slots__ = ("default", "ignorable", "nullable", "tag", "tagged", "versions")
-
-    def __init__(
-        self, versions: str, default: Any, tag: int | None, tagged: str | None, nullable: str | None, ignorable: bool
-    ) -> None:
-        self.versions = versions
-        self.default = default
-        self.tag = tag
-        self.tagged = tagged
-        self.nullable = nullable
-        self.ignorable = ignorable
+    versions: str
+    default: Any
+    tag: int | None
+    tagged: str | None
+    nullable: str | None
+    ignorable: bool
 
 
 def wire(

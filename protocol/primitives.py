@@ -22,11 +22,9 @@ class RecordsPart(Protocol):
     @property
     def size_bytes(self) -> int:
         """Return the size of this part on the wire."""
-        ...
 
     def read(self, offset: int, size: int, /) -> bytes:
         """Return `size` bytes from `offset` within the part."""
-        ...
 
 
 Part: TypeAlias = bytes | bytearray | memoryview | RecordsPart

@@ -21,7 +21,6 @@ class MemoryUser(Protocol):
     @property
     def unfinished(self) -> bool:
         """Return whether a frame has been received in part."""
-        ...
 
 
 class RequestMemory:

@@ -43,11 +43,9 @@ class File(Protocol):
 
     def pread(self, size: int, offset: int) -> bytes:
         """Return up to `size` bytes from `offset`; fewer only at the end of the file."""
-        ...
 
     def pread_nowait(self, size: int, offset: int) -> Buffer | None:
         """Return what `pread` would; None if that might wait for the device."""
-        ...
 
     def send_nowait(self, socket: int, size: int, offset: int) -> int | None:
         """Send up to `size` bytes from `offset` through a socket's descriptor, without copying them.
@@ -55,27 +53,21 @@ class File(Protocol):
         Return how many were sent, fewer only if the socket is full or the file ends. Return None if that fails, or
         might wait for the device: the caller then reads and writes the bytes, which raises any error.
         """
-        ...
 
     def pwrite(self, data: Buffer, offset: int) -> None:
         """Write all of `data` at `offset`, or raise OSError with any part of it written."""
-        ...
 
     def truncate(self, size: int) -> None:
         """Truncate the file to `size` bytes."""
-        ...
 
     def sync(self) -> None:
         """Make the file's content and length durable; may run in a thread."""
-        ...
 
     def size(self) -> int:
         """Return the file's length in bytes."""
-        ...
 
     def close(self) -> None:
         """Close the file now, not when the last reference is dropped."""
-        ...
 
 
 class Lock(Protocol):
@@ -83,7 +75,6 @@ class Lock(Protocol):
 
     def release(self) -> None:
         """Release the lock."""
-        ...
 
 
 class Disk(Protocol):
@@ -94,67 +85,51 @@ class Disk(Protocol):
 
     def open_file(self, path: str, create: bool = False) -> File:
         """Open a file for reading and writing; with `create`, create an empty one if there is none."""
-        ...
 
     def read_file(self, path: str) -> bytes:
         """Return the whole content."""
-        ...
 
     def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
         """Replace the file by one with content `data`, atomically; with `sync`, durably."""
-        ...
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory, replacing a file of the target's name."""
-        ...
 
     def remove(self, path: str) -> None:
         """Delete a file; a missing one is no error."""
-        ...
 
     def remove_tree(self, path: str) -> None:
         """Delete a directory with all of its content; a missing one is no error."""
-        ...
 
     def make_dirs(self, path: str) -> None:
         """Create a directory and its missing parents."""
-        ...
 
     def list_dir(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Return whether the path is a file or directory."""
-        ...
 
     def is_dir(self, path: str) -> bool:
         """Return whether the path is a directory."""
-        ...
 
     def file_size(self, path: str) -> int:
         """Return a file's length in bytes."""
-        ...
 
     def modified_ms(self, path: str) -> int:
         """Return when a file was last written, in ms of the wall clock."""
-        ...
 
     def free_bytes(self, path: str) -> int:
         """Return the free bytes of the file system that `path` is on."""
-        ...
 
     def total_bytes(self, path: str) -> int:
         """Return the size in bytes of the file system that `path` is on."""
-        ...
 
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and deletions in a directory durable."""
-        ...
 
     def lock(self, path: str) -> Lock:
         """Lock this path and write the process id there; raise `AlreadyLocked` if another process holds the lock."""
-        ...
 
 
 def reason(error: BaseException) -> str:

@@ -132,15 +132,12 @@ class Logs(Protocol):
 
     def directory_of(self, log: Log) -> LogDirectory:
         """Return the data directory of a log."""
-        ...
 
     def checkpoint_one(self, log: Log, directory: LogDirectory, copy: Log) -> None:
         """Write the checkpoint entries of a log that is about to move to `directory`, where it is as `copy` is."""
-        ...
 
     def set_log_dir(self, log: Log, directory: LogDirectory) -> None:
         """Record that a log is in `directory` now."""
-        ...
 
 
 class FutureReplicas:

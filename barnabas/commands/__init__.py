@@ -23,19 +23,13 @@ from barnabas.commands._parser import find, make_parser, parse, unknown_command
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-class Signalled(KeyboardInterrupt):
-    """A signal on which a consumer commits and leaves its group, as on Ctrl-C."""
-
-    number = signal.SIGINT
-
-
-class Terminated(Signalled):
-    """SIGTERM."""
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, on which a consumer commits and leaves its group, as on Ctrl-C."""
 
     number = signal.SIGTERM
 
 
-class HungUp(Signalled):
+class HungUp(Terminated):
     """SIGHUP: the terminal is closed, output may be lost."""
 
     number = signal.SIGHUP
@@ -65,7 +59,7 @@ def run(words: Sequence[str]) -> int:
     except KeyboardInterrupt as end:
         if isinstance(end, HungUp):
             _forget_closed_terminal()
-        return 128 + (end.number if isinstance(end, Signalled) else signal.SIGINT)
+        return 128 + (end.number if isinstance(end, Terminated) else signal.SIGINT)
     except BrokenPipeError:  # the reader of our output (head, a pager) has exited
         forget_output()
         return 0

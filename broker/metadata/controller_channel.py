@@ -53,26 +53,21 @@ class ControllerLeadership(Protocol):
     @property
     def leads(self) -> bool:
         """Return whether this node is the active controller."""
-        ...
 
     @property
     def leader_id(self) -> int:
         """Return the id of the quorum's leader; -1 if unknown."""
-        ...
 
     @property
     def epoch(self) -> int:
         """Return the epoch of the quorum."""
-        ...
 
     @property
     def is_in_other_cluster(self) -> bool:
         """Return whether a majority of the voters belongs to another cluster."""
-        ...
 
     def leader_change(self) -> asyncio.Future[None]:
         """Return a future that is done when the leader or its epoch changes."""
-        ...
 
 
 class ControllerChannel:

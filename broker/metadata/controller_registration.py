@@ -30,11 +30,9 @@ class Quorum(Protocol):
     @property
     def image(self) -> MetadataImage:
         """Return the metadata as it is committed and applied here."""
-        ...
 
     def leader_change(self) -> asyncio.Future[None]:
         """Return a future that is done when the leader changes, or there is none."""
-        ...
 
 
 class ControllerRegistrationManager:

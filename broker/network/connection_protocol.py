@@ -77,11 +77,9 @@ class ConnectionOwner(Protocol):
 
     def admit(self, client: ConnectionProtocol) -> bool:
         """Return whether the connection limits allow one more."""
-        ...
 
     def forget(self, client: ConnectionProtocol) -> None:
         """Remove a closed connection."""
-        ...
 
 
 class Listener:

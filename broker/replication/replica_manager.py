@@ -73,7 +73,6 @@ class MetadataCache(Protocol):
     @property
     def image(self) -> MetadataImage:
         """Return the metadata as it is committed and applied."""
-        ...
 
 
 class ReplicaManager:

@@ -30,16 +30,13 @@ class StaticSettings(Protocol):
     @property
     def node_id(self) -> int:
         """Return the broker's id."""
-        ...
 
     @property
     def explicit(self) -> Mapping[str, str]:
         """Return the texts set in the properties file or on the command line, without defaults."""
-        ...
 
     def __getitem__(self, name: str, /) -> Any:
         """Return the checked value of a setting, or its default."""
-        ...
 
 
 class ConfigSource(IntEnum):

@@ -24,7 +24,6 @@ class Holder(Protocol):
 
     def close_file(self) -> None:
         """Drop the file and call `OpenFiles.closed`."""
-        ...
 
 
 class OpenFiles:

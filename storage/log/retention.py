@@ -22,7 +22,6 @@ class Aged(Protocol):
 
     def retention_timestamp(self) -> int:
         """Return the largest timestamp in ms."""
-        ...
 
 
 class Bounds(NamedTuple):
