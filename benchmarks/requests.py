@@ -12,8 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from broker.dispatch import Dispatcher
-from broker.monitoring.counters import Metrics
 from broker.network.connection import Connection
 from protocol.api import ApiKey
 from protocol.headers import RequestHeader, encode_request_header
@@ -34,11 +32,10 @@ class Bench:
 
     def __init__(self, directory: str, partitions: int) -> None:
         self.node = Node(directory)
-        self.node.metrics = Metrics()
         self.node.start()
         self.node.create(TOPIC, partitions)
         self.partitions = partitions
-        self.dispatch = Dispatcher(self.node, "broker")
+        self.dispatch = self.node.broker.dispatcher
         self.connection = Connection(1, LISTENER, "127.0.0.1")
 
     def measure(self, count: int, make: MakeRequest) -> float:

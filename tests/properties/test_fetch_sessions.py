@@ -49,8 +49,8 @@ class Reader(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(mkdtemp(prefix="sessions-"))
-        self.node = Node(str(self.folder))
-        self.node.start(slots=2)
+        self.node = Node(str(self.folder), max_incremental_fetch_session_cache_slots="2")
+        self.node.start()
         self.topic_id = self.node.create("t", PARTITIONS)
         self.known: dict[int, Read] = {}
         self.changed: set[int] = set()

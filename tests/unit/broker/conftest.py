@@ -20,6 +20,7 @@ from broker.network.connection_limits import Limits
 from broker.network.connection_protocol import DeferredResponse
 from broker.network.server import Server
 from protocol.primitives import Part
+from storage.disk import Disk
 from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
@@ -38,11 +39,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def threads(node: Node, monkeypatch: pytest.MonkeyPatch) -> HeldThreads:
-    """Return `node`'s loop threads, which run nothing before the test releases them."""
-    held = HeldThreads(node.loop)
-    monkeypatch.setattr(node.loop, "run_in_executor", held.run)
-    return held
+def threads(node: Node) -> Iterator[HeldThreads]:
+    """Return `node`'s loop threads, which run nothing before the test releases them or ends."""
+    with HeldThreads.of(node.loop) as held:
+        yield held
 
 
 def framed(body: bytes) -> bytes:
@@ -102,6 +102,9 @@ class Served:
 Serving = Callable[..., AbstractAsyncContextManager[Served]]
 """Type of fixture `serving`: takes connection limits by name, yields a server."""
 
+NewNode = Callable[..., Node]
+"""Type of fixture `new_node`: takes a disk, and settings with _ for each dot in their names."""
+
 Run = Callable[[Awaitable[None]], None]
 """Type of fixture `run`."""
 
@@ -141,10 +144,22 @@ def run(request: pytest.FixtureRequest) -> Run:
 
 
 @pytest.fixture
-def stopped_node(tmp_path: Path) -> Iterator[Node]:
-    node = Node(str(tmp_path / "data"))
-    yield node
-    node.stop()
+def new_node(tmp_path: Path) -> Iterator[NewNode]:
+    """Return a function that builds a broker on a directory of its own, which the test need not stop."""
+    nodes: list[Node] = []
+
+    def new(disk: Disk | None = None, **settings: str) -> Node:
+        nodes.append(Node(str(tmp_path / ("data" + "'" * len(nodes))), disk, **settings))
+        return nodes[-1]
+
+    yield new
+    for node in nodes:
+        node.stop()
+
+
+@pytest.fixture
+def stopped_node(new_node: NewNode) -> Node:
+    return new_node()
 
 
 @pytest.fixture
@@ -155,12 +170,9 @@ def node(stopped_node: Node) -> Node:
 
 
 @pytest.fixture
-def group_node(node: Node) -> Iterator[GroupNode]:
+def group_node(node: Node) -> GroupNode:
     """Return a node that coordinates groups once `host` is called."""
-    made = GroupNode(node)
-    yield made
-    made.groups.runtime.stop()
-    made.settle()
+    return GroupNode(node)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from broker.coordinator.runtime.shard_host import Outcome
 from broker.coordinator.runtime.timers import Timer, Timers
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import LocalBroker
 
 TOPIC = "t"
 LIFETIME_MS = 60_000
@@ -114,7 +114,7 @@ class CounterShard:
 class CounterCoordinator:
     """Serves counters from the partitions of `t` that `node` leads."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: LocalBroker) -> None:
         def new_context(timers: Timers) -> CoordinatorContext:
             log = logging.getLogger("broker.coordinator.counters")
             return CoordinatorContext(node.loop.time(), node.now_ms(), timers, node.random, log)

@@ -5,63 +5,41 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.coordinator.group.context import GroupSettings, Join, Leaving, Sync
+from broker.coordinator.group.context import Join, Leaving, Sync
 from broker.coordinator.group.group_coordinator import GroupCoordinator
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, Offset
-from broker.coordinator.runtime.partition_log import PartitionJournal
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey, response_class
-from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.config import LogConfig
 from tests.unit.broker.node import NODE_ID, Node
 
 FOLLOWER_ID = 2
-SETTINGS = GroupSettings(initial_rebalance_delay_ms=0)
 PARTITIONS = 3
 
 
 class GroupNode:
     """The node, its coordinator, and the steps that tests repeat."""
 
-    def __init__(self, node: Node, settings: GroupSettings = SETTINGS) -> None:
+    def __init__(self, node: Node) -> None:
         self.node = node
-        self.settings = settings
-        self.groups = self._coordinator()
 
-    def _coordinator(self) -> GroupCoordinator:
-        node = self.node
-        coordinator = GroupCoordinator(
-            loop=node.loop,
-            now_ms=node.now_ms,
-            random=node.random,
-            settings=self.settings,
-            partition_count=lambda: PARTITIONS,
-            open_journal=lambda index: PartitionJournal(
-                node.replicas,
-                node.replicas.partition(CONSUMER_OFFSETS, index),
-                compression=Compression.NONE,
-                timeout_ms=5_000,
-                load_bytes=1 << 20,
-                now_ms=node.now_ms,
-            ),
-        )
-        node.groups = coordinator  # type: ignore[attr-defined]
-        return coordinator
+    @property
+    def groups(self) -> GroupCoordinator:
+        return self.node.broker.groups
 
     def host(self, *, replicated: bool = False, min_isr: int = 1) -> GroupNode:
         """Create the topic and coordinate; if replicated, nothing is committed until `replicate`."""
         replicas = (NODE_ID, FOLLOWER_ID) if replicated else (NODE_ID,)
         config = LogConfig(min_insync_replicas=min_isr)
         self.node.create(CONSUMER_OFFSETS, partitions=PARTITIONS, replicas=replicas, config=config)
-        self.node.replicas.on_leadership(CONSUMER_OFFSETS, self.groups.runtime.leadership_changed)
         return self
 
     def restart(self) -> None:
-        """Restart from the logs."""
+        """Restart the coordinator from the logs."""
         self.groups.runtime.stop()
-        self.groups = self._coordinator()
+        self.node.broker.group_coordinator = None
         self.node.replicas.on_leadership(CONSUMER_OFFSETS, self.groups.runtime.leadership_changed)
 
     def replicate(self) -> None:

@@ -1,4 +1,4 @@
-"""The parts of a broker that serve records, on real logs, in virtual time and without sockets: fixture `node`.
+"""A production broker on real logs, in virtual time: fixture `node`.
 
 A test writes the cluster's metadata, sends requests to the handlers as a client would (each is encoded and decoded),
 and waits for time to pass: the loop's clock jumps to the next timer.
@@ -8,26 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
-from broker.metadata.producer_id_manager import ProducerIdManager
-from broker.metadata.suspected_leaders import SuspectedLeaders
-from broker.monitoring.counters import Metrics
-from broker.monitoring.telemetry import Telemetry
+from broker.broker_server import BrokerServer
 from broker.network.connection import Connection, RequestContext
-from broker.replication.fetch_sessions import FetchPartition, FetchSessions
+from broker.node import Node as BrokerNode
+from broker.replication.fetch_sessions import FetchPartition
 from broker.replication.partition import Partition
 from broker.replication.replica_manager import ReplicaManager
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
-from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import LogOnce
+from broker.settings import Option, check_settings
+from controller.commands.controller_result import ControllerResult
 from controller.image import Endpoint, MetadataImage
-from controller.image_builder import apply_records
 from protocol.api import ApiKey, request_class, response_class
 from protocol.headers import RequestHeader, decode_response_header
 from protocol.messages.broker_registration import RegisteredListener
@@ -43,13 +39,34 @@ from protocol.records.metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from storage.disk import Disk, OsDisk
+from protocol.schema import Message
+from storage.disk import Disk
 from storage.log.config import LogConfig
-from storage.log_manager import LogManager
+from tests.disks import UnsyncedDisk
+from tests.typed import present
+
+T = TypeVar("T")
 
 NODE_ID = 1
 START_MS = 1_700_000_000_000
 LISTENER = "PLAINTEXT"
+METADATA_LOG = "__cluster_metadata-0"
+
+_DEFAULTS = LogConfig()
+_LONG_MS = str(20 * 24 * 3600 * 1000)
+_MOST_S = 19 * 24 * 3600
+_SETTINGS = {
+    "node.id": str(NODE_ID),
+    "listeners": f"{LISTENER}://127.0.0.1:0",
+    "offsets.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    "broker.heartbeat.interval.ms": "3600000",
+    "broker.session.timeout.ms": _LONG_MS,
+    "replica.lag.time.max.ms": _LONG_MS,
+    "max.incremental.fetch.session.cache.slots": "4",
+}
+"""What keeps a lone broker quiet."""
+_CONFIG_NAMES = {"segment_bytes": "internal.segment.bytes", "timestamp_type": "message.timestamp.type"}
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -58,7 +75,7 @@ class _JumpingSelector(selectors.SelectSelector):
     passed_s = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
+        if timeout is None or self.passed_s > _MOST_S:
             raise AssertionError("everything waits, and nothing will ever happen")
         self.passed_s += max(0.0, timeout)
         return super().select(0)
@@ -84,150 +101,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return outcome
 
 
-class Node:
-    """One broker, by default 1, of a cluster whose metadata the test writes."""
+class _LonelyLoop(VirtualLoop):
+    async def create_connection(self, *_: Any, **__: Any) -> Any:
+        raise ConnectionRefusedError("no other broker runs")
 
-    def __init__(
-        self, data: str, disk: Disk | None = None, *, node_id: int = NODE_ID, loop: VirtualLoop | None = None
-    ) -> None:
-        self.node_id = node_id
-        self.loop = loop or VirtualLoop()
-        self.driver = PurgatoryDriver(self.loop)
-        self.purgatory = self.driver.purgatory
-        self.settings: dict[str, Any] = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
-        self.metrics = Metrics()
-        self.random = Random(1)
-        self.logs = LogManager(disk or OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
-        self.configs: dict[str, LogConfig] = {}
-        self.image = MetadataImage(cluster_id="test")
-        self._opened = False
-        self.node_clients = SimpleNamespace(suspects=SuspectedLeaders(self.loop, 0.5))
-        self.refused_transactions = LogOnce()
-        self.telemetry = Telemetry(self.random, 1 << 20)
-        self.allocated = 0
+
+class LocalBroker:
+    """A broker whose handlers are called without sockets, and steps that tests repeat."""
+
+    broker: Any
+    """What the handlers get."""
+    replicas: ReplicaManager
+    random: Random
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
         self.decodes_all = False
-        self.producer_ids = ProducerIdManager(self._allocate)
-        self.replicas = self._replicas(slots=4)
-
-    def _replicas(self, slots: int) -> ReplicaManager:
-        return ReplicaManager(
-            self.node_id,
-            metadata=self,
-            logs=self.logs,
-            purgatory=self.purgatory,
-            fetch_sessions=FetchSessions(slots, self.purgatory, self.random),
-            loop=self.loop,
-            now_ms=self.now_ms,
-            topic_config=lambda _, topic: self.configs.get(topic, LogConfig()),
-        )
 
     def now_ms(self) -> int:
         return START_MS + round(self.loop.time() * 1000)
-
-    async def _allocate(self) -> range:
-        self.allocated += 1
-        return range(self.allocated * 1000, self.allocated * 1000 + 2)
-
-    def start(self, *, slots: int = 4) -> None:
-        """Open the logs on disk and serve the replicas that the metadata places here."""
-        self.logs.open()
-        self.logs.format("test", self.node_id)
-        for _ in self.logs.load():
-            pass
-        self.replicas = self._replicas(slots)
-        self._wire()
-        self.replicas.load(self.image)
-        self._opened = True
-
-    def _wire(self) -> None:
-        """Attach the parts that must exist before the replicas receive the metadata."""
-
-    def stop(self) -> None:
-        if self._opened:
-            self.logs.close()
-        self.driver.stop()
-        self.loop.close()
-
-    # Controller decisions.
-
-    def commit(self, *records: object) -> None:
-        for _ in self.commit_in_steps(*records):
-            pass
-
-    def commit_in_steps(self, *records: object) -> Iterator[None]:
-        old = self.image
-        self.image = apply_records(old, records, offset=old.offset + len(records), epoch=1)
-        if self._opened:
-            yield from self.replicas.apply(old, self.image, records)
-
-    def create(
-        self,
-        topic: str,
-        partitions: int = 1,
-        *,
-        replicas: Iterable[int] = (NODE_ID,),
-        leader: int = NODE_ID,
-        topic_id: bytes | None = None,
-        config: LogConfig | None = None,
-    ) -> bytes:
-        """Create a topic and return its id."""
-        topic_id = topic_id or topic.encode().ljust(16, b"_")
-        self.configs[topic] = config or LogConfig()
-        members = list(replicas)
-        self.commit(
-            TopicRecord(name=topic, topic_id=topic_id),
-            *(
-                PartitionRecord(
-                    partition_id=index,
-                    topic_id=topic_id,
-                    replicas=members,
-                    isr=members,
-                    removing_replicas=[],
-                    adding_replicas=[],
-                    leader=leader,
-                    leader_epoch=0,
-                    partition_epoch=0,
-                    directories=[bytes(16)] * len(members),
-                )
-                for index in range(partitions)
-            ),
-        )
-        return topic_id
-
-    def remove(self, topic: str) -> None:
-        known = self.image.topic(topic)
-        assert known is not None
-        self.commit(RemoveTopicRecord(topic_id=known.topic_id))
-
-    def elect(self, topic: str, leader: int, *, isr: list[int] | None = None, index: int = 0) -> None:
-        """Make a broker leader in a new epoch; it may be the present leader."""
-        known = self.image.topic(topic)
-        assert known is not None
-        self.commit(PartitionChangeRecord(partition_id=index, topic_id=known.topic_id, leader=leader, isr=isr))
-
-    def shrink(self, topic: str, isr: list[int]) -> None:
-        known = self.image.topic(topic)
-        assert known is not None
-        self.commit(PartitionChangeRecord(partition_id=0, topic_id=known.topic_id, isr=isr))
-
-    def configure(self, topic: str, **changes: Any) -> None:
-        """Alter a topic's configuration."""
-        self.configs[topic] = self.configs[topic]._replace(**changes)
-        self.commit(ConfigRecord(resource_type=2, resource_name=topic, name="whatever", value="1"))
-
-    def register(self, broker: int, host: str, port: int) -> None:
-        self.commit(
-            RegisterBrokerRecord(
-                broker_id=broker,
-                incarnation_id=bytes(16),
-                broker_epoch=broker,
-                end_points=[RegisteredListener(name=LISTENER, host=host, port=port, security_protocol=0)],
-                features=[],
-                rack=None,
-                fenced=False,
-            )
-        )
-        assert self.image.brokers[broker].endpoints[LISTENER] == Endpoint(host, port)
 
     # Client requests.
 
@@ -241,14 +133,14 @@ class Node:
         handle_frame = None if self.decodes_all else handlers.handle_frame
         if handle_frame is not None:
             connection = Connection(1, LISTENER, "127.0.0.1")
-            answer = handle_frame(self, RequestHeader(key, version, 7, client_id), connection, frame, 0)
+            answer = handle_frame(self.broker, RequestHeader(key, version, 7, client_id), connection, frame, 0)
             if isinstance(answer, Deferred):
                 return answer.then(partial(_decoded, key, version))
             if answer is not None:
                 return _decoded(key, version, answer)
         request = request_class(key).decode(frame, version)
         context = RequestContext(key, version, 7, client_id, 1, LISTENER, "127.0.0.1")
-        outcome = handlers.handle(self, context, request)
+        outcome = handlers.handle(self.broker, context, request)
         if isinstance(outcome, Deferred):
             return outcome.then(partial(_decoded, key, version))
         return _decoded(key, version, outcome)
@@ -302,6 +194,196 @@ class Node:
                 found += iter_records(batch)
             at = found[-1].offset + 1
         return found
+
+
+class Node(LocalBroker):
+    """A production broker that is its own controller; the test adds records to its metadata.
+
+    Its background tasks do not run, and it can reach no other broker.
+    """
+
+    def __init__(self, data: str, disk: Disk | None = None, **settings: str) -> None:
+        """Keep the logs in `data`; names of settings are written with _ for each dot."""
+        super().__init__(_LonelyLoop())
+        named = _SETTINGS | {"log.dirs": data} | {name.replace("_", "."): text for name, text in settings.items()}
+        checked = check_settings({name: Option(text, "test") for name, text in named.items()})
+        self.random = Random(1)
+        self._build = partial(
+            BrokerNode, checked, disk or UnsyncedDisk(), self.loop, now_ms=self.now_ms, random=self.random
+        )
+        self.build()
+
+    def build(self) -> None:
+        """Create the broker, also again after `end`."""
+        self.node = self._build()
+        self.broker: BrokerServer = present(self.node.broker)
+        self.logs = self.broker.logs
+        self.replicas = self.broker.replicas
+        self.purgatory = self.broker.purgatory
+        self.is_open = False
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.broker.image
+
+    def open(self) -> None:
+        """Start the controller and open the logs; the replicas do not get the metadata before `start`."""
+        self.wait(self.node.open())
+        self.is_open = True
+
+    def start(self) -> None:
+        """Serve the replicas that the metadata places here."""
+        if not self.is_open:
+            self.open()
+        self.wait(self.broker.start())
+        self.wait(self.broker.until_active())
+
+    def stop(self) -> None:
+        self.end()
+        self.loop.close()
+
+    def end(self) -> None:
+        """Stop cleanly; `build` and `start` start again from the disk."""
+        if self.is_open:
+            self.is_open = False
+            self.wait(self.node.stop(hand_over=False))
+
+    def reopen(self) -> None:
+        """Stop cleanly and open the data again; `start` comes next, after changes of the metadata."""
+        self.end()
+        self.build()
+        self.open()
+
+    def watch_steps(self, look: Callable[[], T]) -> list[T]:
+        """Return a list that gets the value of `look` after each step in which replicas apply metadata.
+
+        Called before `start`.
+        """
+        seen: list[T] = []
+        apply = self.replicas.apply
+
+        def watched(_old: MetadataImage, new: MetadataImage, records: Iterable[object]) -> Iterator[None]:
+            for _ in apply(_old, new, records):
+                seen.append(look())
+                yield
+
+        self.replicas.apply = watched  # type: ignore[method-assign]  # a probe, not a stand-in
+        return seen
+
+    def crash(self) -> None:
+        """End without a write to the disk, as SIGKILL does."""
+        self.is_open = False
+        self.wait(self.node.shared.server.stop(0))
+        for directory in self.logs.directories:
+            directory.close(clean=False)
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.stop()
+
+    # Controller decisions.
+
+    def commit(self, *records: Message) -> None:
+        """Append records to the metadata, and return when they are published; at once if the loop runs."""
+        if not self.is_open:
+            self.open()
+        committed = self.broker.raft.submit(lambda _: ControllerResult(records, None))
+        if self.loop.is_running():
+            self.loop.create_task(committed)
+        else:
+            self.wait(committed)
+
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        *,
+        replicas: Sequence[int] = (NODE_ID,),
+        leader: int = NODE_ID,
+        topic_id: bytes | None = None,
+        config: LogConfig = _DEFAULTS,
+    ) -> bytes:
+        """Create a topic and return its id."""
+        topic_id = topic_id or topic.encode().ljust(16, b"_")
+        self.commit(*topic_records(topic, topic_id, partitions, replicas, leader, config))
+        return topic_id
+
+    def remove(self, topic: str) -> None:
+        known = self.image.topic(topic)
+        assert known is not None
+        self.commit(RemoveTopicRecord(topic_id=known.topic_id))
+
+    def elect(self, topic: str, leader: int, *, isr: list[int] | None = None, index: int = 0) -> None:
+        """Make a broker leader in a new epoch; it may be the present leader."""
+        known = self.image.topic(topic)
+        assert known is not None
+        self.commit(PartitionChangeRecord(partition_id=index, topic_id=known.topic_id, leader=leader, isr=isr))
+
+    def shrink(self, topic: str, isr: list[int]) -> None:
+        known = self.image.topic(topic)
+        assert known is not None
+        self.commit(PartitionChangeRecord(partition_id=0, topic_id=known.topic_id, isr=isr))
+
+    def configure(self, topic: str, **changes: Any) -> None:
+        """Alter a topic's configuration."""
+        self.commit(*config_records(topic, changes))
+
+    def register(self, broker: int, host: str, port: int) -> None:
+        self.commit(
+            RegisterBrokerRecord(
+                broker_id=broker,
+                incarnation_id=bytes(16),
+                broker_epoch=broker,
+                end_points=[RegisteredListener(name=LISTENER, host=host, port=port, security_protocol=0)],
+                features=[],
+                rack=None,
+                fenced=False,
+            )
+        )
+        assert self.image.brokers[broker].endpoints[LISTENER] == Endpoint(host, port)
+
+
+def topic_records(
+    topic: str,
+    topic_id: bytes,
+    partitions: int = 1,
+    replicas: Sequence[int] = (NODE_ID,),
+    leader: int = NODE_ID,
+    config: LogConfig = _DEFAULTS,
+) -> list[Message]:
+    """Return the records that create a topic."""
+    configs = {name: value for name, value in config._asdict().items() if value != getattr(_DEFAULTS, name)}
+    return [
+        TopicRecord(name=topic, topic_id=topic_id),
+        *config_records(topic, configs),
+        *(
+            PartitionRecord(
+                partition_id=index,
+                topic_id=topic_id,
+                replicas=list(replicas),
+                isr=list(replicas),
+                removing_replicas=[],
+                adding_replicas=[],
+                leader=leader,
+                leader_epoch=0,
+                partition_epoch=0,
+                directories=[bytes(16)] * len(replicas),
+            )
+            for index in range(partitions)
+        ),
+    ]
+
+
+def config_records(topic: str, changes: Mapping[str, Any]) -> list[ConfigRecord]:
+    """Return the records that set a topic's configs to values of LogConfig's fields."""
+    return [
+        ConfigRecord(
+            resource_type=2,
+            resource_name=topic,
+            name=_CONFIG_NAMES.get(name, name.replace("_", ".")),
+            value=",".join(sorted(value)) if isinstance(value, frozenset) else str(value),
+        )
+        for name, value in changes.items()
+    ]
 
 
 def _decoded(key: ApiKey, version: int, answer: Any) -> Any:

@@ -12,13 +12,19 @@ import shutil
 from collections.abc import Awaitable, Iterable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
+from broker.monitoring.counters import Metrics
 from broker.network.connection import RequestContext
+from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.fetcher_state import FetchLimits
 from broker.replication.replica_fetcher_manager import ReplicaFetcherManager
+from broker.replication.replica_manager import ReplicaManager
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
+from broker.runtime.purgatory_driver import PurgatoryDriver
+from broker.runtime.rate_limited_log import LogOnce
 from controller.commands.alter_partition import alter_partition
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
@@ -37,9 +43,11 @@ from protocol.records.metadata import (
     UnfenceBrokerRecord,
 )
 from protocol.schema import Message
+from storage.disk import OsDisk
 from storage.log.config import LogConfig
+from storage.log_manager import LogManager
 from tests.typed import present
-from tests.unit.broker.node import LISTENER, Node, VirtualLoop
+from tests.unit.broker.node import LISTENER, LocalBroker, VirtualLoop
 
 LINK_S = 0.001
 LAG_MAX_MS = 10_000
@@ -47,26 +55,32 @@ FETCH_VERSION = 17
 TOPIC_ID = b"t" * 16
 
 
-class Member(Node):
+class Member(LocalBroker):
     """One broker of the cluster."""
 
     def __init__(self, cluster: Cluster, node_id: int, data: str) -> None:
-        super().__init__(data, node_id=node_id, loop=cluster.loop)
+        super().__init__(cluster.loop)
+        self.broker = self
+        self.node_id = node_id
+        self.settings = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
+        self.metrics = Metrics()
+        self.random = Random(1)
+        self.refused_transactions = LogOnce()
+        self.image = cluster.image
+        self.driver = PurgatoryDriver(self.loop)
+        self.purgatory = self.driver.purgatory
+        self.logs = LogManager(OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
         self.cluster = cluster
-        self.configs = cluster.configs
-        self.delayed: list[tuple[MetadataImage, MetadataImage, tuple[object, ...]]] | None = None
-        """Metadata changes that are not yet delivered; None: changes are delivered at once."""
-        self.broker_epoch = -1
-        self.running = False
-        self.sent: list[Message] = []
-
-    def begin(self) -> None:
-        """Start with the cluster's metadata."""
-        self.image = self.cluster.image
-        self.running = True
-        self.start()
-
-    def _wire(self) -> None:
+        self.replicas = ReplicaManager(
+            node_id,
+            metadata=self,
+            logs=self.logs,
+            purgatory=self.purgatory,
+            fetch_sessions=FetchSessions(4, self.purgatory, self.random),
+            loop=self.loop,
+            now_ms=self.now_ms,
+            topic_config=lambda _, topic: cluster.configs.get(topic, LogConfig()),
+        )
         self.replication = ReplicaFetcherManager(
             self.loop,
             self.node_id,
@@ -78,7 +92,22 @@ class Member(Node):
             limits=self.cluster.limits,
             lag_max_ms=LAG_MAX_MS,
         )
+        self.delayed: list[tuple[MetadataImage, MetadataImage, tuple[object, ...]]] | None = None
+        """Metadata changes that are not yet delivered; None: changes are delivered at once."""
+        self.broker_epoch = -1
+        self.running = False
+        self.sent: list[Message] = []
+
+    def begin(self) -> None:
+        """Start with the cluster's metadata."""
+        self.image = self.cluster.image
+        self.running = True
+        self.logs.open()
+        self.logs.format("test", self.node_id)
+        for _ in self.logs.load():
+            pass
         self.replication.start()
+        self.replicas.load(self.image)
 
     def take(self, old: MetadataImage, new: MetadataImage, records: tuple[object, ...]) -> None:
         """Apply a metadata change."""

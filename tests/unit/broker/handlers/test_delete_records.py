@@ -15,7 +15,8 @@ from protocol.messages.delete_records import DeleteRecordsRequest
 from protocol.messages.fetch import FetchRequest
 from storage.log.config import LogConfig
 from tests.disks import FaultyDisk
-from tests.unit.broker.node import Node
+from tests.unit.broker.conftest import NewNode
+from tests.unit.broker.node import METADATA_LOG, Node
 
 
 def query(node: Node, offset: int, *, topic: str = "t", version: int = 2, timeout_ms: int = 1000) -> Any:
@@ -95,15 +96,14 @@ def test_rule_23_log_start_survives_a_crash_right_after_the_response(node: Node,
     crashed = tmp_path / "after"
     copy_tree(tmp_path / "data", crashed)
     again = type(node)(str(crashed))
-    again.configs, again.image = node.configs, node.image
     again.start()
     assert [record.offset for record in again.stored("t")] == [3, 4]
     again.stop()
 
 
-def test_log_starts_of_all_partitions_are_checkpointed_with_one_write(tmp_path: Path) -> None:
+def test_log_starts_of_all_partitions_are_checkpointed_with_one_write(new_node: NewNode) -> None:
     disk = FaultyDisk()
-    node = Node(str(tmp_path / "many"), disk)
+    node = new_node(disk)
     node.start()
     node.create("t", partitions=20)
     for index in range(20):
@@ -114,12 +114,11 @@ def test_log_starts_of_all_partitions_are_checkpointed_with_one_write(tmp_path: 
     response = node.wait(node.query(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout_ms=1000))
     assert {answer.error_code for answer in response.topics[0].partitions} == {0}
     assert disk.called("replace").count("log-start-offset-checkpoint") == 1
-    node.stop()
 
 
-def test_deletion_fails_on_each_retry_until_its_checkpoint_is_written(tmp_path: Path) -> None:
-    disk = FaultyDisk()
-    node = Node(str(tmp_path / "full"), disk)
+def test_deletion_fails_on_each_retry_until_its_checkpoint_is_written(new_node: NewNode) -> None:
+    disk = FaultyDisk(spared=METADATA_LOG)
+    node = new_node(disk)
     node.start()
     node.create("t")
     node.append("t")
@@ -129,7 +128,6 @@ def test_deletion_fails_on_each_retry_until_its_checkpoint_is_written(tmp_path: 
         disk.arm("replace", errno.ENOSPC)
         assert deleted(node, 1) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert deleted(node, 1) == (0, 1)
-    node.stop()
 
 
 def copy_tree(source: Path, target: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,12 +15,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.primitives import Part, part_size
 from protocol.record_batch import EndTxnMarker, iter_batches
+from protocol.records.metadata import RemoveTopicRecord
 from storage.log.config import LogConfig
 from storage.log.transaction_marker import append_marker, build_marker
-from tests.unit.broker.node import LISTENER, Node, stored_bytes
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
+from tests.unit.broker.node import LISTENER, Node, stored_bytes, topic_records
 
 Wanted = FetchRequest.Topic.Partition
 ALL_VERSIONS = range(4, 19)
@@ -103,9 +101,7 @@ def test_records_are_returned_as_file_slices(node: Node, version: int) -> None:
     node.append("t")
     topics = [FetchRequest.Topic(topic="t", topic_id=topic_id, partitions=[wanted()])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
-    outcome = handle(
-        cast("BrokerServer", node), RequestContext(ApiKey.FETCH, version, 7, None, 1, LISTENER, ""), request
-    )
+    outcome = handle(node.broker, RequestContext(ApiKey.FETCH, version, 7, None, 1, LISTENER, ""), request)
     parts = outcome.encode_parts(version) if isinstance(outcome, FetchResponse) else cast("list[Part]", outcome)
     slices = [part for part in parts if not isinstance(part, (bytes, bytearray, memoryview))]
     assert [part_size(piece) for piece in slices] == [node.partition("t").log.size_bytes]
@@ -161,8 +157,10 @@ class TestLimits:
         response = fetch(node, {"t": [wanted(0), wanted(1)]}, max_bytes=7 * size + 10)
         assert [offsets(part) for part in response.responses[0].partitions] == [[0, 1, 2, 3, 4], [0, 1]]
 
-    def test_fetch_max_bytes_of_the_broker_bounds_the_response(self, node: Node, size: int) -> None:
-        node.settings["fetch.max.bytes"] = 2 * size
+    def test_fetch_max_bytes_of_the_broker_bounds_the_response(
+        self, node: Node, size: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(node.broker.settings.values, "fetch.max.bytes", 2 * size)
         assert offsets(fetched(node, wanted())) == [0, 1]
 
     @pytest.mark.parametrize("limits", [{"max_bytes": 1}, {"max_bytes": 0}])
@@ -280,8 +278,8 @@ class TestWaiting:
 
     def test_append_to_a_recreated_topic_completes_the_fetch(self, node: Node) -> None:
         waiting = query(node, {"t": [wanted(offset=0)]}, max_wait_ms=1_000)
-        node.remove("t")
-        node.create("t")
+        recreated = topic_records("t", b"2" * 16)
+        node.commit(RemoveTopicRecord(topic_id=node.partition("t").topic_id), *recreated)
         node.pass_time(0.1)
         assert not waiting.done()
         node.append("t")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from broker.coordinator.group.context import GroupSettings
@@ -102,20 +104,17 @@ class TestFirstGroup:
 
 def test_response_waits_for_the_successor_of_a_suspected_coordinator(hosting: GroupNode) -> None:
     hosting.node.elect(CONSUMER_OFFSETS, 2, index=hosting.groups.runtime.partition_of("g"))
-    suspects = hosting.node.node_clients.suspects
+    suspects = hosting.node.broker.node_clients.suspects
     suspects.lost(2)
-
-    def replace() -> None:
-        hosting.node.elect(CONSUMER_OFFSETS, 1, index=hosting.groups.runtime.partition_of("g"))
-        suspects.reached(2)
-
-    hosting.node.loop.call_later(0.01, replace)
+    index = hosting.groups.runtime.partition_of("g")
+    hosting.node.loop.call_later(0.01, partial(hosting.node.elect, CONSUMER_OFFSETS, 1, index=index))
+    hosting.node.loop.call_later(0.02, suspects.reached, 2)
     [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
     assert one.node_id == 1
 
 
 def test_response_does_not_wait_for_other_suspected_leaders(hosting: GroupNode) -> None:
-    hosting.node.node_clients.suspects.lost(2)
+    hosting.node.broker.node_clients.suspects.lost(2)
     [one] = hosting.answer(KEY, 4, coordinator_keys=["g"]).coordinators
     assert one.node_id == 1
-    assert hosting.node.node_clients.suspects.ids == {2}
+    assert hosting.node.broker.node_clients.suspects.ids == {2}

@@ -21,7 +21,11 @@ def init(node: Node, transactional_id: str | None = None, version: int = 5) -> t
 
 @pytest.mark.parametrize("version", range(6))
 def test_every_request_gets_a_new_producer_id_with_epoch_0(node: Node, version: int) -> None:
-    assert [init(node, version=version) for _ in range(3)] == [(0, 1000, 0), (0, 1001, 0), (0, 2000, 0)]
+    assert [init(node, version=version) for _ in range(3)] == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
+
+
+def test_next_block_is_allocated_once_all_ids_are_used(node: Node) -> None:
+    assert [init(node) for _ in range(1002)] == [(0, number, 0) for number in range(1002)]
 
 
 def test_id_from_the_current_block_is_returned_synchronously(node: Node) -> None:
@@ -39,7 +43,7 @@ def test_producer_with_an_id_gets_a_new_one(node: Node) -> None:
         producer_id=77,
         producer_epoch=4,
     )
-    assert (response.producer_id, response.producer_epoch) == (1000, 0)
+    assert (response.producer_id, response.producer_epoch) == (0, 0)
 
 
 @pytest.mark.parametrize(("producer_id", "producer_epoch"), [(77, -1), (-1, 4)])

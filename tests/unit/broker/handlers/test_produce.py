@@ -6,7 +6,7 @@ import gc
 import os
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,19 +15,20 @@ from broker.network.connection import Connection, Disconnect
 from broker.network.connection_protocol import DeferredResponse
 from broker.replication.partition import Partition
 from protocol.api import ApiKey
+from protocol.checksum import crc32c
 from protocol.compression import Compression
 from protocol.errors import ErrorCode
 from protocol.headers import RequestHeader, encode_request_header
 from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import ControlType, build_batch, control_record_key
-from protocol.records.metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
+from protocol.records.metadata import RemoveTopicRecord
 from storage.log.config import LOG_APPEND_TIME, LogConfig
 from tests.disks import FaultyDisk
-from tests.unit.broker.node import LISTENER, Node
+from tests.unit.broker.conftest import NewNode
+from tests.unit.broker.node import LISTENER, METADATA_LOG, Node, topic_records
 
 if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
     from storage.log.log import LogAppendInfo
 
 VALUE = [(None, b"value")]
@@ -175,28 +176,16 @@ def test_unused_topic_id_is_refused(node: Node) -> None:
     assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_records_for_a_new_topic_do_not_reach_a_replica_of_its_deleted_namesake(node: Node) -> None:
-    old = node.create("t", partitions=2)
-    deleted, new = node.partition("t", 1), b"n" * 16
-    created = PartitionRecord(
-        partition_id=1,
-        topic_id=new,
-        replicas=[1],
-        isr=[1],
-        removing_replicas=[],
-        adding_replicas=[],
-        leader=1,
-        leader_epoch=0,
-        partition_epoch=0,
-        directories=[bytes(16)],
-    )
-    steps = node.commit_in_steps(RemoveTopicRecord(topic_id=old), TopicRecord(name="t", topic_id=new), created)
-    next(steps)  # partition 0 is removed, 1 not yet
-    refused = produced(node, build(), version=13, topic="", topic_id=new, index=1)
-    assert (refused.error_code, deleted.log.log_end_offset) == (ErrorCode.UNKNOWN_TOPIC_ID, 0)
-    for _ in steps:
-        pass
-    assert produced(node, build(), version=13, topic="", topic_id=new, index=1).error_code == ErrorCode.NONE
+def test_records_for_a_new_topic_do_not_reach_a_replica_of_its_deleted_namesake(new_node: NewNode, node: Node) -> None:
+    decodes_all, node = node.decodes_all, new_node()
+    node.decodes_all = decodes_all
+    old, new = node.create("t", partitions=2), b"n" * 16
+    steps = node.watch_steps(lambda: produced(node, build(), version=13, topic="", topic_id=new, index=1).error_code)
+    node.start()
+    deleted = node.partition("t", 1)
+    node.commit(RemoveTopicRecord(topic_id=old), *topic_records("t", new, 2))
+    assert (steps[0], steps[-1]) == (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NONE)  # first partition 0 is removed
+    assert deleted.log.log_end_offset == 0
 
 
 @pytest.mark.parametrize("acks", [2, -2])
@@ -327,17 +316,17 @@ def test_batch_is_recompressed_with_the_codec_of_the_topic(node: Node) -> None:
     assert node.stored("t")[0].value == b"a" * 1000
 
 
-def test_malformed_records_are_refused_only_if_record_validation_is_on(node: Node) -> None:
+@pytest.mark.parametrize(("validated", "code"), [("true", ErrorCode.INVALID_RECORD), ("false", ErrorCode.NONE)])
+def test_malformed_records_are_refused_only_if_record_validation_is_on(
+    new_node: NewNode, validated: str, code: ErrorCode
+) -> None:
+    node = new_node(barnabas_validate_records=validated)
+    node.start()
     node.create("t")
-    node.settings["barnabas.validate.records"] = True
-    from protocol.checksum import crc32c
-
     batch = build()
     batch[61] = 0x7E
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
-    assert produced(node, batch).error_code == ErrorCode.INVALID_RECORD
-    node.settings["barnabas.validate.records"] = False
-    assert produced(node, batch).error_code == ErrorCode.NONE
+    assert produced(node, batch).error_code == code
 
 
 def test_internal_topics_accept_only_the_admin_client_id(node: Node) -> None:
@@ -429,10 +418,25 @@ class TestAcksAll:
         assert node.partition("t").high_watermark == 0
         assert len(node.stored("t")) == 1
 
-    def test_isr_that_shrinks_after_commit_returns_not_enough_replicas_after_append(self, node: Node) -> None:
+    def test_isr_that_shrinks_after_commit_returns_not_enough_replicas_after_append(
+        self, new_node: NewNode, node: Node
+    ) -> None:
         """Rule 5: the record stays."""
+        decodes_all, node = node.decodes_all, new_node()
+        node.decodes_all = decodes_all
+        node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
+        acknowledging: list[None] = []
+
+        def acknowledge(*_: object) -> None:
+            """Commit the record in the turn in which the ISR shrinks."""
+            if acknowledging:
+                node.follower_fetch(node.partition("t"), 2, 1, 0)
+
+        node.broker.raft.subscribe(acknowledge)
+        node.start()
+        node.elect("t", 1, isr=[1, 2])
         waiting = send(node, build(), acks=-1)
-        node.follower_fetch(node.partition("t"), 2, 1, 0)
+        acknowledging.append(None)
         node.shrink("t", [1])
         assert self.finish(node, waiting).error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         assert len(node.stored("t")) == 1
@@ -473,14 +477,14 @@ class TestAcksAll:
         header = encode_request_header(RequestHeader(ApiKey.PRODUCE, 12, 7, None))
         frame = bytearray(header + request.encode(12))
         with memoryview(frame) as received:
-            waiting = Dispatcher(cast("BrokerServer", node), "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
+            waiting = Dispatcher(node.broker, "broker")(received, Connection(1, LISTENER, "127.0.0.1"))
         assert isinstance(waiting, DeferredResponse)
         frame.clear()  # raises BufferError while a memoryview of it exists
 
 
-def test_failed_append_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, node: Node) -> None:
-    disk = FaultyDisk()
-    full = Node(str(tmp_path / "full"), disk)
+def test_failed_append_keeps_no_file_of_a_deleted_topic_open(new_node: NewNode, node: Node) -> None:
+    disk = FaultyDisk(spared=METADATA_LOG)
+    full = new_node(disk)
     full.decodes_all = node.decodes_all
     full.start()
     full.create("t")
@@ -495,7 +499,6 @@ def test_failed_append_keeps_no_file_of_a_deleted_topic_open(tmp_path: Path, nod
     finally:
         gc.enable()
         disk.full = False
-        full.stop()
 
 
 def open_files(name: str) -> list[str]:

@@ -37,4 +37,4 @@ def test_metrics_are_accepted_under_the_current_subscription_only(node: Node) ->
     with pytest.raises(KafkaError) as refused:
         node.answer(ApiKey.PUSH_TELEMETRY, 0, subscription_id=requested.subscription_id + 1, metrics=b"m", **push)
     assert refused.value.code is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
-    assert node.telemetry.pushes == 1
+    assert node.broker.telemetry.pushes == 1

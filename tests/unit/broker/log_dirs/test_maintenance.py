@@ -29,7 +29,7 @@ from tests.disks import FaultyDisk
 from tests.logs import NOW_MS, TOPIC_ID, fill
 from tests.unit.broker.conftest import Run
 from tests.unit.broker.held_threads import HeldThreads
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import Node, VirtualLoop
 
 
 def test_failed_task_is_logged_and_repeated(run: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -53,25 +53,25 @@ def test_failed_task_is_logged_and_repeated(run: Run, caplog: pytest.LogCaptureF
     assert sum("A maintenance task failed" in record.getMessage() for record in caplog.records) >= 2
 
 
-def test_first_run_of_task_is_after_initial_delay_or_shorter_interval(tmp_path: Path) -> None:
-    node = Node(str(tmp_path))
+def test_first_run_of_task_is_after_initial_delay_or_shorter_interval() -> None:
+    loop = VirtualLoop()
     times: dict[str, list[Any]] = {"sooner": [], "shorter": []}
 
     def chore(name: str) -> Callable[[], Awaitable[None]]:
         async def note() -> None:
-            times[name].append(node.loop.time())
+            times[name].append(loop.time())
 
         return note
 
     async def body() -> None:
-        chores = LogMaintenance(node.loop)
+        chores = LogMaintenance(loop)
         chores.every(10.0, chore("sooner"), first_s=3.0)
         chores.every(2.0, chore("shorter"), first_s=3.0)
         await asyncio.sleep(13.5)
         await chores.stop()
 
-    node.loop.run_until_complete(body())
-    node.stop()
+    loop.run_until_complete(body())
+    loop.close()
     assert times == {"sooner": [3.0, 13.0], "shorter": [2.0, 4.0, 6.0, 8.0, 10.0, 12.0]}
 
 
@@ -141,12 +141,7 @@ def test_stop_cancels_running_task(run: Run) -> None:
     run(body())
 
 
-def test_stop_waits_for_running_sync_and_starts_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = FaultyDisk()
-    node = Node(str(tmp_path), disk)
-    node.start()
-    threads = HeldThreads(node.loop)
-    monkeypatch.setattr(node.loop, "run_in_executor", threads.run)
+def test_stop_waits_for_running_sync_and_starts_no_other(node: Node, threads: HeldThreads) -> None:
     node.create("t", partitions=2, config=LogConfig(flush_ms=0))
     for index in range(2):
         node.append("t", index=index)
@@ -159,23 +154,17 @@ def test_stop_waits_for_running_sync_and_starts_no_other(tmp_path: Path, monkeyp
     threads.let()
     node.wait(stopped)
     assert (threads.jobs, sorted(log.recovery_point for log in node.logs)) == ([], [0, 1])
-    node.stop()
 
 
 def test_log_is_not_marked_synced_if_no_thread_can_be_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    node: Node, threads: HeldThreads, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = Node(str(tmp_path))
-    node.start()
-    threads = HeldThreads(node.loop)
     threads.spent = True
-    monkeypatch.setattr(node.loop, "run_in_executor", threads.run)
     node.create("t", config=LogConfig(flush_ms=0))
     node.append("t")
     node.loop.run_until_complete(sync(node.logs, node.loop, node.now_ms()))
     assert node.logs.online == []
     assert "can't start new thread" in caplog.text
-    node.stop()
 
 
 def test_stop_syncs_every_log_before_closing(run: Run, tmp_path: Path) -> None:

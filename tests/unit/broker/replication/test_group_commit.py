@@ -18,7 +18,7 @@ from storage.log.flush import Flush
 from tests.disks import FaultyDisk
 from tests.typed import present
 from tests.unit.broker.held_threads import HeldThreads, block_default_executor
-from tests.unit.broker.node import Node
+from tests.unit.broker.node import METADATA_LOG, Node
 
 ALWAYS = LogConfig(barnabas_fsync="always")
 BATCH = build_batch([(None, b"value")], timestamp_ms=1_700_000_000_000)
@@ -26,7 +26,7 @@ BATCH = build_batch([(None, b"value")], timestamp_ms=1_700_000_000_000)
 
 @pytest.fixture
 def disk() -> FaultyDisk:
-    return FaultyDisk()
+    return FaultyDisk(spared=METADATA_LOG)
 
 
 @pytest.fixture
@@ -356,17 +356,16 @@ def test_records_after_unclean_stop_are_readable_once_synced(tmp_path: Path) -> 
     node.start()
     node.create("t", config=ALWAYS)
     node.append("t")
-    node.driver.stop()
+    node.crash()
     again = Node(str(tmp_path / "data"))
-    again.configs, again.image = node.configs, node.image
-    for directory in node.logs.directories:
-        directory.close(clean=False)
-    again.start()
-    assert (again.partition("t").high_watermark, again.partition("t").log.log_end_offset) == (0, 1)
-    again.pass_time(0)
-    assert again.partition("t").high_watermark == 1
+    again.open()
+    with HeldThreads.of(again.loop) as threads:
+        again.start()
+        assert (again.partition("t").high_watermark, again.partition("t").log.log_end_offset) == (0, 1)
+        threads.let()
+        again.pass_time(0)
+        assert again.partition("t").high_watermark == 1
     again.stop()
-    node.loop.close()
 
 
 def test_sync_on_full_disk_is_retried(node: Node, threads: HeldThreads, disk: FaultyDisk) -> None:

@@ -32,6 +32,8 @@ class Controller:
             broker_epoch=lambda: 1,
             lag_max_ms=LAG_MS,
         )
+        node.broker.replication.isr.stop()
+        node.broker.replication.isr = self.driver
         self._node = node
 
     def send(self, request: Message) -> asyncio.Future[Message | None]:
@@ -85,7 +87,7 @@ def test_lagging_follower_leaves_isr_in_next_check_and_records_commit(node: Node
 
 def test_isr_changes_of_one_loop_iteration_are_one_request(node: Node, controller: Controller) -> None:
     node.shrink("t", [1])
-    node.create("u", replicas=(1, 2), config=node.configs["t"])
+    node.create("u", replicas=(1, 2))
     node.commit()
     node.append("t")
     for broker in (2, 3):
@@ -165,7 +167,7 @@ def test_stopped_isr_manager_sends_nothing(node: Node, controller: Controller) -
 def test_failure_of_one_partition_is_reported_and_others_are_checked(
     node: Node, controller: Controller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    node.create("u", replicas=(1, 2), config=node.configs["t"])
+    node.create("u", replicas=(1, 2))
     reported = []
     node.loop.set_exception_handler(lambda _, context: reported.append(str(context["exception"])))
     for topic in "tu":
@@ -191,7 +193,7 @@ def test_many_partitions_are_checked_in_steps(node: Node, controller: Controller
 
 
 def test_isr_check_of_many_partitions_yields_to_loop(node: Node, controller: Controller) -> None:
-    node.create("many", partitions=600, replicas=(1, 2), config=node.configs["t"])
+    node.create("many", partitions=600, replicas=(1, 2))
     for index in range(600):
         node.append("many", index=index)
     node.pass_time(1.6 * LAG_MS / 1000)

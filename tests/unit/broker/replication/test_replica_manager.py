@@ -9,24 +9,16 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
-from protocol.records.metadata import ConfigRecord, PartitionChangeRecord, PartitionRecord, TopicRecord
+from protocol.records.metadata import ConfigRecord, PartitionChangeRecord
 from storage.log.config import LogConfig
 from tests.disks import FaultyDisk
-from tests.unit.broker.node import NODE_ID, Node
+from tests.unit.broker.node import METADATA_LOG, NODE_ID, Node
 
 
 def directories(tmp_path: Path) -> set[str]:
-    """Return the names of the partition directories on disk, without those being deleted."""
-    return {path.name for path in (tmp_path / "data").iterdir() if path.is_dir() and not path.name.endswith("-delete")}
-
-
-def restarted(node: Node, tmp_path: Path) -> Node:
-    """Stop `node` cleanly, and start another one on its disk with the same metadata."""
-    node.logs.close()
-    node._opened = False
-    again = Node(str(tmp_path / "data"))
-    again.configs, again.image = node.configs, node.image
-    return again
+    """Return the names of the topics' partition directories on disk, without those being deleted."""
+    names = {path.name for path in (tmp_path / "data").iterdir() if path.is_dir() and not path.name.endswith("-delete")}
+    return names - {METADATA_LOG}
 
 
 class TestPlacement:
@@ -52,32 +44,18 @@ class TestPlacement:
             node.partition("t")
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_partitions_not_yet_created_return_retriable_error(self, node: Node) -> None:
-        topic_id = bytes(range(16))
-        partitions = [
-            PartitionRecord(
-                partition_id=index,
-                topic_id=topic_id,
-                replicas=[NODE_ID],
-                isr=[NODE_ID],
-                removing_replicas=[],
-                adding_replicas=[],
-                leader=NODE_ID,
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=[bytes(16)],
-            )
-            for index in range(2)
-        ]
-        node.configs["t"] = LogConfig()
-        steps = node.commit_in_steps(TopicRecord(name="t", topic_id=topic_id), *partitions)
-        next(steps)
-        assert node.partition("t", 0).is_leader
-        with pytest.raises(KafkaError) as refused:
-            node.partition("t", 1)
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        next(steps)
-        assert node.partition("t", 1).is_leader
+    def test_partitions_not_yet_created_return_retriable_error(self, stopped_node: Node) -> None:
+        def found(index: int) -> ErrorCode:
+            try:
+                assert stopped_node.partition("t", index).is_leader
+            except KafkaError as error:
+                return error.code
+            return ErrorCode.NONE
+
+        steps = stopped_node.watch_steps(lambda: [found(index) for index in (0, 1)])
+        stopped_node.start()
+        stopped_node.create("t", partitions=2)
+        assert steps == [[ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER], [ErrorCode.NONE, ErrorCode.NONE]]
 
     def test_partitions_that_do_not_exist_are_unknown(self, node: Node) -> None:
         node.create("t")
@@ -103,7 +81,7 @@ class TestPlacement:
         assert node.replicas.topic_name(b"2" * 16) == "t"
 
     def test_recreated_topic_never_uses_log_whose_deletion_failed(self, tmp_path: Path) -> None:
-        disk = FaultyDisk()
+        disk = FaultyDisk(spared=METADATA_LOG)
         node = Node(str(tmp_path / "full"), disk)
         node.start()
         node.create("t", topic_id=b"1" * 16)
@@ -126,26 +104,27 @@ class TestPlacement:
 
     def test_changed_default_config_reaches_all_logs(self, node: Node) -> None:
         node.create("t")
-        node.configs["t"] = LogConfig(retention_ms=5)
         for broker, name in ((2, "log.retention.ms"), (NODE_ID, "max.connections")):
             node.commit(ConfigRecord(resource_type=4, resource_name=str(broker), name=name, value="5"))
             assert node.partition("t").log.config == LogConfig()
         node.commit(ConfigRecord(resource_type=4, resource_name="", name="log.retention.ms", value="5"))
         assert node.partition("t").log.config.retention_ms == 5
 
-    def test_configs_of_many_topics_change_one_topic_per_step(self, node: Node) -> None:
-        node.create("t", partitions=2)
-        node.create("u")
-        node.configs["t"] = node.configs["u"] = LogConfig(retention_ms=5)
-        altered = (
-            ConfigRecord(resource_type=4, resource_name="", name=name, value="5")
-            for name in ("log.retention.ms", "log.roll.ms")
+    def test_configs_of_many_topics_change_one_topic_per_step(self, stopped_node: Node) -> None:
+        stopped_node.create("t", partitions=2)
+        stopped_node.create("u")
+        steps = stopped_node.watch_steps(
+            lambda: [partition.log.config.retention_ms == 5 for partition in stopped_node.replicas.partitions]
         )
-        found = [
-            [partition.log.config.retention_ms == 5 for partition in node.replicas.partitions]
-            for _ in node.commit_in_steps(*altered)
-        ]
-        assert found == [[True, True, False], [True, True, True]]
+        stopped_node.start()
+        steps.clear()
+        stopped_node.commit(
+            *(
+                ConfigRecord(resource_type=4, resource_name="", name=name, value="5")
+                for name in ("log.retention.ms", "log.roll.ms")
+            )
+        )
+        assert steps == [[True, True, False], [True, True, True]]
 
     def test_lower_min_isr_commits_waiting_records(self, node: Node) -> None:
         node.create("t", replicas=(1, 2), config=LogConfig(min_insync_replicas=2))
@@ -162,89 +141,84 @@ class TestRestart:
         for _ in range(3):
             node.append("t")
         node.follower_fetch(node.partition("t"), 2, 2, 0)
-        again = restarted(node, tmp_path)
-        again.start()
-        assert len(again.stored("t")) == 3
-        assert again.partition("t").high_watermark == 2
-        assert again.partition("t").is_leader
-        again.stop()
+        node.reopen()
+        node.start()
+        assert len(node.stored("t")) == 3
+        node.elect("t", NODE_ID, isr=[1, 2])  # the controller fenced this broker until its new registration
+        assert node.partition("t").high_watermark == 2
+        assert node.partition("t").is_leader
 
     def test_logs_of_deleted_topics_are_marked_stray(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
-        again = restarted(node, tmp_path)
-        again.remove("t")
-        again.start()
+        node.reopen()
+        node.remove("t")
+        node.start()
         [aside] = directories(tmp_path)
         assert re.fullmatch(r"t-0\.[0-9a-f]{32}-stray", aside)
         assert (tmp_path / "data" / aside / "00000000000000000000.log").stat().st_size > 0
-        assert list(again.replicas.partitions) == []
-        again.stop()
+        assert list(node.replicas.partitions) == []
 
     def test_topic_recreated_before_restart_starts_empty(self, node: Node, tmp_path: Path) -> None:
         node.create("t", topic_id=b"1" * 16)
         node.append("t")
-        again = restarted(node, tmp_path)
-        again.remove("t")
-        again.create("t", topic_id=b"2" * 16)
-        again.start()
-        assert again.stored("t") == []
-        assert again.partition("t").log.topic_id == b"2" * 16
-        again.stop()
+        node.reopen()
+        node.remove("t")
+        node.create("t", topic_id=b"2" * 16)
+        node.start()
+        assert node.stored("t") == []
+        assert node.partition("t").log.topic_id == b"2" * 16
 
     def test_missing_topic_id_of_log_is_restored_from_metadata(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
-        again = restarted(node, tmp_path)
+        node.end()
         (tmp_path / "data/t-0/partition.metadata").unlink()
-        again.start()
-        assert len(again.stored("t")) == 1
+        node.reopen()
+        node.start()
+        assert len(node.stored("t")) == 1
         assert (tmp_path / "data/t-0/partition.metadata").exists()
-        again.stop()
 
     def test_log_without_topic_id_after_unclean_stop_is_marked_stray(self, node: Node, tmp_path: Path) -> None:
         node.create("t")
         node.append("t")
-        again = restarted(node, tmp_path)
+        node.end()
         (tmp_path / "data/t-0/partition.metadata").unlink()
         (tmp_path / "data/.kafka_cleanshutdown").unlink()
-        again.start()
-        assert again.stored("t") == []
+        node.reopen()
+        node.start()
+        assert node.stored("t") == []
         assert sorted(name.endswith("-stray") for name in directories(tmp_path)) == [False, True]
-        again.stop()
 
     def test_replicated_log_without_topic_id_is_marked_stray_and_starts_empty(self, node: Node, tmp_path: Path) -> None:
         node.create("t", replicas=(1, 2))
         node.append("t")
-        again = restarted(node, tmp_path)
-        again.elect("t", 2, isr=[2])
+        node.end()
         (tmp_path / "data/t-0/partition.metadata").unlink()
-        again.start()
-        assert again.stored("t") == []
+        node.reopen()
+        node.elect("t", 2, isr=[2])
+        node.start()
+        assert node.stored("t") == []
         assert sorted(name.endswith("-stray") for name in directories(tmp_path)) == [False, True]
-        again.stop()
 
     def test_logs_of_replicas_reassigned_before_restart_are_marked_stray(self, node: Node, tmp_path: Path) -> None:
         topic_id = node.create("t", replicas=(1, 2))
-        again = restarted(node, tmp_path)
-        again.commit(PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[2], isr=[2], leader=2))
-        again.start()
+        node.reopen()
+        node.commit(PartitionChangeRecord(partition_id=0, topic_id=topic_id, replicas=[2], isr=[2], leader=2))
+        node.start()
         assert [name.endswith("-stray") for name in directories(tmp_path)] == [True]
-        again.stop()
 
     def test_topics_created_before_restart_are_served(self, node: Node, tmp_path: Path) -> None:
-        again = restarted(node, tmp_path)
-        again.create("t")
-        again.start()
-        assert again.append("t") == 0
-        again.stop()
+        node.reopen()
+        node.create("t")
+        node.start()
+        assert node.append("t") == 0
 
     def test_configs_are_applied_to_recovered_logs(self, node: Node, tmp_path: Path) -> None:
         node.create("t", config=LogConfig(retention_ms=5))
-        again = restarted(node, tmp_path)
-        again.start()
-        assert again.partition("t").log.config.retention_ms == 5
-        again.stop()
+        node.reopen()
+        node.start()
+        assert node.partition("t").log.config.retention_ms == 5
 
 
 class TestLeadership:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,14 +11,6 @@ from protocol.errors import KafkaError
 from storage.log.flush import Flush
 from tests.unit.broker.held_threads import HeldThreads, block_default_executor
 from tests.unit.broker.node import Node
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(str(tmp_path / "data"))
-    made.start()
-    yield made
-    made.stop()
 
 
 def begun(node: Node) -> list[Flush]:

@@ -6,15 +6,23 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.context import GroupSettings, Leaving
+from broker.coordinator.group.context import Leaving
 from broker.coordinator.runtime.context import Record
 from broker.coordinator.runtime.partition_log import PartitionJournal
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
+from tests.unit.broker.conftest import NewNode
 from tests.unit.broker.group_node import GroupNode, pending
-from tests.unit.broker.node import Node
 
 DAY_S = 86_400
+
+
+@pytest.fixture
+def patient(new_node: NewNode) -> GroupNode:
+    """Return a node with an initial rebalance delay of 3 s, which coordinates groups."""
+    node = new_node(group_initial_rebalance_delay_ms="3000")
+    node.start()
+    return GroupNode(node).host()
 
 
 class TestElections:
@@ -22,14 +30,11 @@ class TestElections:
         assert group_node.call("committed_shard", "g") == ErrorCode.NOT_COORDINATOR
         assert group_node.groups.heartbeat("g", "m", None, 1) == ErrorCode.NOT_COORDINATOR
 
-    def test_pending_join_fails_with_not_coordinator_when_the_partition_is_lost(self, group_node: GroupNode) -> None:
-        group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
-        group_node.restart()
-        group_node.host()
-        outcome = group_node.join()
-        group_node.node.elect(CONSUMER_OFFSETS, 2, index=group_node.groups.runtime.partition_of("g"))
-        assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
-        assert group_node.call("committed_shard", "g") == ErrorCode.NOT_COORDINATOR
+    def test_pending_join_fails_with_not_coordinator_when_the_partition_is_lost(self, patient: GroupNode) -> None:
+        outcome = patient.join()
+        patient.node.elect(CONSUMER_OFFSETS, 2, index=patient.groups.runtime.partition_of("g"))
+        assert patient.wait(outcome).error == ErrorCode.NOT_COORDINATOR
+        assert patient.call("committed_shard", "g") == ErrorCode.NOT_COORDINATOR
 
     def test_a_new_epoch_of_the_same_leader_keeps_the_groups(self, group_node: GroupNode) -> None:
         group_node.host()
@@ -82,23 +87,19 @@ class TestElections:
         group_node.settle()
         assert [name for shard in group_node.groups.shards() for name in shard.groups] == ["g"]
 
-    def test_stop_fails_pending_requests_with_not_coordinator(self, group_node: GroupNode) -> None:
-        group_node.settings = GroupSettings(initial_rebalance_delay_ms=3_000)
-        group_node.restart()
-        group_node.host()
-        outcome = group_node.join()
-        group_node.groups.runtime.stop()
-        assert group_node.wait(outcome).error == ErrorCode.NOT_COORDINATOR
+    def test_stop_fails_pending_requests_with_not_coordinator(self, patient: GroupNode) -> None:
+        outcome = patient.join()
+        patient.groups.runtime.stop()
+        assert patient.wait(outcome).error == ErrorCode.NOT_COORDINATOR
 
 
 class TestTime:
-    def test_first_generation_waits_for_the_initial_rebalance_delay(self, node: Node) -> None:
-        group_node = GroupNode(node, GroupSettings(initial_rebalance_delay_ms=3_000)).host()
-        outcome = group_node.join()
-        node.pass_time(2.9)
+    def test_first_generation_waits_for_the_initial_rebalance_delay(self, patient: GroupNode) -> None:
+        outcome = patient.join()
+        patient.node.pass_time(2.9)
         assert pending(outcome)
-        node.pass_time(0.2)
-        assert group_node.wait(outcome).generation == 1
+        patient.node.pass_time(0.2)
+        assert patient.wait(outcome).generation == 1
 
     def test_member_without_heartbeats_is_removed_after_its_session_timeout(self, group_node: GroupNode) -> None:
         group_node.host()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.coordinator.group.context import GroupContext
+from broker.coordinator.group.context import GroupContext, GroupSettings
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.partition_log import Marker, PartitionJournal, Reading, Stored
@@ -19,7 +19,7 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import ControlType, build_batch, control_record_key, read_header
 from storage.log.config import LogConfig
 from tests.disks import FaultyDisk
-from tests.unit.broker.group_node import SETTINGS
+from tests.unit.broker.conftest import NewNode
 from tests.unit.broker.node import NODE_ID, Node
 
 FOLLOWER_ID = 2
@@ -96,9 +96,9 @@ def test_batches_are_decompressed_one_at_a_time(alone: Node) -> None:
         list(read)
 
 
-def test_cold_read_is_yielded_as_a_function_to_run_elsewhere(tmp_path: Path) -> None:
+def test_cold_read_is_yielded_as_a_function_to_run_elsewhere(new_node: NewNode) -> None:
     disk = FaultyDisk()
-    node = Node(str(tmp_path), disk)
+    node = new_node(disk)
     node.start()
     node.create(CONSUMER_OFFSETS)
     journal(node).append(RECORDS)
@@ -107,7 +107,6 @@ def test_cold_read_is_yielded_as_a_function_to_run_elsewhere(tmp_path: Path) -> 
     step = next(reading)
     assert callable(step)
     assert reading.send(step()) == Stored(0, b"k1", b"v1", None)
-    node.stop()
 
 
 def test_batch_larger_than_a_piece_is_read(alone: Node) -> None:
@@ -175,7 +174,7 @@ def test_append_below_min_isr_is_refused(replicated: Node) -> None:
 
 def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> None:
     written = journal(alone)
-    context = GroupContext(0, 0, SETTINGS, Timers(), alone.random, logging.getLogger("test"))
+    context = GroupContext(0, 0, GroupSettings(), Timers(), alone.random, logging.getLogger("test"))
     host = ShardHost(
         f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(), written, 0, alone.loop, lambda _: context, lambda _: None
     )
