@@ -25,7 +25,7 @@ NUMBER = re.compile(r"-?\d+(\.\d+)?")
 Row = dict[str, str | None]
 
 
-class Record(NamedTuple):
+class ProducerRecord(NamedTuple):
     """A record to produce; `timestamp_ms` None means the producer's clock."""
 
     key: bytes
@@ -39,21 +39,21 @@ def rows(table: str) -> Iterator[Row]:
     return _parse(header, lines)
 
 
-def departures() -> Iterator[list[Record]]:
+def departures() -> Iterator[list[ProducerRecord]]:
     """Yield the year's flights one day at a time, each in the order of scheduled departure, keyed by carrier."""
     header, *lines = _lines("flights")
     lines.sort(key=_month_and_day)  # in the file, October follows January
     for _, day in groupby(lines, key=_month_and_day):
         flights = _parse(header, day)
-        records = [Record((row["carrier"] or "").encode(), to_json(row), scheduled_ms(row)) for row in flights]
+        records = [ProducerRecord((row["carrier"] or "").encode(), to_json(row), scheduled_ms(row)) for row in flights]
         yield sorted(records, key=lambda record: record.timestamp_ms or 0)
 
 
-def reference_tables() -> dict[str, list[Record]]:
+def reference_tables() -> dict[str, list[ProducerRecord]]:
     """Return the reference tables, each keyed by its primary key."""
     keys = {"planes": ("tailnum",), "airports": ("faa",), "weather": ("origin", "time_hour")}
     return {
-        table: [Record("/".join(row[name] or "" for name in key).encode(), to_json(row)) for row in rows(table)]
+        table: [ProducerRecord("/".join(row[name] or "" for name in key).encode(), to_json(row)) for row in rows(table)]
         for table, key in keys.items()
     }
 

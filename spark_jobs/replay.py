@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from spark_jobs.dataset import CLOSING_MS, FLIGHTS, Record, departures, reference_tables
+from spark_jobs.dataset import CLOSING_MS, FLIGHTS, ProducerRecord, departures, reference_tables
 
 PARTITIONS = 3
 CLOSING_KEY = b"closing"
@@ -81,7 +81,7 @@ def replay_flights(bootstrap: str, *, seconds: float, report: Callable[[int, int
 def send_closing_record(bootstrap: str) -> None:
     """Send a record that only advances the watermark of `flights` readers past the year's last window."""
     with _producer(bootstrap) as producer:
-        _send(producer, "flights", Record(CLOSING_KEY, None, CLOSING_MS))
+        _send(producer, "flights", ProducerRecord(CLOSING_KEY, None, CLOSING_MS))
 
 
 class _Partitioner(dict[bytes, int]):
@@ -115,7 +115,7 @@ def _producer(bootstrap: str) -> Iterator[Any]:
         raise failures[0]
 
 
-def _send(producer: Any, topic: str, record: Record, partition: int | None = None) -> None:
+def _send(producer: Any, topic: str, record: ProducerRecord, partition: int | None = None) -> None:
     sent = producer.send(topic, record.value, record.key, partition=partition, timestamp_ms=record.timestamp_ms)
     sent.add_errback(producer.failures.append)
 

@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from broker.replication.replica_state import NO_OFFSET
-from broker.runtime.deadline_queue import DeadlineQueue, Timer
+from broker.runtime.deadline_queue import DeadlineQueue, Scheduled
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -90,7 +90,7 @@ class FetchLimits(NamedTuple):
     backoff_ms: int = 1000
 
 
-class _FollowedPartition(Timer):
+class _FollowedPartition(Scheduled):
     """Fetch state of one partition (Kafka: `PartitionFetchState`); its deadline is the end of its backoff, in ms."""
 
     __slots__ = (

@@ -1,10 +1,10 @@
 """Deadlines in one heap (Kafka: `SystemTimer`, `CoordinatorTimer`).
 
 Most deadlines are renewed or cancelled before they pass: each heartbeat renews a session, and each response cancels a
-timeout. Both only change the `Timer`, not the heap. An entry that reaches the top before its timer's deadline is queued
-again with that deadline. So a timer has one live entry, never later than its deadline. Stale entries
-(replaced by an earlier one, or of a cancelled timer) are dropped at the top, or all at once when they may outnumber the
-live ones: a session may last half an hour, while members come and go faster.
+timeout. So both leave the heap as it is, and change only the `Scheduled` object. An entry that reaches the top before
+the deadline of its object is queued again with that deadline. So an object has one live entry, never later than its
+deadline. Stale entries (replaced by an earlier one, or cancelled) are dropped at the top, or all at once when they may
+outnumber the live ones: a session may last half an hour, while members come and go faster.
 
 Pure: times are numbers of one clock, in the unit of the owner.
 """
@@ -19,7 +19,7 @@ CHECKS_A_CALL = 500
 _SWEEP_FROM = 64
 
 
-class Timer:
+class Scheduled:
     """Something with a deadline; None while nothing is due."""
 
     __slots__ = ("deadline", "queued_at")
@@ -34,11 +34,11 @@ class Timer:
         self.deadline = None
 
 
-T = TypeVar("T", bound=Timer)
+T = TypeVar("T", bound=Scheduled)
 
 
 class DeadlineQueue(Generic[T]):
-    """Timers by deadline."""
+    """Scheduled objects by deadline."""
 
     __slots__ = ("_heap", "_on_earliest", "_sequence", "_sweep_at")
 

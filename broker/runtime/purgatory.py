@@ -24,7 +24,7 @@ Pure: time is the loop's, in seconds, and is passed in. `broker.runtime.purgator
 from collections.abc import Callable, Hashable, Iterator
 from typing import ClassVar, Protocol
 
-from broker.runtime.deadline_queue import DeadlineQueue, Timer
+from broker.runtime.deadline_queue import DeadlineQueue, Scheduled
 
 CHANGED = 1 << 62
 """The `size_bytes` of an event that is not only about bytes: the watcher must re-evaluate everything."""
@@ -43,7 +43,7 @@ class Watcher(Protocol):
         """Complete if the recorded events suffice. Called after all keys woken so far were delivered."""
 
 
-class DelayedOperation(Timer):
+class DelayedOperation(Scheduled):
     """A deferred operation. `expire_at` sets its deadline; whatever ends it earlier calls `cancel`."""
 
     __slots__ = ()

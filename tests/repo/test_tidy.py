@@ -176,6 +176,18 @@ def test_every_module_has_a_docstring() -> None:
     assert not [module for module in modules(*PRODUCT, "docs", "benchmarks") if not ast.get_docstring(parsed(module))]
 
 
+def test_each_class_name_has_one_meaning() -> None:
+    """A message's struct is named within its message; other classes are looked up by their names alone."""
+    found: dict[str, list[str]] = {}
+    for module in modules(*PRODUCT):
+        if not module.startswith(("protocol/messages/", "protocol/records/")):
+            for node in parsed(module).body:
+                if isinstance(node, ast.ClassDef):
+                    found.setdefault(node.name, []).append(module)
+    assert len(found) > 400
+    assert {name: places for name, places in found.items() if len(places) > 1} == {}
+
+
 def test_file_is_not_longer_than_the_maximum() -> None:
     assert not [module for module in modules(*PRODUCT, "docs", "benchmarks", "tests") if length(module) > MAX_LINES]
 

@@ -6,11 +6,10 @@ print it. Times are the event loop's, in seconds.
 
 from typing import Any
 
-from broker.runtime import deadline_queue
-from broker.runtime.deadline_queue import DeadlineQueue
+from broker.runtime.deadline_queue import DeadlineQueue, Scheduled
 
 
-class Timer(deadline_queue.Timer):
+class Timer(Scheduled):
     """A deadline with its event."""
 
     __slots__ = ("event",)

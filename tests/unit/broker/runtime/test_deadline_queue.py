@@ -1,9 +1,9 @@
 """Deadlines in one heap."""
 
-from broker.runtime.deadline_queue import CHECKS_A_CALL, DeadlineQueue, Timer
+from broker.runtime.deadline_queue import CHECKS_A_CALL, DeadlineQueue, Scheduled
 
 
-class Named(Timer):
+class Named(Scheduled):
     """A timer that a test can recognize."""
 
     def __init__(self, name: str) -> None:
