@@ -20,7 +20,7 @@ def dump(disk: Disk, request: Request) -> int:
     found_in = [(path, target.kind) for target in targets(disk, request) for path in files_of(disk, target)]
     for path, target_kind in found_in:
         directory, _, name = path.rpartition("/")
-        if target_kind != "file" and _is_beside(disk, path, start, end):
+        if target_kind != "file" and _is_outside(disk, path, start, end):
             continue
         decoder = decoder_of(kinds.topic_of(directory)) if request.decoder == "auto" else request.decoder
         found = rows(disk, path, DumpFilter(decoder, request.records, start, end))
@@ -47,7 +47,7 @@ def has_problem(row: Row) -> bool:
     return "problem" in row or any("problem" in record for record in row.get("records", ()))
 
 
-def _is_beside(disk: Disk, path: str, start: int, end: int) -> bool:
+def _is_outside(disk: Disk, path: str, start: int, end: int) -> bool:
     """Return whether a file has no data of the requested offsets; only segments and indexes can have some."""
     directory, _, name = path.rpartition("/")
     if (start, end) == (0, FOREVER):

@@ -36,7 +36,7 @@ def repair(disk: Disk, request: Request) -> int:
                 locks.append(disk.lock(lock))
             except AlreadyLocked:
                 raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or repair a copy") from None
-    results = [_take(step, request) for target in wanted for step in _steps(disk, target)]
+    results = [_perform(step, request) for target in wanted for step in _steps(disk, target)]
     left = [step for step in results if step["left"]]
     if request.json:
         json.dump(results, sys.stdout, indent=2, ensure_ascii=False)
@@ -53,7 +53,7 @@ def repair(disk: Disk, request: Request) -> int:
     return 1 if left else 0
 
 
-def _take(step: Step, request: Request) -> dict[str, object]:
+def _perform(step: Step, request: Request) -> dict[str, object]:
     """Print a step, execute it if requested, and return it for the JSON output."""
     is_left = step.do is None
     if not request.json:
@@ -67,7 +67,7 @@ def _take(step: Step, request: Request) -> dict[str, object]:
 
 def _steps(disk: Disk, target: Target) -> Iterator[Step]:
     if target.kind == "log":
-        yield from _of_log(disk, partition_check(disk, target.path))
+        yield from _log_steps(disk, partition_check(disk, target.path))
         return
     own: dict[str, list[Finding]] = {}
     for finding in check_own_files(disk, target.path):
@@ -78,17 +78,17 @@ def _steps(disk: Disk, target: Target) -> Iterator[Step]:
     lost: set[TopicPartition] = set()
     for path in log_directories(disk, target.path):
         check = partition_check(disk, path)
-        yield from _of_log(disk, check)
+        yield from _log_steps(disk, check)
         ends[check.key] = check.end_offset
         if not check.knows_end:
             lost.add(check.key)
     yield from left_alone(list(check_topic_ids(disk, target.path)), ())
-    amiss = [one for one in check_offsets(disk, target.path, ends) if one.path not in own]
+    wrong_offsets = [one for one in check_offsets(disk, target.path, ends) if one.path not in own]
     # Skip logs that are missing or unreadable: their end is unknown.
-    yield from _of_offsets(disk, amiss, {key: end for key, end in ends.items() if key not in lost})
+    yield from _offset_steps(disk, wrong_offsets, {key: end for key, end in ends.items() if key not in lost})
 
 
-def _of_log(disk: Disk, check: PartitionCheck) -> Iterator[Step]:
+def _log_steps(disk: Disk, check: PartitionCheck) -> Iterator[Step]:
     findings = list(check.run())
     if findings:
         compacted = may_be_compacted(disk, check.directory)
@@ -97,7 +97,7 @@ def _of_log(disk: Disk, check: PartitionCheck) -> Iterator[Step]:
         yield from left_alone(findings, steps)
 
 
-def _of_offsets(disk: Disk, findings: list[Finding], ends: Mapping[TopicPartition, int]) -> Iterator[Step]:
+def _offset_steps(disk: Disk, findings: list[Finding], ends: Mapping[TopicPartition, int]) -> Iterator[Step]:
     steps: list[Step] = []
     for path in sorted({finding.path for finding in findings if finding.field == "offset"}):
         steps += clamp_offsets(disk, path, ends)

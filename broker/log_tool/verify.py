@@ -32,7 +32,7 @@ def verify(disk: Disk, request: Request) -> int:
         json.dump([finding._asdict() for finding in found], sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     else:
-        sys.stdout.write(f"{_wrong(len(found))}\n" if found else "nothing is wrong\n")
+        sys.stdout.write(f"{_count_of_wrong(len(found))}\n" if found else "nothing is wrong\n")
     return 1 if found else 0
 
 
@@ -57,6 +57,6 @@ def data_directory_of(target: Target) -> str:
     return parent
 
 
-def _wrong(number: int) -> str:
+def _count_of_wrong(number: int) -> str:
     """Return "1 thing is wrong" or "2 things are wrong"."""
     return f"{count_of(number, 'thing')} {'is' if number == 1 else 'are'} wrong"

@@ -113,5 +113,5 @@ class HttpServer:
             yield "".join(piece)
 
 
-def _error(status: HTTPStatus, *there_is: str) -> Page:
-    return Page(status, (f"{status.phrase}\n", *(f"{path}\n" for path in there_is)))
+def _error(status: HTTPStatus, *paths: str) -> Page:
+    return Page(status, (f"{status.phrase}\n", *(f"{path}\n" for path in paths)))

@@ -83,10 +83,10 @@ class Monitor:
         return Page(HTTPStatus.OK, ("ok\n",))
 
     def _readiness(self) -> Page:
-        lacks = missing(self._node.shared)
+        lacks = reasons_not_ready(self._node.shared)
         if lacks:
             return Page(HTTPStatus.SERVICE_UNAVAILABLE, [f"{what}\n" for what in lacks])
-        return Page(HTTPStatus.OK, ["ready\n", *(f"{what}\n" for what in impaired(self._node.shared))])
+        return Page(HTTPStatus.OK, ["ready\n", *(f"{what}\n" for what in failed_directories(self._node.shared))])
 
 
 def _processor_s() -> float:
@@ -94,7 +94,7 @@ def _processor_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def missing(shared: SharedServer) -> list[str]:
+def reasons_not_ready(shared: SharedServer) -> list[str]:
     """Return the reasons why clients are not served; empty if the broker is ready."""
     if shared.phase != "serving":
         return [f"the broker is {shared.phase}"]
@@ -104,11 +104,11 @@ def missing(shared: SharedServer) -> list[str]:
     if shared.settings.is_broker and (broker is None or not broker.active):
         found.append(f"broker {node_id} is fenced")
     if not any(directory.failure is None for directory in shared.logs.directories):
-        found += impaired(shared)
+        found += failed_directories(shared)
     return found
 
 
-def impaired(shared: SharedServer) -> list[str]:
+def failed_directories(shared: SharedServer) -> list[str]:
     """Return the data directories that failed, while a ready broker serves the others."""
     return [
         f"the data directory {directory.path} failed: {reason(directory.failure)}"

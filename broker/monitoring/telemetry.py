@@ -68,7 +68,7 @@ class ClientInstance:
         self.last_error = ErrorCode.NONE
         self.terminating = False
 
-    def gone(self, now_ms: float) -> bool:
+    def is_gone(self, now_ms: float) -> bool:
         """Return whether the instance has expired or its connection is closed."""
         expiry_ms = max(_MIN_EXPIRY_MS, _EXPIRY_INTERVALS * self.subscribed.interval_ms)
         return now_ms - self.last_request_ms >= expiry_ms or (self._connection is not None and self._connection.closed)
@@ -171,7 +171,7 @@ class Telemetry:
         """Return the instance of this id, a new one if it is unknown or gone."""
         self._follow(image)
         instance = self.instances.get(client_instance_id)
-        if instance is None or instance.gone(now_ms):
+        if instance is None or instance.is_gone(now_ms):
             subscribed = subscribe(self._subscriptions, client_instance_id, _attributes(client_instance_id, context))
             instance = self.instances[client_instance_id] = ClientInstance(subscribed, context)
             if len(self.instances) > self._max_instances:

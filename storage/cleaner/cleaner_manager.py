@@ -41,7 +41,7 @@ class CleanerManager:
 
     def next(self, config: CleanerConfig) -> Iterator[CleanerPass | None]:
         """Search for the dirtiest log that is due, 16 logs a step; at the end yield its pass, if there is one."""
-        worst: tuple[float, Log, LogToClean] | None = None
+        dirtiest: tuple[float, Log, LogToClean] | None = None
         max_ratio = 0.0
         self.uncleanable = {log: why for log, why in self.uncleanable.items() if self._is_online(log)}
         for number, log in enumerate(self._logs, 1):
@@ -57,12 +57,12 @@ class CleanerManager:
                 continue
             max_ratio = max(max_ratio, to_clean.cleanable_ratio)
             if to_clean.is_due(log.config.min_cleanable_dirty_ratio) and (
-                worst is None or to_clean.cleanable_ratio > worst[0]
+                dirtiest is None or to_clean.cleanable_ratio > dirtiest[0]
             ):
-                worst = (to_clean.cleanable_ratio, log, to_clean)
+                dirtiest = (to_clean.cleanable_ratio, log, to_clean)
         self.max_dirty_percent = int(100 * max_ratio)
-        if worst is not None and self._is_cleanable(worst[1]):
-            _, log, to_clean = worst
+        if dirtiest is not None and self._is_cleanable(dirtiest[1]):
+            _, log, to_clean = dirtiest
             yield CleanerPass(
                 self._disk,
                 self._logs.directory_of(log),

@@ -8,12 +8,13 @@ from broker.routes import CONTROLLER, ROUTES, Route, served_apis
 from protocol.api import APIS, ApiKey
 from tests.repo.tree import modules
 
+SHARED = {"authorized_operations", "commands"}
 HANDLERS = {PurePath(path).stem for path in modules("broker/handlers") if not path.endswith("__init__.py")}
 
 
 def test_each_handler_has_a_place_in_the_table() -> None:
     named = {name for route in ROUTES.values() for name in (route.handler, route.on_controller, route.own_part) if name}
-    assert {name.partition(":")[0] for name in named} == HANDLERS - {"commands"}
+    assert {name.partition(":")[0] for name in named} == HANDLERS - SHARED
 
 
 def test_only_declared_apis_are_served_and_in_the_order_of_their_keys() -> None:
