@@ -196,7 +196,7 @@ class MetadataImage:
         """Return the configs set for one resource; for BROKER, the empty name stands for all brokers."""
         return self._configs.get((resource_type, name), NO_CONFIGS)
 
-    def configured(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
+    def all_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
         """Return all configs that are set, by (resource type, resource name)."""
         return self._configs
 

@@ -91,7 +91,7 @@ class ImageBuilder:
             controllers=base.controllers if self._controllers is None else self._controllers,
             topics=base.topics_by_name() if self._topics is None else self._topics,
             topics_by_id=base.topics_by_id() if self._topics_by_id is None else self._topics_by_id,
-            configs=base.configured() if self._configs is None else self._configs,
+            configs=base.all_configs() if self._configs is None else self._configs,
             client_quotas=base.client_quotas if self._client_quotas is None else self._client_quotas,
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
@@ -250,7 +250,7 @@ class ImageBuilder:
         return self._base.topics_by_name() if self._topics is None else self._topics
 
     def _current_configs(self) -> Mapping[tuple[int, str], Mapping[str, str]]:
-        return self._base.configured() if self._configs is None else self._configs
+        return self._base.all_configs() if self._configs is None else self._configs
 
     def _mutable_brokers(self) -> dict[int, BrokerImage]:
         if self._brokers is None:
@@ -269,7 +269,7 @@ class ImageBuilder:
 
     def _mutable_configs(self) -> dict[tuple[int, str], Mapping[str, str]]:
         if self._configs is None:
-            self._configs = dict(self._base.configured())
+            self._configs = dict(self._base.all_configs())
         return self._configs
 
     def _broker(self, broker_id: int, epoch: int) -> BrokerImage:

@@ -26,8 +26,8 @@ def difference(before: MetadataImage, after: MetadataImage) -> Iterator[Message]
     for broker in before.brokers.values():
         if broker.broker_id not in after.brokers:
             yield UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch)
-    for (resource_type, resource_name), values in before.configured().items():
-        kept = after.configured().get((resource_type, resource_name), {})
+    for (resource_type, resource_name), values in before.all_configs().items():
+        kept = after.all_configs().get((resource_type, resource_name), {})
         for name in sorted(values.keys() - kept.keys()):
             if resource_type != ResourceType.TOPIC or after.topic(resource_name) is not None:
                 yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=None)

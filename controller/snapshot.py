@@ -124,7 +124,7 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         yield TopicRecord(name=topic.name, topic_id=topic.topic_id)
         for partition in topic.partitions.values():
             yield partition_record(topic.topic_id, partition)
-    for (resource_type, resource_name), values in image.configured().items():
+    for (resource_type, resource_name), values in image.all_configs().items():
         for name, value in values.items():
             yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
     for entity, quotas in image.client_quotas.items():

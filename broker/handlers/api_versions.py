@@ -75,7 +75,7 @@ def handle(server: RoleServer, context: RequestContext, request: ApiVersionsRequ
 
 def _has_metrics_subscription(image: MetadataImage) -> bool:
     """Return whether a CLIENT_METRICS resource exists; searched once per state of the configurations."""
-    configured = image.configured()
+    configured = image.all_configs()
     known: tuple[object, bool] | None = image.lasting_memo.get(_has_metrics_subscription)
     if known is None or known[0] is not configured:
         known = configured, any(kind == ResourceType.CLIENT_METRICS for kind, _ in configured)

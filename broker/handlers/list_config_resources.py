@@ -48,4 +48,4 @@ def _names(image: MetadataImage, kind: int) -> Iterable[str]:
         return image.topics_by_name()
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return (str(broker.broker_id) for broker in image.brokers.values() if not broker.fenced)
-    return sorted(name for of, name in image.configured() if of == kind)
+    return sorted(name for of, name in image.all_configs() if of == kind)

@@ -173,7 +173,7 @@ class BrokerLifecycleManager:
 
     async def _send(self) -> None:
         try:
-            response: BrokerHeartbeatResponse = await self._call(self._heartbeat(), self._timeout_s)
+            response: BrokerHeartbeatResponse = await self._call(self._heartbeat_request(), self._timeout_s)
             code = ErrorCode(response.error_code)
         except KafkaError as error:
             code = error.code
@@ -189,7 +189,7 @@ class BrokerLifecycleManager:
         elif self._shutting_down and code is ErrorCode.REQUEST_TIMED_OUT and not self._shut_down_allowed.done():
             self._shut_down_allowed.set_result(False)
 
-    def _heartbeat(self) -> BrokerHeartbeatRequest:
+    def _heartbeat_request(self) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(
             broker_id=self._broker_id,
             broker_epoch=self.broker_epoch,

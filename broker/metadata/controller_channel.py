@@ -127,7 +127,7 @@ class ControllerChannel:
 
         codes = _ERROR_CODES[ApiKey(cast("int", request.API_KEY))]
         slot = self._forward_slots if for_client else nullcontext()
-        return await self._try(lambda: self._handle_locally(request), remote, timeout_s, slot)
+        return await self._send_with_retries(lambda: self._handle_locally(request), remote, timeout_s, slot)
 
     def send(self, request: Message) -> asyncio.Future[Message | None]:
         """Return a future of the controller's response; its result is None if there is no response within 30 s."""
@@ -164,9 +164,9 @@ class ControllerChannel:
                 raise KafkaError(code, "The controller rejected the forwarded request.")
             return [len(response.response_data).to_bytes(4, "big") + response.response_data]
 
-        return await self._try(local, remote, timeout_s, self._forward_slots)
+        return await self._send_with_retries(local, remote, timeout_s, self._forward_slots)
 
-    async def _try(
+    async def _send_with_retries(
         self,
         local: Callable[[], Awaitable[Any]],
         remote: Callable[[NetworkClient], Awaitable[T | None]],

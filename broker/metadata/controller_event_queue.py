@@ -110,7 +110,7 @@ class ControllerEventQueue:
                 break
         return None
 
-    async def outcome(self, future: asyncio.Future[R], timeout_ms: int | None, committed_end: Callable[[], int]) -> R:
+    async def wait_for(self, future: asyncio.Future[R], timeout_ms: int | None, committed_end: Callable[[], int]) -> R:
         """Wait for a response. After `timeout_ms`, return what was decided if everything it is based on is committed.
 
         KafkaError REQUEST_TIMED_OUT if it is not. The log is committed up to `committed_end()`.

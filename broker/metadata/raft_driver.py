@@ -301,9 +301,9 @@ class RaftDriver:
             raise self._failure
         if not self.leads or self._stopped:
             raise not_controller()
-        response = self._commands.submit(command)
+        future = self._commands.submit(command)
         self._wake()
-        return await self._commands.outcome(response, timeout_ms, lambda: self._log.high_watermark)
+        return await self._commands.wait_for(future, timeout_ms, lambda: self._log.high_watermark)
 
     def handle_request(self, request: RaftRequest) -> asyncio.Future[Message]:
         """Return a future of this node's response to a Raft request of another node."""
@@ -370,8 +370,8 @@ class RaftDriver:
 
     def _submit_without_caller(self, command: Command[None]) -> None:
         """Submit a command without a waiter: if this leader fails, the next one submits its own."""
-        outcome = self._commands.submit(command)
-        outcome.add_done_callback(lambda outcome: outcome.cancelled() or outcome.exception())
+        future = self._commands.submit(command)
+        future.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._wake()
 
     def _bootstrap(self, image: MetadataImage) -> ControllerResult[None]:

@@ -186,7 +186,7 @@ class Telemetry:
             return
         self._image = image
         configured = {
-            name: values for (kind, name), values in image.configured().items() if kind == ResourceType.CLIENT_METRICS
+            name: values for (kind, name), values in image.all_configs().items() if kind == ResourceType.CLIENT_METRICS
         }
         if configured != self._configured:
             self._configured = configured

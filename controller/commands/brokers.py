@@ -45,7 +45,7 @@ def unfence_broker(
 
     KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
     """
-    broker = registered(image, broker_id, broker_epoch)
+    broker = registered_broker(image, broker_id, broker_epoch)
     if not broker.fenced:
         return ControllerResult((), None)
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker_epoch, fenced=_UNFENCED)
@@ -59,7 +59,7 @@ def cordon_directories(
 
     Errors as `unfence_broker`.
     """
-    broker = registered(image, broker_id, broker_epoch)
+    broker = registered_broker(image, broker_id, broker_epoch)
     if directories == (broker.cordoned_directories or ()):
         return ControllerResult((), None)
     change = BrokerRegistrationChangeRecord(
@@ -68,7 +68,7 @@ def cordon_directories(
     return ControllerResult((change,), None)
 
 
-def lose_directories(
+def take_directories_offline(
     image: MetadataImage,
     broker_id: int,
     broker_epoch: int,
@@ -80,7 +80,7 @@ def lose_directories(
     The broker leaves the ISRs of the partitions in them, and gets no new replicas there. If no directory would be left
     they stay registered: the broker will be fenced. Errors as `unfence_broker`.
     """
-    broker = registered(image, broker_id, broker_epoch)
+    broker = registered_broker(image, broker_id, broker_epoch)
     failed = [directory for directory in broker.directories if directory in directories]
     left = [directory for directory in broker.directories if directory not in directories]
     if not failed:
@@ -105,7 +105,7 @@ def unregister_broker(
     return ControllerResult((*on_brokers_fenced(image, (broker_id,), settings), gone), None)
 
 
-def registered(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
+def registered_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -> BrokerImage:
     """Return a broker in its current registration; errors as `unfence_broker`."""
     broker = image.brokers.get(broker_id)
     if broker is None:

@@ -57,7 +57,7 @@ def elr_safety_records(image: MetadataImage, settings: StaticSettings) -> list[C
     records = []
     if MIN_ISR not in image.configs(ResourceType.BROKER, ""):
         records.append(_broker_config("", str(settings[MIN_ISR])))
-    for (resource_type, name), configs in image.configured().items():
+    for (resource_type, name), configs in image.all_configs().items():
         if resource_type == ResourceType.BROKER and name and MIN_ISR in configs:
             records.append(_broker_config(name, None))
     return records

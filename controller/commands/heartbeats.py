@@ -18,8 +18,8 @@ from enum import Enum
 from controller.commands.brokers import (
     cordon_directories,
     fencing_records,
-    lose_directories,
-    registered,
+    registered_broker,
+    take_directories_offline,
     unfence_broker,
 )
 from controller.commands.controller_result import ControllerResult
@@ -51,8 +51,8 @@ def broker_heartbeat(
     STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
     """
     broker_id, broker_epoch = request.broker_id, request.broker_epoch
-    registered(image, broker_id, broker_epoch)
-    records = list(lose_directories(image, broker_id, broker_epoch, request.offline_log_dirs, settings).records)
+    registered_broker(image, broker_id, broker_epoch)
+    records = list(take_directories_offline(image, broker_id, broker_epoch, request.offline_log_dirs, settings).records)
     if request.cordoned_log_dirs is not None:
         records += cordon_directories(image, broker_id, broker_epoch, tuple(request.cordoned_log_dirs)).records
     if records:
@@ -76,8 +76,8 @@ def _next_state(image: MetadataImage, broker: BrokerImage, request: BrokerHeartb
         caught_up = request.current_metadata_offset >= broker.epoch
         return _State.ACTIVE if caught_up and not request.want_fence else _State.FENCED
     if broker.in_controlled_shutdown:
-        gone = may_stop and not leads_any(image, broker.broker_id)
-        return _State.STOPPED if gone else _State.SHUTTING_DOWN
+        may_exit = may_stop and not leads_any(image, broker.broker_id)
+        return _State.STOPPED if may_exit else _State.SHUTTING_DOWN
     if request.want_fence:
         return _State.STOPPED if request.want_shut_down else _State.FENCED
     if request.want_shut_down:

@@ -136,7 +136,7 @@ class LeaderState(EpochState):
         if end_offset > self._log.end_offset:
             raise InvariantError(f"stored up to offset {end_offset}, beyond the end of {self._log!r}")
         self.count_own(end_offset)
-        self._commit()
+        self._commit_and_complete()
 
     def count_own(self, end_offset: int) -> None:
         """Count this node's log up to `end_offset` for the majority."""
@@ -151,7 +151,7 @@ class LeaderState(EpochState):
         committed = self._replica.voters.majority_offset({**offsets, self._replica.node_id: self._stored})
         return committed > self.epoch_start and self._log.commit(committed)
 
-    def _commit(self) -> None:
+    def _commit_and_complete(self) -> None:
         if self.commit():
             self._complete_held(lambda held: held.high_watermark < self._log.high_watermark)
 
@@ -240,7 +240,7 @@ class LeaderState(EpochState):
             self._respond(token, self._fetch_response())
         else:
             self._held.append(HeldFetch(token, replica_id, partition.high_watermark, max_bytes, due_ms))
-        self._commit()
+        self._commit_and_complete()
 
     def handle_fetch_snapshot_request(
         self, token: object, request: FetchSnapshotRequest, partition: FetchSnapshotPartition

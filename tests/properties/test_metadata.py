@@ -74,7 +74,7 @@ def contents(image: MetadataImage) -> tuple[Any, ...]:
     return (
         dict(image.brokers),
         {name: (topic.topic_id, dict(topic.partitions)) for name, topic in image.topics_by_name().items()},
-        image.configured(),
+        image.all_configs(),
         image.features,
         image.next_producer_id,
     )

@@ -46,14 +46,14 @@ def change(cluster: Cluster, **changes: Any) -> None:
 
 def test_image_is_immutable(cluster: Cluster) -> None:
     old = cluster.image
-    topic, configs = old.topic("t"), old.configured()
+    topic, configs = old.topic("t"), old.all_configs()
     change(cluster, leader=2)
     cluster.replay([ConfigRecord(resource_type=2, resource_name="t", name="retention.ms", value="1")])
     cluster.create("u")
     assert old.topic("t") is topic
     assert present(topic).partitions[0].leader == 1
     assert old.topic("u") is None
-    assert (old.configured(), dict(configs)) == (configs, {})
+    assert (old.all_configs(), dict(configs)) == (configs, {})
     assert cluster.partition("t").leader == 2
 
 
@@ -129,7 +129,7 @@ def test_config_with_a_null_value_is_removed(cluster: Cluster) -> None:
     assert cluster.image.configs(ResourceType.TOPIC, "t") == {"retention.ms": "1"}
     set_retention(None)
     assert cluster.image.configs(ResourceType.TOPIC, "t") == {}
-    assert not cluster.image.configured()
+    assert not cluster.image.all_configs()
     set_retention(None)
 
 

@@ -218,10 +218,10 @@ def test_only_committed_commands_complete_at_timeout(controller: Controller) -> 
     third = controller.submit(response="c")
     controller.decide()
     wait = controller.loop.run_until_complete
-    assert wait(controller.queue.outcome(first, 10, lambda: end_offset)) == "a"
+    assert wait(controller.queue.wait_for(first, 10, lambda: end_offset)) == "a"
     for later in (second, third):
         with pytest.raises(KafkaError) as late:
-            wait(controller.queue.outcome(later, 10, lambda: end_offset))
+            wait(controller.queue.wait_for(later, 10, lambda: end_offset))
         assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -235,7 +235,7 @@ def test_response_in_same_loop_iteration_as_timeout_wins(controller: Controller,
             controller.loop.call_later(0.01, controller.apply)
         else:
             controller.loop.call_soon(controller.loop.call_later, 0.01, controller.apply)
-        return await controller.queue.outcome(answer, 10, lambda: 0)
+        return await controller.queue.wait_for(answer, 10, lambda: 0)
 
     assert controller.loop.run_until_complete(wait()) == "done"
 
@@ -244,9 +244,9 @@ def test_unawaited_failure_is_not_reported_by_loop(controller: Controller) -> No
     complaints = []
     controller.loop.set_exception_handler(lambda _, context: complaints.append(context))
     late, gone = controller.submit(setting("2")), controller.submit(setting("3"))
-    waiting = controller.loop.create_task(controller.queue.outcome(gone, None, lambda: 0))
+    waiting = controller.loop.create_task(controller.queue.wait_for(gone, None, lambda: 0))
     with pytest.raises(KafkaError):
-        controller.loop.run_until_complete(controller.queue.outcome(late, 10, lambda: 0))
+        controller.loop.run_until_complete(controller.queue.wait_for(late, 10, lambda: 0))
     waiting.cancel()
     controller.loop.run_until_complete(asyncio.wait([waiting]))
     controller.queue.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "another leads"))

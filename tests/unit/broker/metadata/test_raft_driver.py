@@ -53,7 +53,7 @@ def state(image: MetadataImage) -> Any:
         for topic in image.topics()
         for partitions in [topic.partitions.values()]
     }
-    return topics, image.configured(), image.features, image.next_producer_id, image.cluster_id
+    return topics, image.all_configs(), image.features, image.next_producer_id, image.cluster_id
 
 
 def snapshots(node: ControllerNode) -> list[str]:

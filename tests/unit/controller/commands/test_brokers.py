@@ -9,7 +9,7 @@ import pytest
 from controller.commands.brokers import (
     cordon_directories,
     fence_brokers,
-    lose_directories,
+    take_directories_offline,
     unfence_broker,
     unregister_broker,
 )
@@ -178,10 +178,10 @@ def test_directories_that_have_failed_get_no_new_replicas_until_the_broker_regis
     cluster = Cluster(brokers=0)
     epoch = cluster.add_broker(1, directories=3)
     left, *failed = cluster.image.brokers[1].directories
-    cluster.apply(lambda image: lose_directories(image, 1, epoch, failed))
+    cluster.apply(lambda image: take_directories_offline(image, 1, epoch, failed))
     cluster.create("t", 10)
     assert {cluster.partition("t", index).directories for index in range(10)} == {(left,)}
-    cluster.apply(lambda image: lose_directories(image, 1, epoch, failed))
+    cluster.apply(lambda image: take_directories_offline(image, 1, epoch, failed))
     assert cluster.records == ()
     cluster.add_broker(1, directories=3)
     cluster.create("u", 10)
@@ -191,7 +191,7 @@ def test_directories_that_have_failed_get_no_new_replicas_until_the_broker_regis
 def test_last_online_directory_of_a_broker_is_kept() -> None:
     cluster = Cluster(brokers=1)
     broker = cluster.image.brokers[1]
-    cluster.apply(lambda image: lose_directories(image, 1, broker.epoch, broker.directories))
+    cluster.apply(lambda image: take_directories_offline(image, 1, broker.epoch, broker.directories))
     assert cluster.image.brokers[1].directories == broker.directories
 
 
@@ -236,7 +236,7 @@ def test_replicas_in_a_directory_that_failed_are_not_in_sync() -> None:
     cluster.add_broker(2)
     epoch = cluster.add_broker(1, directories=2)
     cluster.create("t", assignments={index: [1, 2] for index in range(4)})
-    cluster.apply(lambda image: lose_directories(image, 1, epoch, [directory(1, 0)], cluster.settings))
+    cluster.apply(lambda image: take_directories_offline(image, 1, epoch, [directory(1, 0)], cluster.settings))
     for index in range(4):
         partition = cluster.partition("t", index)
         failed = partition.directories[0] == directory(1, 0)

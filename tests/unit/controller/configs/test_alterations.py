@@ -18,7 +18,7 @@ def check(name: str, text: str, broker: str = "1", image: MetadataImage = EMPTY)
 
 def altered(image: MetadataImage, broker: str, **configs: str) -> MetadataImage:
     key = (ResourceType.BROKER, broker)
-    return MetadataImage(cluster_id="c", configs={**image.configured(), key: {**image.configs(*key), **configs}})
+    return MetadataImage(cluster_id="c", configs={**image.all_configs(), key: {**image.configs(*key), **configs}})
 
 
 def test_listener_limits_can_be_altered_cluster_wide_and_other_listener_configs_per_broker() -> None:
