@@ -171,8 +171,8 @@ MUTANTS = (
     Mutant(
         "a follower's fetch session evicts that of another follower",
         "broker/replication/fetch_sessions.py",
-        "if grown_old or (newcomer.privileged and not session.privileged):",
-        "if grown_old or newcomer.privileged:",
+        "if is_old or (newcomer.privileged and not session.privileged):",
+        "if is_old or newcomer.privileged:",
         "tests/unit/broker/replication/test_fetch_sessions.py",
         "test_follower_session_does_not_evict_young_follower_session",
         31,
@@ -225,8 +225,8 @@ MUTANTS = (
     Mutant(
         "one voter that fetches keeps the leader of any quorum",
         "controller/raft/leader.py",
-        "contacts[needed - 1]",
-        "contacts[0]",
+        "fetched_ms[needed - 1]",
+        "fetched_ms[0]",
         f"{_CONTROLLER}/raft/test_leader.py",
         "test_leader_of_five_resigns_without_fetches_of_a_majority",
         5,
@@ -243,8 +243,8 @@ MUTANTS = (
     Mutant(
         "a damaged batch length hides the whole batches before it",
         "storage/log/segment.py",
-        "            if end == start:\n                raise  # else",
-        "            if True:\n                raise  # else",
+        "            if end == start:\n                raise  # otherwise",
+        "            if True:\n                raise  # otherwise",
         f"{_STORAGE}/log/test_segment.py",
         "test_whole_batches_before_a_damaged_length_are_read",
         6,
