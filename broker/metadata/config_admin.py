@@ -1,4 +1,4 @@
-"""The part of a request to alter configurations that a broker handles itself (Kafka: `ConfigAdminManager`).
+"""The part of AlterConfigs and IncrementalAlterConfigs that a broker handles itself (Kafka: `ConfigAdminManager`).
 
     logger levels                    belong to the process: set here, recorded nowhere (KIP-412)
     settings of one broker           accepted by that broker only; for another broker id, INVALID_REQUEST

@@ -185,7 +185,7 @@ class ControllerTasks:
         self._session_alarm.schedule_at_ms(self.heartbeat_manager.due_ms)
 
     def _every(self, interval_s: float, command: Callable[..., ControllerResult[bool]]) -> tuple[Alarm, float]:
-        """Return an alarm that submits `command` and sets itself again; at once while there is more to do."""
+        """Return an alarm that submits `command` at each interval, and at once while there is more to do."""
 
         def submit() -> None:
             self._submit(partial(command, settings=self._settings), again=submit)

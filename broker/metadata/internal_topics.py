@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def is_creatable(name: str) -> bool:
-    """Return whether a topic can be created automatically. Internal topics that are not used yet cannot."""
+    """Return whether a topic can be created automatically; internal topics that this broker does not use cannot."""
     return name == CONSUMER_OFFSETS or name not in INTERNAL_TOPICS
 
 
@@ -47,7 +47,7 @@ def creation_request(name: str, settings: StaticSettings, *, is_only_voter: bool
 async def create_on_demand(broker: BrokerServer, names: list[str]) -> CreateTopicsResponse:
     """Create topics through the active controller.
 
-    A topic that exists by now has the error TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller answers.
+    A topic that exists by now has TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller responds.
     """
     is_only_voter = broker.raft.is_only_voter
     topics = [creation_request(name, broker.settings, is_only_voter=is_only_voter) for name in names]

@@ -61,7 +61,7 @@ _READ_BYTES = 1 << 20
 
 
 class Retention(NamedTuple):
-    """The retention of old snapshots and of the log before them; -1 means no limit."""
+    """Retention of old snapshots and of the log before them; -1 sets no limit."""
 
     max_bytes: int
     max_age_ms: int
@@ -75,7 +75,7 @@ class MetadataLog:
         self._directory = directory
         self._log = log
         self._snapshots = snapshots
-        # The bytes of log after the newest snapshot, which a start would read.
+        # The bytes of log after the newest snapshot, which a restart reads.
         self.bytes_since_snapshot = 0
 
     @classmethod

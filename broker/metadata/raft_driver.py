@@ -145,7 +145,7 @@ class RaftDriver:
                 self._wake()
 
     async def resign(self) -> None:
-        """Resign leadership and notify the other voters, so that one of them leads before this node is missed."""
+        """Resign leadership and notify the other voters, so that one of them leads before this node stops."""
         if self._failure is None and not self.is_only_voter:
             self._node.resign(self._monotonic_ms())
             self._wake()

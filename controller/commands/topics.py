@@ -1,7 +1,7 @@
 """Creation and deletion of topics (KIP-4, KIP-464, KIP-516, KIP-525; Kafka: `ReplicationControlManager`).
 
 Each topic of a request is decided on its own, with its own error; those before it count as created. A request for more
-partitions than one batch of the metadata log should hold is refused as a whole. When DeleteTopics is answered, the
+partitions than MAX_PARTITIONS_PER_REQUEST is refused as a whole. When DeleteTopics is answered, the
 topics are gone from the metadata and can be created again; their files are deleted after `file.delete.delay.ms`.
 """
 

@@ -10,7 +10,7 @@ from storage.log.config import LogConfig
 
 def log_config(values: Mapping[str, Any]) -> LogConfig:
     """Return the LogConfig for the configs of a topic (`effective_topic_config`)."""
-    # The active segment is not cleaned: it must roll before max.compaction.lag.ms has passed.
+    # The cleaner skips the active segment, so it must roll before max.compaction.lag.ms has passed.
     compacted = "compact" in values["cleanup.policy"]
     return LogConfig(
         barnabas_fsync=values["barnabas.fsync"],

@@ -31,7 +31,7 @@ _MAX_WARNINGS_PER_TEXT = 10
 
 
 class LocalReplica:
-    """This node, whatever its role; `now_ms` is the time of the event that is being processed."""
+    """This node in any role; `now_ms` is the time of the event that is being processed."""
 
     def __init__(
         self,

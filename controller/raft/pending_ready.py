@@ -15,7 +15,7 @@ class PendingReady:
     """The Ready under construction."""
 
     def __init__(self, high_watermark: int) -> None:
-        """Start empty; the entries below `high_watermark` are applied."""
+        """Start empty; the driver knows `high_watermark` already."""
         self._last_high_watermark = high_watermark
         self.election_state: ElectionState | None = None
         self._clear()
