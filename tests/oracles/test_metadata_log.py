@@ -14,7 +14,7 @@ from controller.commands.producer_ids import allocate_producer_ids
 from protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from protocol.primitives import uuid_text
 from tests.oracles.dump_log_segments import Dump, dump, dumpable, field
-from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.broker.metadata.raft_rig import RaftRig
 from tests.unit.broker.topics import create
 
 
@@ -22,7 +22,7 @@ from tests.unit.broker.topics import create
 def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield a data directory after two runs, with snapshots."""
     path = tmp_path_factory.mktemp("data")
-    node = ControllerNode(str(path))
+    node = RaftRig(str(path))
     for run in range(2):
         node.start({"metadata.log.max.record.bytes.between.snapshots": "3000"})
         for number in range(10):

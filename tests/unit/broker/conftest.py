@@ -22,6 +22,7 @@ from broker.network.server import Server
 from protocol.primitives import Part
 from storage.disk import Disk
 from tests.disks import FaultyDisk
+from tests.unit.broker.controller_node import SETTINGS as CONTROLLER_SETTINGS
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
 from tests.unit.broker.held_threads import HeldThreads
@@ -105,6 +106,9 @@ Serving = Callable[..., AbstractAsyncContextManager[Served]]
 NewNode = Callable[..., Node]
 """Type of fixture `new_node`: takes a disk, and settings with _ for each dot in their names."""
 
+NewController = Callable[..., ControllerNode]
+"""Type of fixture `new_controller`: takes the same, and starts the broker."""
+
 Run = Callable[[Awaitable[None]], None]
 """Type of fixture `run`."""
 
@@ -176,17 +180,21 @@ def group_node(node: Node) -> GroupNode:
 
 
 @pytest.fixture
-def stopped_controller(tmp_path: Path) -> Iterator[ControllerNode]:
-    node = ControllerNode(str(tmp_path / "data"))
-    yield node
-    node.close()
+def new_controller(new_node: NewNode) -> NewController:
+    """Return a function that starts a broker that is its own controller."""
+
+    def new(disk: Disk | None = None, **settings: str) -> ControllerNode:
+        node = new_node(disk, **(CONTROLLER_SETTINGS | settings))
+        node.start()
+        return ControllerNode(node)
+
+    return new
 
 
 @pytest.fixture
-def controlled(stopped_controller: ControllerNode) -> ControllerNode:
-    """Return a controller on an empty disk, with one broker registered."""
-    stopped_controller.start()
-    return stopped_controller
+def controlled(new_controller: NewController) -> ControllerNode:
+    """Return a started broker that is its own controller."""
+    return new_controller()
 
 
 @pytest.fixture

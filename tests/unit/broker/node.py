@@ -203,10 +203,10 @@ class Node(LocalBroker):
     """
 
     def __init__(self, data: str, disk: Disk | None = None, **settings: str) -> None:
-        """Keep the logs in `data`; names of settings are written with _ for each dot."""
+        """Keep the logs in `data`; names of settings are written with _ for each dot, an empty text is the default."""
         super().__init__(_LonelyLoop())
         named = _SETTINGS | {"log.dirs": data} | {name.replace("_", "."): text for name, text in settings.items()}
-        checked = check_settings({name: Option(text, "test") for name, text in named.items()})
+        checked = check_settings({name: Option(text, "test") for name, text in named.items() if text})
         self.random = Random(1)
         self._build = partial(
             BrokerNode, checked, disk or UnsyncedDisk(), self.loop, now_ms=self.now_ms, random=self.random

@@ -8,10 +8,11 @@ from typing import Any
 from controller.commands.topics import create_topics
 from protocol.messages.create_topics import CreateTopicsRequest
 from tests.unit.broker.controller_node import ControllerNode
+from tests.unit.broker.metadata.raft_rig import RaftRig
 from tests.unit.controller.cluster import new_topic
 
 
-def create(node: ControllerNode, name: str, *counts: int, **options: Any) -> bytes:
+def create(node: ControllerNode | RaftRig, name: str, *counts: int, **options: Any) -> bytes:
     """Create a topic as `new_topic` describes it; return its id."""
     request = CreateTopicsRequest(topics=[new_topic(name, *counts, **options)])
     command = partial(create_topics, request=request, settings=node.settings, random=node.random)

@@ -29,8 +29,7 @@ def test_quota_is_stored(controlled: ControllerNode, version: int) -> None:
 
 def test_quotas_survive_restart(controlled: ControllerNode) -> None:
     set_rate(controlled, 1, "user", "u", "consumer_byte_rate")
-    controlled.stop()
-    controlled.start()
+    controlled.node.reopen()
     assert controlled.image.client_quotas == {(("user", "u"),): {"consumer_byte_rate": 7.0}}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from protocol.api import ApiKey
@@ -11,6 +9,7 @@ from protocol.errors import ErrorCode
 from protocol.messages.create_partitions import CreatePartitionsRequest
 from tests.disks import FaultyDisk
 from tests.typed import present
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -30,10 +29,9 @@ def test_partitions_are_added(controlled: ControllerNode, version: int) -> None:
     assert len(present(controlled.image.topic("t")).partitions) == 4
 
 
-def test_a_full_disk_refuses_partitions(tmp_path: Path) -> None:
+def test_a_full_disk_refuses_partitions(new_controller: NewController) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
-    node.start()
+    node = new_controller(disk)
     create(node, "t")
     disk.full = True
     topics = [CreatePartitionsRequest.Topic(name="t", count=4, assignments=None)]
@@ -41,4 +39,3 @@ def test_a_full_disk_refuses_partitions(tmp_path: Path) -> None:
     assert [result.error_code for result in response.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
     assert len(present(node.image.topic("t")).partitions) == 1
     disk.full = False
-    node.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from tests.disks import FaultyDisk
 from tests.typed import present
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.controller.cluster import new_topic
 
@@ -37,20 +40,26 @@ def test_validate_only_creates_no_topic(controlled: ControllerNode) -> None:
     assert controlled.image.topic("t") is None
 
 
-def test_timeout_0_returns_request_timed_out(controlled: ControllerNode) -> None:
+def test_timeout_0_returns_request_timed_out(controlled: ControllerNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = controlled.node.loop
+
+    def sync_for_a_second(_executor: object, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        done = loop.create_future()
+        loop.call_later(1.0, lambda: done.set_result(function(*args)))
+        return done
+
+    monkeypatch.setattr(loop, "run_in_executor", sync_for_a_second)
     with pytest.raises(KafkaError) as late:
         controlled.query(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=0)
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_full_disk_refuses_topics_before_they_reach_the_controller(tmp_path: Path) -> None:
+def test_full_disk_refuses_topics_before_they_reach_the_controller(new_controller: NewController) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
-    node.start()
+    node = new_controller(disk)
     disk.full = True
     response = node.query(ApiKey.CREATE_TOPICS, 7, topics=[new_topic("t")], timeout_ms=5000, validate_only=False)
     assert response.topics[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert "No space left in" in response.topics[0].error_message
     assert node.image.topic("t") is None
     disk.full = False
-    node.close()

@@ -10,6 +10,7 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.primitives import ZERO_UUID
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -30,9 +31,9 @@ def test_topics_are_deleted(controlled: ControllerNode, version: int) -> None:
     assert controlled.image.topic("t") is None
 
 
-def test_deletion_can_be_disabled(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"delete.topic.enable": "false"})
-    create(stopped_controller, "t")
-    response = stopped_controller.query(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout_ms=5000)
+def test_deletion_can_be_disabled(new_controller: NewController) -> None:
+    controlled = new_controller(delete_topic_enable="false")
+    create(controlled, "t")
+    response = controlled.query(ApiKey.DELETE_TOPICS, 5, topic_names=["t"], timeout_ms=5000)
     assert response.responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
-    assert stopped_controller.image.topic("t") is not None
+    assert controlled.image.topic("t") is not None

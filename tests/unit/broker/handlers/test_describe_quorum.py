@@ -11,10 +11,11 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest
 from protocol.primitives import ZERO_UUID
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 
 METADATA = "__cluster_metadata"
-STATIC = {"controller.quorum.voters": "1@localhost:9093", "node.id": "1"}
+STATIC = {"controller_quorum_voters": "1@localhost:9093"}
 
 
 def query(node: ControllerNode, version: int, *requested: tuple[str, list[int]]) -> Any:
@@ -36,20 +37,22 @@ def test_single_voter_is_the_leader_at_the_log_end(controlled: ControllerNode, v
     assert (response.error_code, partition.error_code, partition.observers) == (ErrorCode.NONE, ErrorCode.NONE, [])
     assert (partition.leader_id, partition.leader_epoch, partition.high_watermark) == (1, 1, end_offset)
     assert (voter.replica_id, voter.log_end_offset) == (1, end_offset)
-    assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == (controlled.now if version else -1)
-    assert voter.replica_directory_id == (b"directory-number" if version == 2 else ZERO_UUID)
+    assert voter.last_fetch_timestamp == voter.last_caught_up_timestamp == (controlled.node.now_ms() if version else -1)
+    assert voter.replica_directory_id == (
+        controlled.broker.logs.directories[0].directory_id if version == 2 else ZERO_UUID
+    )
 
 
-def test_static_voters_have_no_directory_id(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start(STATIC)
-    [voter] = query(stopped_controller, 2, (METADATA, [0])).topics[0].partitions[0].current_voters
+def test_static_voters_have_no_directory_id(new_controller: NewController) -> None:
+    controlled = new_controller(**STATIC)
+    [voter] = query(controlled, 2, (METADATA, [0])).topics[0].partitions[0].current_voters
     assert voter.replica_directory_id == ZERO_UUID
 
 
-def test_nodes_have_the_controller_endpoints(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"controller.listener.names": "CONTROLLER"})
-    stopped_controller.endpoints = {"PLAINTEXT": Endpoint("here", 9092), "CONTROLLER": Endpoint("here", 9093)}
-    [node] = query(stopped_controller, 2, (METADATA, [0])).nodes
+def test_nodes_have_the_controller_endpoints(new_controller: NewController) -> None:
+    controlled = new_controller(controller_listener_names="CONTROLLER")
+    controlled.broker.endpoints.update(PLAINTEXT=Endpoint("here", 9092), CONTROLLER=Endpoint("here", 9093))
+    [node] = query(controlled, 2, (METADATA, [0])).nodes
     assert node.node_id == 1
     assert [(point.name, point.host, point.port) for point in node.listeners] == [("CONTROLLER", "here", 9093)]
 

@@ -9,6 +9,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
@@ -62,10 +63,10 @@ def test_cursors_page_through_all_partitions_without_gaps(controlled: Controller
     assert seen == [("a", 0), ("a", 1), ("b", 0), ("b", 1), ("b", 2)]
 
 
-def test_max_request_partition_size_limit_bounds_a_page(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"max.request.partition.size.limit": "2"})
-    create(stopped_controller, "t", 3)
-    assert page(query(stopped_controller)) == ([("t", [0, 1])], ("t", 2))
+def test_max_request_partition_size_limit_bounds_a_page(new_controller: NewController) -> None:
+    controlled = new_controller(max_request_partition_size_limit="2")
+    create(controlled, "t", 3)
+    assert page(query(controlled)) == ([("t", [0, 1])], ("t", 2))
 
 
 def test_topic_deleted_since_the_last_page_is_skipped(controlled: ControllerNode) -> None:

@@ -4,13 +4,13 @@ from functools import partial
 
 import pytest
 
-from broker.coordinator.group.context import GroupSettings
-from broker.coordinator.group.group_coordinator import GroupCoordinator
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
+from tests.unit.broker.node import Node
 
 KEY = ApiKey.FIND_COORDINATOR
 
@@ -74,22 +74,8 @@ def test_each_transactional_id_is_refused_and_logged_once(hosting: GroupNode, ca
 class TestFirstGroup:
     """The first FindCoordinator request creates `__consumer_offsets`."""
 
-    @pytest.fixture
-    def querying(self, stopped_controller: ControllerNode) -> ControllerNode:
-        node = stopped_controller
-        node.start({"offsets.topic.num.partitions": "7"}, join=False)
-        node.groups = GroupCoordinator(  # type: ignore[attr-defined]
-            loop=node.loop,
-            now_ms=lambda: 0,
-            random=node.random,
-            settings=GroupSettings(),
-            partition_count=lambda: 7,
-            open_journal=lambda _: pytest.fail("nothing is hosted"),
-        )
-        return node
-
-    def test_response_waits_for_creation_of_the_offsets_topic(self, querying: ControllerNode) -> None:
-        querying.register()
+    def test_response_waits_for_creation_of_the_offsets_topic(self, new_controller: NewController) -> None:
+        querying = new_controller(offsets_topic_num_partitions="7")
         assert querying.image.topic(CONSUMER_OFFSETS) is None
         [one] = querying.query(KEY, 4, coordinator_keys=["g"]).coordinators
         assert (one.error_code, one.node_id, one.host, one.port) == (0, 1, "host1", 9092)
@@ -97,7 +83,9 @@ class TestFirstGroup:
         assert topic is not None
         assert len(topic.partitions) == 7
 
-    def test_no_coordinator_while_the_offsets_topic_cannot_be_created(self, querying: ControllerNode) -> None:
+    def test_no_coordinator_while_the_offsets_topic_cannot_be_created(self, stopped_node: Node) -> None:
+        stopped_node.open()  # not registered
+        querying = ControllerNode(stopped_node)
         [one] = querying.query(KEY, 4, coordinator_keys=["g"]).coordinators
         assert one.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 

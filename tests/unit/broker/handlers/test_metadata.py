@@ -15,6 +15,7 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.primitives import ZERO_UUID
 from protocol.schema import CachedStruct
 from tests.typed import present
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
 from tests.unit.broker.topics import create
 
@@ -29,6 +30,12 @@ def query(node: ControllerNode, version: int, topics: Any, **more: Any) -> Any:
     if version >= 4:
         more.setdefault("allow_auto_topic_creation", False)
     return node.query(ApiKey.METADATA, version, topics=topics, **more)
+
+
+def view_of(node: ControllerNode) -> Any:
+    memo = node.image.lasting_memo.items()
+    [view] = [one for key, one in memo if isinstance(key, tuple) and key[0] == "metadata"]
+    return view
 
 
 def names(response: Any) -> list[str]:
@@ -79,8 +86,7 @@ def test_response_is_cached_until_the_image_changes(controlled: ControllerNode) 
 def test_topic_entry_is_cached_until_the_topic_or_brokers_change(controlled: ControllerNode) -> None:
     def reported(name: str) -> Any:
         query(controlled, 12, named(name))
-        [view] = [one for key, one in controlled.image.lasting_memo.items() if key[0] == "metadata"]
-        return view._known[present(controlled.image.topic(name)).topic_id][1]
+        return view_of(controlled)._known[present(controlled.image.topic(name)).topic_id][1]
 
     create(controlled, "a")
     before = reported("a")
@@ -104,8 +110,7 @@ def test_cache_drops_deleted_topics(controlled: ControllerNode) -> None:
         controlled.query(ApiKey.DELETE_TOPICS, 6, topics=gone, timeout_ms=1000)
     create(controlled, "last")
     query(controlled, 12, None)
-    [view] = [one for key, one in controlled.image.lasting_memo.items() if key[0] == "metadata"]
-    assert len(view._known) <= 3
+    assert len(view_of(controlled)._known) <= 3
 
 
 def test_topics_are_requested_by_id(controlled: ControllerNode) -> None:
@@ -140,9 +145,9 @@ def test_the_client_can_forbid_creation(controlled: ControllerNode, version: int
     assert controlled.image.topic("new") is None
 
 
-def test_the_broker_can_forbid_creation(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"auto.create.topics.enable": "false"})
-    [topic] = query(stopped_controller, 13, named("new"), allow_auto_topic_creation=True).topics
+def test_the_broker_can_forbid_creation(new_controller: NewController) -> None:
+    controlled = new_controller(auto_create_topics_enable="false")
+    [topic] = query(controlled, 13, named("new"), allow_auto_topic_creation=True).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

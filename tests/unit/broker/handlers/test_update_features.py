@@ -9,6 +9,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.update_features import UpdateFeaturesRequest
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 
 
@@ -36,9 +37,9 @@ def test_unsupported_feature_cannot_be_upgraded(controlled: ControllerNode, vers
     assert "share.version" not in controlled.image.features
 
 
-def test_kraft_version_of_a_static_quorum_cannot_be_upgraded(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"controller.quorum.voters": "1@localhost:9093", "node.id": "1"})
-    assert update(stopped_controller, 2, kraft_version=0).error_code == ErrorCode.NONE
+def test_kraft_version_of_a_static_quorum_cannot_be_upgraded(new_controller: NewController) -> None:
+    controlled = new_controller(controller_quorum_voters="1@localhost:9093", node_id="1")
+    assert update(controlled, 2, kraft_version=0).error_code == ErrorCode.NONE
     with pytest.raises(KafkaError) as refused:
-        update(stopped_controller, 2, kraft_version=1)
+        update(controlled, 2, kraft_version=1)
     assert refused.value.code is ErrorCode.INVALID_UPDATE_VERSION

@@ -11,17 +11,19 @@ from broker.metadata.topic_creation import submit_topics
 from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from tests.typed import present
+from tests.unit.broker.conftest import NewController
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.topics import create
 
 OFFSETS = "__consumer_offsets"
 
 
-def test_consumer_offsets_topic_is_created_from_broker_settings(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"offsets.topic.num.partitions": "4", "offsets.topic.segment.bytes": "2000000"})
-    topic = stopped_controller.wait(ensure_internal_topic(stopped_controller, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
+def test_consumer_offsets_topic_is_created_from_broker_settings(new_controller: NewController) -> None:
+    controlled = new_controller(offsets_topic_num_partitions="4", offsets_topic_segment_bytes="2000000")
+    topic = controlled.wait(ensure_internal_topic(controlled.broker, OFFSETS))
     assert len(topic.partitions) == 4
-    assert stopped_controller.image.configs(2, OFFSETS) == {
+    assert controlled.image.configs(2, OFFSETS) == {
         "cleanup.policy": "compact",
         "compression.type": "producer",
         "segment.bytes": "2000000",
@@ -30,18 +32,18 @@ def test_consumer_offsets_topic_is_created_from_broker_settings(stopped_controll
 
 def test_concurrent_users_share_one_topic_creation(controlled: ControllerNode) -> None:
     async def all_at_once() -> list[object]:
-        return await asyncio.gather(*(ensure_internal_topic(controlled, OFFSETS) for _ in range(3)))  # type: ignore[arg-type]  # stands in for Broker
+        return await asyncio.gather(*(ensure_internal_topic(controlled.broker, OFFSETS) for _ in range(3)))
 
     topics = controlled.wait(all_at_once())
     assert len({topic.topic_id for topic in topics}) == 1
-    again = controlled.wait(ensure_internal_topic(controlled, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
+    again = controlled.wait(ensure_internal_topic(controlled.broker, OFFSETS))
     assert again is controlled.image.topic(OFFSETS)
 
 
 def test_topic_creation_error_is_returned(controlled: ControllerNode) -> None:
     create(controlled, "..consumer_offsets")
     with pytest.raises(KafkaError) as refused:
-        controlled.wait(ensure_internal_topic(controlled, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
+        controlled.wait(ensure_internal_topic(controlled.broker, OFFSETS))
     assert refused.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
@@ -70,11 +72,11 @@ class RemoteController:
     async def call(self, request: CreateTopicsRequest, timeout_s: float, *, for_client: bool) -> CreateTopicsResponse:
         assert for_client
         assert timeout_s == self.settings["request.timeout.ms"] / 1000
-        return await submit_topics(self.active, request)  # type: ignore[arg-type]  # stands in for Broker
+        return await submit_topics(present(self.active.broker.controller), request)
 
 
-def test_broker_sends_creation_to_active_controller(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start({"offsets.topic.replication.factor": "1"})
-    broker = RemoteController(stopped_controller)
-    topic = stopped_controller.wait(ensure_internal_topic(broker, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
-    assert topic is stopped_controller.image.topic(OFFSETS)
+def test_broker_sends_creation_to_active_controller(new_controller: NewController) -> None:
+    controlled = new_controller(offsets_topic_replication_factor="1")
+    broker = RemoteController(controlled)
+    topic = controlled.wait(ensure_internal_topic(broker, OFFSETS))  # type: ignore[arg-type]  # stands in for Broker
+    assert topic is controlled.image.topic(OFFSETS)

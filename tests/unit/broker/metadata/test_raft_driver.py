@@ -30,19 +30,34 @@ from storage.log.config import LogConfig
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
 from tests.typed import present
-from tests.unit.broker.controller_node import CLUSTER_ID, ControllerNode
+from tests.unit.broker.controller_node import CLUSTER_ID
+from tests.unit.broker.metadata.raft_rig import RaftRig
 from tests.unit.controller.cluster import new_topic
 
 SMALL_SNAPSHOTS = {"metadata.log.max.record.bytes.between.snapshots": "2000"}
 
 
-def creating(node: ControllerNode, *names: str, partitions: int = 1) -> Any:
+@pytest.fixture
+def stopped(tmp_path: Path) -> Iterator[RaftRig]:
+    made = RaftRig(str(tmp_path / "data"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rig(stopped: RaftRig) -> RaftRig:
+    """Return a Raft driver on an empty disk, with one broker registered."""
+    stopped.start()
+    return stopped
+
+
+def creating(node: RaftRig, *names: str, partitions: int = 1) -> Any:
     topics = [new_topic(name, partitions, configs={"retention.ms": "5"}) for name in names]
     request = CreateTopicsRequest(topics=topics)
     return partial(create_topics, request=request, settings=node.settings, random=node.random)
 
 
-def create(node: ControllerNode, *names: str, partitions: int = 1) -> None:
+def create(node: RaftRig, *names: str, partitions: int = 1) -> None:
     node.wait(node.raft.submit(creating(node, *names, partitions=partitions)))
 
 
@@ -56,42 +71,42 @@ def state(image: MetadataImage) -> Any:
     return topics, image.all_configs(), image.features, image.next_producer_id, image.cluster_id
 
 
-def snapshots(node: ControllerNode) -> list[str]:
+def snapshots(node: RaftRig) -> list[str]:
     names = (path.name for path in Path(node.path, "__cluster_metadata-0").iterdir())
     return sorted(name for name in names if parse_snapshot_name(name))
 
 
-def test_new_cluster_starts_with_features(stopped_controller: ControllerNode) -> None:
-    stopped_controller.start(join=False)
-    assert stopped_controller.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
-    assert stopped_controller.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
-    assert stopped_controller.image.cluster_id == CLUSTER_ID
-    assert stopped_controller.raft.is_only_voter
+def test_new_cluster_starts_with_features(stopped: RaftRig) -> None:
+    stopped.start(join=False)
+    assert stopped.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert stopped.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
+    assert stopped.image.cluster_id == CLUSTER_ID
+    assert stopped.raft.is_only_voter
 
 
 @pytest.mark.parametrize("crash", [False, True])
-def test_restart_recovers_controller_state(controlled: ControllerNode, crash: bool) -> None:
-    create(controlled, "a", "b", partitions=3)
-    epoch = controlled.image.brokers[1].epoch
+def test_restart_recovers_controller_state(rig: RaftRig, crash: bool) -> None:
+    create(rig, "a", "b", partitions=3)
+    epoch = rig.image.brokers[1].epoch
     block = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
-    controlled.wait(controlled.raft.submit(partial(allocate_producer_ids, request=block)))
+    rig.wait(rig.raft.submit(partial(allocate_producer_ids, request=block)))
     topics = [DeleteTopicsRequest.Topic(name="b", topic_id=ZERO_UUID)]
     request = DeleteTopicsRequest(topics=topics, timeout_ms=1)
-    controlled.wait(controlled.raft.submit(partial(delete_topics, request=request, settings=controlled.settings)))
-    before = controlled.image
+    rig.wait(rig.raft.submit(partial(delete_topics, request=request, settings=rig.settings)))
+    before = rig.image
     if crash:
-        controlled.crash()
+        rig.crash()
     else:
-        controlled.stop()
-    controlled.start()
-    assert state(controlled.image) == state(before)
-    assert [topic.name for topic in controlled.image.topics()] == ["a"]
-    assert controlled.image.epoch == before.epoch + 1
-    assert controlled.image.brokers[1].epoch > epoch
-    assert all(partition.leader == 1 for partition in present(controlled.image.topic("a")).partitions.values())
+        rig.stop()
+    rig.start()
+    assert state(rig.image) == state(before)
+    assert [topic.name for topic in rig.image.topics()] == ["a"]
+    assert rig.image.epoch == before.epoch + 1
+    assert rig.image.brokers[1].epoch > epoch
+    assert all(partition.leader == 1 for partition in present(rig.image.topic("a")).partitions.values())
 
 
-def leave_transaction_open(node: ControllerNode) -> None:
+def leave_transaction_open(node: RaftRig) -> None:
     """Append an open transaction to the metadata log of a stopped node, as if its controller had died within it."""
     config = LogConfig(cleanup_policy=frozenset(), file_delete_delay_ms=0)
     log = MetadataLog.open(OsDisk(), LogDirectory(OsDisk(), node.path), None, config=config, now_ms=1)
@@ -102,57 +117,57 @@ def leave_transaction_open(node: ControllerNode) -> None:
     log.close(1)
 
 
-def test_a_transaction_that_another_controller_left_open_is_aborted(controlled: ControllerNode) -> None:
-    create(controlled, "a")
-    before = controlled.image.configs(ResourceType.BROKER, "")
-    controlled.stop()
-    leave_transaction_open(controlled)
+def test_a_transaction_that_another_controller_left_open_is_aborted(rig: RaftRig) -> None:
+    create(rig, "a")
+    before = rig.image.configs(ResourceType.BROKER, "")
+    rig.stop()
+    leave_transaction_open(rig)
     for _ in range(2):
-        controlled.start(SMALL_SNAPSHOTS)
-        assert controlled.image.configs(ResourceType.BROKER, "") == before
-        create(controlled, f"t{controlled.image.epoch}")
-        controlled.stop()
-    assert len(controlled.image.topics()) == 3
+        rig.start(SMALL_SNAPSHOTS)
+        assert rig.image.configs(ResourceType.BROKER, "") == before
+        create(rig, f"t{rig.image.epoch}")
+        rig.stop()
+    assert len(rig.image.topics()) == 3
 
 
-def test_static_voters_are_stored_as_kafka_stores_them(stopped_controller: ControllerNode) -> None:
+def test_static_voters_are_stored_as_kafka_stores_them(stopped: RaftRig) -> None:
     settings = {"controller.quorum.voters": "1@localhost:9093"}
     for restarts in range(2):
-        stopped_controller.start(settings)
-        stopped_controller.stop()
-        assert snapshots(stopped_controller) == [], restarts
-    state_file = Path(stopped_controller.path, "__cluster_metadata-0", "quorum-state")
+        stopped.start(settings)
+        stopped.stop()
+        assert snapshots(stopped) == [], restarts
+    state_file = Path(stopped.path, "__cluster_metadata-0", "quorum-state")
     assert '"currentVoters":[{"voterId":1}],"data_version":0' in state_file.read_text()
 
 
-def test_a_topic_can_be_used_when_its_command_returns(controlled: ControllerNode) -> None:
+def test_a_topic_can_be_used_when_its_command_returns(rig: RaftRig) -> None:
     reported: list[tuple[int, bool]] = []
 
     def subscriber(old: MetadataImage, new: MetadataImage, records: tuple[object, ...]) -> None:
         reported.append((len(records), old.topic("t") is None and new.topic("t") is not None))
-        assert controlled.image is new
+        assert rig.image is new
 
-    controlled.raft.subscribe(subscriber)
-    create(controlled, "t", partitions=2)
+    rig.raft.subscribe(subscriber)
+    create(rig, "t", partitions=2)
     assert reported == [(4, True)]
-    assert controlled.image.topic("t") is not None
+    assert rig.image.topic("t") is not None
 
 
-def test_commands_see_records_of_earlier_commands_in_order(controlled: ControllerNode) -> None:
+def test_commands_see_records_of_earlier_commands_in_order(rig: RaftRig) -> None:
     offsets: list[tuple[int, int]] = []
-    controlled.raft.subscribe(lambda old, new, records: offsets.append((old.offset, new.offset)))
-    submit = controlled.raft.submit
+    rig.raft.subscribe(lambda old, new, records: offsets.append((old.offset, new.offset)))
+    submit = rig.raft.submit
 
     async def all_at_once() -> Any:
-        return await asyncio.gather(*(submit(creating(controlled, "t")) for _ in range(3)))
+        return await asyncio.gather(*(submit(creating(rig, "t")) for _ in range(3)))
 
-    answers = [response.topics[0].error_code for response in controlled.wait(all_at_once())]
+    answers = [response.topics[0].error_code for response in rig.wait(all_at_once())]
     assert answers == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.TOPIC_ALREADY_EXISTS]
     assert len(offsets) == 1
 
 
 def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
-    node = ControllerNode(str(tmp_path), FaultyDisk())
+    node = RaftRig(str(tmp_path), FaultyDisk())
     node.start()
     syncs = len(node.disk.called("sync"))  # type: ignore[attr-defined]  # this fixture's disk
     submit = node.raft.submit
@@ -166,7 +181,7 @@ def test_commands_that_wait_for_each_other_share_a_sync(tmp_path: Path) -> None:
     node.close()
 
 
-def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
+def test_a_command_that_fails_fails_alone(rig: RaftRig) -> None:
     def refused(_image: MetadataImage) -> ControllerResult[None]:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "no")
 
@@ -176,33 +191,33 @@ def test_a_command_that_fails_fails_alone(controlled: ControllerNode) -> None:
     def impossible(_image: MetadataImage) -> ControllerResult[None]:
         return ControllerResult((RemoveTopicRecord(topic_id=bytes(16)),), None)
 
-    submit = controlled.raft.submit
+    submit = rig.raft.submit
 
     async def all_at_once() -> list[Any]:
-        commands = [submit(refused), submit(broken), submit(impossible), submit(creating(controlled, "t"))]
+        commands = [submit(refused), submit(broken), submit(impossible), submit(creating(rig, "t"))]
         return await asyncio.gather(*commands, return_exceptions=True)
 
-    *failed, last = controlled.wait(all_at_once())
+    *failed, last = rig.wait(all_at_once())
     assert [type(error) for error in failed] == [KafkaError, ZeroDivisionError, InvariantError]
     assert last.topics[0].error_code == ErrorCode.NONE
-    controlled.stop()
-    controlled.start()
-    assert controlled.image.topic("t") is not None
-    assert controlled.failures == []
+    rig.stop()
+    rig.start()
+    assert rig.image.topic("t") is not None
+    assert rig.failures == []
 
 
-def test_timed_out_command_is_still_executed(controlled: ControllerNode) -> None:
+def test_timed_out_command_is_still_executed(rig: RaftRig) -> None:
     with pytest.raises(KafkaError) as late:
-        controlled.wait(controlled.raft.submit(creating(controlled, "t"), timeout_ms=0))
+        rig.wait(rig.raft.submit(creating(rig, "t"), timeout_ms=0))
     assert late.value.code is ErrorCode.REQUEST_TIMED_OUT
-    create(controlled, "u")
-    assert controlled.image.topic("t") is not None
+    create(rig, "u")
+    assert rig.image.topic("t") is not None
 
 
 def test_command_committed_at_timeout_completes_before_it_is_published(
-    controlled: ControllerNode,
+    rig: RaftRig,
 ) -> None:
-    loop, answered = controlled.loop, asyncio.Event()
+    loop, answered = rig.loop, asyncio.Event()
 
     def slowly(*_: object) -> Iterator[None]:
         real = loop.time
@@ -210,17 +225,17 @@ def test_command_committed_at_timeout_completes_before_it_is_published(
         while not answered.is_set():
             yield
 
-    controlled.raft.subscribe(slowly)
-    response = controlled.wait(controlled.raft.submit(creating(controlled, "t"), timeout_ms=20_000))
+    rig.raft.subscribe(slowly)
+    response = rig.wait(rig.raft.submit(creating(rig, "t"), timeout_ms=20_000))
     assert response.topics[0].error_code == ErrorCode.NONE
     answered.set()
-    assert controlled.image.topic("t") is not None
+    assert rig.image.topic("t") is not None
 
 
 @pytest.mark.parametrize("kind", ["pwrite", "sync"])
 def test_a_log_that_cannot_be_written_stops_the_broker(tmp_path: Path, kind: str) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
+    node = RaftRig(str(tmp_path), disk)
     node.start()
     before = node.image
     disk.arm(kind, errno.EIO)
@@ -232,18 +247,18 @@ def test_a_log_that_cannot_be_written_stops_the_broker(tmp_path: Path, kind: str
     node.close()
 
 
-def test_a_subscriber_that_fails_stops_the_broker(controlled: ControllerNode) -> None:
+def test_a_subscriber_that_fails_stops_the_broker(rig: RaftRig) -> None:
     def failing(*_: object) -> None:
         raise ZeroDivisionError
 
-    controlled.raft.subscribe(failing)
+    rig.raft.subscribe(failing)
     with pytest.raises(InvariantError):
-        create(controlled, "t")
-    assert len(controlled.failures) == 1
+        create(rig, "t")
+    assert len(rig.failures) == 1
 
 
-def test_loop_runs_other_tasks_between_subscriber_steps(controlled: ControllerNode) -> None:
-    loop, order = controlled.loop, list[str]()
+def test_loop_runs_other_tasks_between_subscriber_steps(rig: RaftRig) -> None:
+    loop, order = rig.loop, list[str]()
 
     def long_step(name: str) -> None:
         order.append(name)
@@ -257,14 +272,14 @@ def test_loop_runs_other_tasks_between_subscriber_steps(controlled: ControllerNo
             long_step(name)
             yield
 
-    controlled.raft.subscribe(subscriber)
-    create(controlled, "t")
+    rig.raft.subscribe(subscriber)
+    create(rig, "t")
     order.append("answer")
     assert order == ["first step", "somebody else", "second step", "somebody else", "answer"]
 
 
-def test_snapshot_is_generated_when_log_has_grown(stopped_controller: ControllerNode) -> None:
-    node = stopped_controller
+def test_snapshot_is_generated_when_log_has_grown(stopped: RaftRig) -> None:
+    node = stopped
     node.start(SMALL_SNAPSHOTS)
     assert len(snapshots(node)) == 1
     number = 0
@@ -278,8 +293,8 @@ def test_snapshot_is_generated_when_log_has_grown(stopped_controller: Controller
     assert state(node.image) == state(before)
 
 
-def test_snapshot_is_generated_after_interval_if_log_has_changed(stopped_controller: ControllerNode) -> None:
-    node = stopped_controller
+def test_snapshot_is_generated_after_interval_if_log_has_changed(stopped: RaftRig) -> None:
+    node = stopped
     node.start({"metadata.log.max.snapshot.interval.ms": "1000"})
     create(node, "before")
     assert len(snapshots(node)) == 1
@@ -289,8 +304,8 @@ def test_snapshot_is_generated_after_interval_if_log_has_changed(stopped_control
     assert len(snapshots(node)) == 2
 
 
-def test_snapshot_is_not_generated_without_changes(stopped_controller: ControllerNode) -> None:
-    node = stopped_controller
+def test_snapshot_is_not_generated_without_changes(stopped: RaftRig) -> None:
+    node = stopped
     node.start({"metadata.log.max.snapshot.interval.ms": "1000", "metadata.max.retention.bytes": "1"})
     for records in ((NoOpRecord(),), (), ()):
         node.now += 1000
@@ -304,8 +319,8 @@ def test_snapshot_is_not_generated_without_changes(stopped_controller: Controlle
     assert state(node.image) == state(before)
 
 
-def test_a_start_reads_the_newest_snapshot_and_only_the_log_after_it(stopped_controller: ControllerNode) -> None:
-    node = stopped_controller
+def test_a_start_reads_the_newest_snapshot_and_only_the_log_after_it(stopped: RaftRig) -> None:
+    node = stopped
     settings = {**SMALL_SNAPSHOTS, "metadata.max.retention.bytes": "1"}
     node.start(settings)
     for number in range(10):
@@ -321,8 +336,8 @@ def test_a_start_reads_the_newest_snapshot_and_only_the_log_after_it(stopped_con
     assert node.image.configs(ResourceType.TOPIC, "t0") == {"retention.ms": "5"}
 
 
-def test_a_damaged_snapshot_stops_the_start(stopped_controller: ControllerNode) -> None:
-    node = stopped_controller
+def test_a_damaged_snapshot_stops_the_start(stopped: RaftRig) -> None:
+    node = stopped
     node.start(SMALL_SNAPSHOTS)
     for number in range(10):
         create(node, f"t{number}", partitions=5)
@@ -335,26 +350,26 @@ def test_a_damaged_snapshot_stops_the_start(stopped_controller: ControllerNode) 
 
 
 def test_torn_batch_at_log_end_is_truncated_and_logged_after_crash(
-    controlled: ControllerNode, caplog: pytest.LogCaptureFixture
+    rig: RaftRig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    create(controlled, "whole")
-    controlled.crash()
-    [log] = Path(controlled.path, "__cluster_metadata-0").glob("*.log")
+    create(rig, "whole")
+    rig.crash()
+    [log] = Path(rig.path, "__cluster_metadata-0").glob("*.log")
     whole = log.read_bytes()
-    controlled.start()
-    create(controlled, "torn")
-    controlled.crash()
+    rig.start()
+    create(rig, "torn")
+    rig.crash()
     log.write_bytes(log.read_bytes()[:-3])
-    controlled.start()
+    rig.start()
     [shown] = [record.getMessage() for record in caplog.records if "metadata log" in record.getMessage()]
-    assert re.fullmatch(rf"Truncated \d+ bytes of .* in {controlled.path}; it now ends at offset \d+", shown)
-    assert [topic.name for topic in controlled.image.topics()] == ["whole"]
+    assert re.fullmatch(rf"Truncated \d+ bytes of .* in {rig.path}; it now ends at offset \d+", shown)
+    assert [topic.name for topic in rig.image.topics()] == ["whole"]
     assert log.read_bytes().startswith(whole)
 
 
 def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
+    node = RaftRig(str(tmp_path), disk)
     disk.arm("pwrite", errno.ENOSPC)
     with pytest.raises(InvariantError, match="cannot be used"):
         node.start()
@@ -365,7 +380,7 @@ def test_a_disk_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
 
 def test_full_disk_fails_only_snapshot_of_controller(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
+    node = RaftRig(str(tmp_path), disk)
     node.start(SMALL_SNAPSHOTS)
     disk.arm("replace", errno.ENOSPC)
     for number in range(20):
@@ -381,7 +396,7 @@ def test_full_disk_fails_only_snapshot_of_controller(tmp_path: Path) -> None:
 
 def test_a_disk_that_fails_under_a_snapshot_stops_the_broker(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
+    node = RaftRig(str(tmp_path), disk)
     node.start(SMALL_SNAPSHOTS)
     disk.arm("replace", errno.EIO)
     create(node, "t", partitions=50)
@@ -394,7 +409,7 @@ def test_a_disk_that_fails_under_a_snapshot_stops_the_broker(tmp_path: Path) -> 
 
 def test_full_disk_refuses_commands_and_drops_their_records(tmp_path: Path) -> None:
     disk = FaultyDisk()
-    node = ControllerNode(str(tmp_path), disk)
+    node = RaftRig(str(tmp_path), disk)
     node.start()
     create(node, "before")
     disk.full = True
@@ -413,8 +428,8 @@ def test_full_disk_refuses_commands_and_drops_their_records(tmp_path: Path) -> N
     node.close()
 
 
-def test_stop_ends_the_threads(stopped_controller: ControllerNode) -> None:
-    node = stopped_controller
+def test_stop_ends_the_threads(stopped: RaftRig) -> None:
+    node = stopped
     node.start()
     create(node, "t")
     executor = node.raft._threads
