@@ -3,20 +3,15 @@
 The scheduling and most of the log maintenance are `broker.log_dirs.maintenance`'s.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.log_dirs import maintenance
 from broker.log_dirs.maintenance import DiskSpaceMonitor, LogMaintenance
+from broker.shared_server import SharedServer
 from protocol.errors import InvariantError
 from storage.disk import reason
 from storage.log_directory import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.shared_server import SharedServer
 
 _SPACE_INTERVAL_S = 1.0
 _COMPACTION_INTERVAL_S = 1.0

@@ -1,19 +1,13 @@
 """The parts of a controller (Kafka: `ControllerServer`): periodic tasks, registration, and what its handlers use."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
-from broker.dispatch import handle_locally
+from broker.dispatch import WithErrors, handle_locally
 from broker.metadata.controller_registration import ControllerRegistrationManager
 from broker.metadata.controller_tasks import ControllerTasks
 from broker.metadata.registration_request import controller_registration
 from broker.shared_server import RoleServer, SharedServer
-
-if TYPE_CHECKING:
-    from broker.dispatch import WithErrors
 
 
 class ControllerServer(RoleServer):

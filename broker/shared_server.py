@@ -14,9 +14,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from broker.dispatch import Dispatcher
+from broker.dispatch import Dispatcher, WithErrors
 from broker.log_dirs import maintenance
 from broker.log_dirs.loading import open_found_logs
 from broker.log_dirs.ownership import (
@@ -33,23 +33,19 @@ from broker.metadata.node_clients import NodeClients
 from broker.metadata.raft_driver import RaftDriver
 from broker.monitoring.counters import Metrics
 from broker.network.connection_limits import server_limits
+from broker.network.network_client import NetworkClient
 from broker.network.server import Server
 from broker.network.socket_options import socket_options
-from broker.settings import warn_of_settings
+from broker.settings import Settings, warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config
 from controller.image import Endpoint, MetadataImage
 from protocol.errors import InvariantError, KafkaError
+from protocol.schema import Message
+from storage.disk import Disk
 from storage.log.corruption_checks import LogRefused
+from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
-
-if TYPE_CHECKING:
-    from broker.dispatch import WithErrors
-    from broker.network.network_client import NetworkClient
-    from broker.settings import Settings
-    from protocol.schema import Message
-    from storage.disk import Disk
-    from storage.log_directory import LogDirectory
 
 _log = logging.getLogger("broker")
 

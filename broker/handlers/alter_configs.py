@@ -7,22 +7,16 @@ Behaviour
 - The controller decides everything else (`controller.commands.alter_configs`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Awaitable
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.metadata.config_admin import complete_response, own_results
 from controller.commands.alter_configs import AlterConfigOp, check_changes
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from broker.broker_server import BrokerServer
-    from protocol.schema import Message
+from protocol.schema import Message
 
 _Resource = IncrementalAlterConfigsRequest.Resource
 

@@ -12,20 +12,15 @@ Behaviour
 - If a partition is named twice, the last directory counts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os.path
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from storage.log.names import future_name_fits
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _Topic = AlterReplicaLogDirsResponse.Topic
 

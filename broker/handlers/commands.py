@@ -1,15 +1,12 @@
 """APIs that only submit a command of the controller (`command` of a row in `broker.routes`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from broker.controller_server import ControllerServer
-    from broker.network.connection import RequestContext
+from broker.controller_server import ControllerServer
+from broker.network.connection import RequestContext
 
 
 def handler(command: str) -> Callable[..., Any]:

@@ -13,20 +13,15 @@ Version notes
 - CreatePartitions 3 may return THROTTLING_QUOTA_EXCEEDED.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.controller_server import ControllerServer
 from broker.metadata.topic_creation import submit_topics, until_served, wait_budget_ms
+from broker.network.connection import RequestContext
 from controller.commands.partitions import create_partitions as add_partitions
 from protocol.errors import KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-
-if TYPE_CHECKING:
-    from broker.controller_server import ControllerServer
-    from broker.network.connection import RequestContext
 
 
 async def create_topics(

@@ -12,18 +12,15 @@ Behaviour
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from broker.replication.partition import Partition
 from broker.replication.replica_state import NO_OFFSET
 from broker.runtime.deferred import Deferred
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _Deleted = DeleteRecordsResponse.Topic.Partition
 

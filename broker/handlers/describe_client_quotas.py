@@ -10,18 +10,12 @@ Version notes
 - 0 and 1 have the same fields; 1 is flexible.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from controller.commands.client_quotas import ENTITY_TYPES, IP
+from controller.image import QuotaEntity
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
-    from controller.image import QuotaEntity
 
 _EXACT, _DEFAULT, _ANY = range(3)
 

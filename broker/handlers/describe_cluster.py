@@ -12,18 +12,12 @@ Version notes
 - 2 and later can include fenced brokers (KIP-1073).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from broker.handlers.authorized_operations import CLUSTER_OPERATIONS
 from broker.metadata.metadata_view import controller_for_clients, reachable_brokers
+from broker.network.connection import RequestContext
+from broker.shared_server import RoleServer
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-
-if TYPE_CHECKING:
-    from broker.network.connection import RequestContext
-    from broker.shared_server import RoleServer
 
 _ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
 

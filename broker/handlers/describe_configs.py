@@ -12,11 +12,10 @@ Version notes
 - 3 and later return types, and documentation if requested (KIP-569).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from broker.network.connection import RequestContext
+from broker.shared_server import RoleServer
 from controller.configs.described import (
     Described,
     describe_all_brokers,
@@ -30,10 +29,6 @@ from controller.image import ResourceType
 from controller.topic_names import check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-
-if TYPE_CHECKING:
-    from broker.network.connection import RequestContext
-    from broker.shared_server import RoleServer
 
 _Result = DescribeConfigsResponse.Result
 

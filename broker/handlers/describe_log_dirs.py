@@ -11,21 +11,16 @@ Version notes
 - 5 and later have whether a directory is cordoned: it takes no new partitions (KIP-1066).
 """
 
-from __future__ import annotations
-
 import os.path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
-    from storage.log.log import Log
-    from storage.log_directory import LogDirectory
+from storage.log.log import Log
+from storage.log_directory import LogDirectory
 
 _Result = DescribeLogDirsResponse.Result
 

@@ -6,18 +6,12 @@ Behaviour
 - NOT_LEADER_OR_FOLLOWER without a replica here; INVALID_TOPIC_EXCEPTION for an invalid topic name.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from controller.topic_names import check_topic_name
 from protocol.errors import KafkaError
 from protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
-    from storage.log.producer_state import ProducerStateEntry
+from storage.log.producer_state import ProducerStateEntry
 
 _Partition = DescribeProducersResponse.Topic.Partition
 _NO_SEQUENCE = -1

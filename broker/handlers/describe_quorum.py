@@ -9,20 +9,14 @@ Version notes
 - 2 and later have the voters' directory ids, zeros at kraft.version 0, and the endpoints of the controllers (KIP-853).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from broker.controller_server import ControllerServer
+from broker.network.connection import RequestContext
 from controller.image import Endpoint
+from controller.raft.messages import ReplicaProgress
 from controller.topic_names import CLUSTER_METADATA
 from protocol.errors import ErrorCode
 from protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse, ReplicaState
 from protocol.primitives import ZERO_UUID
-
-if TYPE_CHECKING:
-    from broker.controller_server import ControllerServer
-    from broker.network.connection import RequestContext
-    from controller.raft.messages import ReplicaProgress
 
 _Topic = DescribeQuorumResponse.Topic
 _NODES_FROM_VERSION = 2

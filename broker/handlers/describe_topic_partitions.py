@@ -8,14 +8,13 @@ Behaviour
 - Topics are never created.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.handlers.authorized_operations import OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from broker.metadata.metadata_view import reachable_brokers, view_partition
+from broker.network.connection import RequestContext
 from controller.image import MetadataImage, PartitionImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
@@ -24,10 +23,6 @@ from protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
 )
 from protocol.primitives import ZERO_UUID
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _Topic = DescribeTopicPartitionsResponse.Topic
 _Cursor = DescribeTopicPartitionsResponse.Cursor

@@ -5,20 +5,15 @@ Behaviour
   gets an empty list; a named user is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from broker.network.connection import RequestContext
+from broker.shared_server import RoleServer
 from protocol.errors import ErrorCode
 from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-
-if TYPE_CHECKING:
-    from broker.network.connection import RequestContext
-    from broker.shared_server import RoleServer
 
 
 def handle(

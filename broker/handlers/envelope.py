@@ -6,22 +6,16 @@ Behaviour
 - INVALID_REQUEST if the embedded request cannot be decoded or is not a forwarded API.
 """
 
-from __future__ import annotations
-
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
 
-from broker.network.connection import Connection
+from broker.controller_server import ControllerServer
+from broker.network.connection import Connection, RequestContext
 from broker.routes import FORWARDED
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.headers import decode_request_header
 from protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from protocol.primitives import read_parts
 from protocol.records.principal import decode_principal
-
-if TYPE_CHECKING:
-    from broker.controller_server import ControllerServer
-    from broker.network.connection import RequestContext
 
 _SIZE_BYTES = 4
 

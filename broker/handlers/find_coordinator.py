@@ -17,21 +17,17 @@ Version notes
 - 6 and later have share groups (KIP-932).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Awaitable, Set
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from broker.broker_server import BrokerServer
 from broker.metadata.internal_topics import ensure_internal_topic
 from broker.metadata.metadata_view import current_leader
+from broker.network.connection import RequestContext
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _log = logging.getLogger("broker.transactions")
 

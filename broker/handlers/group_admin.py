@@ -15,21 +15,15 @@ Version notes
 - DescribeGroups: below 6 an unknown group has the state Dead; from 6 on it is GROUP_ID_NOT_FOUND too (KIP-1043).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from broker.broker_server import BrokerServer
 from broker.coordinator.group.classic_group import DEAD, STABLE, ClassicGroup
 from broker.coordinator.runtime.shard_host import Outcome
 from broker.handlers.authorized_operations import GROUP_OPERATIONS, OPERATIONS_NOT_REQUESTED
+from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _TYPE = "classic"
 _NOT_FOUND_FROM_VERSION = 6

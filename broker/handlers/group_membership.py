@@ -21,22 +21,17 @@ Version notes
 - LeaveGroup: below 3 there is one member, and its error is the response's; 5 and later have a reason (KIP-800).
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.coordinator.group.context import Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.runtime.shard_host import then
+from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _JOIN_NEEDS_MEMBER_ID_FROM_VERSION = 4
 _JOIN_NULLABLE_PROTOCOL_FROM_VERSION = 7

@@ -12,17 +12,12 @@ Version notes
 - 6 (two-phase commit, KIP-939) is unstable in Kafka 4.3, and not advertised.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 
 def handle(

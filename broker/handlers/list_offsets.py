@@ -19,8 +19,10 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from broker.replication.partition import (
     EARLIEST,
     EARLIEST_LOCAL,
@@ -34,10 +36,6 @@ from broker.runtime.cooperative import start_steps
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from storage.steps import Steps, checked
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _CONSUMER = -1
 _DEBUGGER = -2

@@ -23,20 +23,17 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Set
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.handlers.authorized_operations import CLUSTER_OPERATIONS, OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
 from broker.metadata.internal_topics import create_on_demand, is_creatable
 from broker.metadata.metadata_view import PartitionView, controller_for_clients, reachable_brokers, view_partition
+from broker.network.connection import RequestContext
 from controller.image import MetadataImage, PartitionImage, TopicImage
 from controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
 from protocol.primitives import ZERO_UUID
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _MAX_VIEWS = 10_000
 

@@ -17,17 +17,14 @@ Version notes
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.coordinator.group.shard import Commit, Offset
 from broker.coordinator.runtime.shard_host import then
+from broker.network.connection import RequestContext
+from controller.image import MetadataImage
 from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
-    from controller.image import MetadataImage
 
 _GROUP_NOT_FOUND_FROM_VERSION = 9
 _TOPIC_IDS_FROM_VERSION = 10

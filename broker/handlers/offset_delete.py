@@ -9,15 +9,12 @@ Behaviour
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.coordinator.runtime.shard_host import then
+from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _Result = OffsetDeleteResponse.Topic.Partition
 

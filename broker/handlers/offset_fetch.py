@@ -14,23 +14,19 @@ Version notes
 - 10 and later name topics by id: UNKNOWN_TOPIC_ID; unknown topics come last, as in Kafka.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from broker.broker_server import BrokerServer
 from broker.coordinator.group.offsets import Committed
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime.shard_host import Outcome
+from broker.network.connection import RequestContext
+from controller.image import MetadataImage
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from protocol.primitives import ZERO_UUID
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
-    from controller.image import MetadataImage
 
 _TOP_LEVEL_ERROR_FROM_VERSION = 2
 _GROUPS_FROM_VERSION = 8

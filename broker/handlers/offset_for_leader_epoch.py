@@ -8,17 +8,13 @@ Behaviour
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from protocol.errors import KafkaError
 from protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 _End = OffsetForLeaderEpochResponse.Topic.Partition
 

@@ -19,34 +19,29 @@ Version notes
 - 13 and later name topics by id: UNKNOWN_TOPIC_ID (KIP-516).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
+from broker.broker_server import BrokerServer
 from broker.metadata.metadata_view import current_leader
-from broker.network.connection import Disconnect
+from broker.network.connection import Connection, Disconnect, RequestContext
 from broker.replication.partition import ACKS_ALL, Partition
 from broker.replication.record_validation import InvalidRecordsError, validate_records
+from broker.replication.replica_manager import ReplicaManager
 from broker.replication.replica_state import NO_OFFSET
 from broker.runtime.deferred import Deferred
 from controller.topic_names import INTERNAL_TOPICS
 from protocol import produce_fast_path
 from protocol.compression import Compression
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from protocol.headers import RequestHeader
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.primitives import ZERO_UUID
 from protocol.produce_fast_path import Appended, decode_plain_produce, encode_plain_response, plain_timeout_ms
 from protocol.record_batch import check_batch
 from protocol.schema import maker
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import Connection, RequestContext
-    from broker.replication.replica_manager import ReplicaManager
-    from protocol.headers import RequestHeader
 
 _VALID_ACKS = (1, ACKS_ALL, 0)
 _UNCOUNTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -7,17 +7,12 @@ Fetch              voters and brokers replicate `__cluster_metadata`-0, the only
 FetchSnapshot      a node behind the leader's log start fetches a chunk of a metadata snapshot
 """
 
-from __future__ import annotations
+from collections.abc import Awaitable
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
-    from broker.controller_server import ControllerServer
-    from broker.network.connection import RequestContext
-    from controller.raft.messages import RaftRequest
-    from protocol.schema import Message
+from broker.controller_server import ControllerServer
+from broker.network.connection import RequestContext
+from controller.raft.messages import RaftRequest
+from protocol.schema import Message
 
 
 def handle(controller: ControllerServer, _context: RequestContext, request: RaftRequest) -> Awaitable[Message]:

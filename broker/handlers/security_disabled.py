@@ -8,19 +8,15 @@ Behaviour
   another than the requester, and both are returned (KIP-373).
 """
 
-from __future__ import annotations
+from typing import NoReturn
 
-from typing import TYPE_CHECKING, NoReturn
-
+from broker.network.connection import RequestContext
+from broker.shared_server import RoleServer
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
-
-if TYPE_CHECKING:
-    from broker.network.connection import RequestContext
-    from broker.shared_server import RoleServer
-    from protocol.schema import Message
+from protocol.schema import Message
 
 _REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _REQUESTER_FROM_VERSION = 3

@@ -9,20 +9,14 @@ Behaviour
   CLIENT_METRICS resource exists (`api_versions`) and always serves them: clients may have read an earlier ApiVersions.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from protocol.compression import Compression
 from protocol.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
 from protocol.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
-    from broker.network.connection import RequestContext
 
 # In order of preference: clients take the first one that they support.
 _ACCEPTED = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)

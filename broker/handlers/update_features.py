@@ -10,17 +10,12 @@ Version notes
 - Below 2, a successful response lists each feature.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.controller_server import ControllerServer
+from broker.network.connection import RequestContext
 from controller.commands.features import update_features
 from protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-
-if TYPE_CHECKING:
-    from broker.controller_server import ControllerServer
-    from broker.network.connection import RequestContext
 
 
 async def handle(

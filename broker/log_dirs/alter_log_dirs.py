@@ -10,21 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from broker.log_dirs.assignments_manager import AssignmentsManager
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.replication.replica_manager import ReplicaManager
 from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import InvariantError, KafkaError
 from protocol.plural import count_of
+from storage.future_replicas import FutureReplica
+from storage.log.log import Log
+from storage.log_directory import LogDirectory
+from storage.log_manager import LogManager
 from storage.steps import checked
-
-if TYPE_CHECKING:
-    from broker.log_dirs.assignments_manager import AssignmentsManager
-    from broker.metadata.dynamic_config import DynamicConfig
-    from broker.replication.replica_manager import ReplicaManager
-    from storage.future_replicas import FutureReplica
-    from storage.log.log import Log
-    from storage.log_directory import LogDirectory
-    from storage.log_manager import LogManager
 
 _RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 _LONGEST_WAIT_S = 1.0

@@ -1,17 +1,12 @@
 """Loading of the logs at start-up: opens each one, recovers it after an unclean shutdown, and logs what was lost."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from broker.log_dirs.maintenance import report_problems
 from broker.log_dirs.ownership import foreign_names
 from protocol.plural import count_of
-
-if TYPE_CHECKING:
-    from storage.log_manager import LogManager
+from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker")
 

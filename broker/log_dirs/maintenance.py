@@ -5,23 +5,18 @@ iterator, advanced one step a turn of the loop; syncs run in a thread. A task th
 again at its next interval: no promise to clients depends on it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from broker.runtime.executors import await_thread, sync_in_thread
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import remedy
-
-if TYPE_CHECKING:
-    from storage.log.flush import Flush
-    from storage.log_directory import LogDirectory
-    from storage.log_manager import LogManager
+from storage.log.flush import Flush
+from storage.log_directory import LogDirectory
+from storage.log_manager import LogManager
 
 _log = logging.getLogger("broker.log_dirs.maintenance")
 

@@ -6,17 +6,12 @@ partitions are not served (`LogManager.create`). A replica that starts empty doe
 the partition's records (`assignments_manager`).
 """
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
 
+from controller.image import MetadataImage
 from protocol.plural import count_of
 from protocol.primitives import uuid_text
-
-if TYPE_CHECKING:
-    from controller.image import MetadataImage
-    from storage.log_manager import LogManager
+from storage.log_manager import LogManager
 
 _RESERVED_IDS = 100  # ids below stand for unknown directories (KIP-858)
 _SHOWN = 5

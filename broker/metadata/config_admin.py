@@ -6,18 +6,14 @@
 Everything else goes to the controller, which also rejects a resource that a request names twice.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from broker.broker_server import BrokerServer
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.schema import Message
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
 
 AlterLevels = Callable[[Any], None]
 """Sets the levels that a resource requests; raises KafkaError if one cannot be set."""

@@ -15,21 +15,19 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from broker.metadata.raft_driver import RaftDriver
+from broker.network.connection import Connection
 from broker.runtime.alarm import Alarm
 from controller.broker_heartbeat_manager import BrokerHeartbeatManager
 from controller.commands.brokers import fence_brokers
 from controller.commands.controller_result import Command, ControllerResult
 from controller.commands.periodic_elections import balance_leaders, elect_unclean_leaders
+from controller.configs.effective import StaticSettings
+from controller.image import BrokerImage, Endpoint, MetadataImage
 from protocol.errors import InvariantError, KafkaError
 from protocol.schema import Message
-
-if TYPE_CHECKING:
-    from broker.metadata.raft_driver import RaftDriver
-    from broker.network.connection import Connection
-    from controller.configs.effective import StaticSettings
-    from controller.image import BrokerImage, Endpoint, MetadataImage
 
 # The connections and listeners of a killed process close one after the other.
 _EXIT_DELAY_S = 0.02

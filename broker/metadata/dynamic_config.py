@@ -14,21 +14,16 @@ stored value that this version cannot parse is logged and ignored; the next lowe
 logs through `broker.replication.replica_manager`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from broker.settings import Settings
 from controller.configs import BROKER_CONFIGS, ConfigError, parse_value
 from controller.configs.effective import broker_config_values
 from controller.configs.listener_names import listener_prefix, without_listener
-from controller.image import ResourceType
+from controller.image import MetadataImage, ResourceType
 from protocol.records.metadata import ConfigRecord
-
-if TYPE_CHECKING:
-    from broker.settings import Settings
-    from controller.image import MetadataImage
 
 Callback = Callable[[], None]
 

@@ -1,18 +1,12 @@
 """Internal topics: created when first needed, with their own settings (Kafka: `AutoTopicCreationManager`)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from broker.broker_server import BrokerServer
 from broker.metadata.topic_creation import create_by_controller
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, TopicImage
 from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-
-if TYPE_CHECKING:
-    from broker.broker_server import BrokerServer
 
 
 def is_creatable(name: str) -> bool:

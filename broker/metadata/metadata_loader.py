@@ -8,13 +8,13 @@ The metadata found at start-up is loaded in one step, without a publication. A s
 which this node was reset because it was far behind, is published as one large change.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+from broker.metadata.controller_event_queue import ControllerEventQueue
+from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import RecoveredMetadata, recover_metadata
 from broker.runtime.cooperative import Turn, run_steps
 from controller.batches import is_control
@@ -22,15 +22,10 @@ from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder, apply_records
 from controller.image_delta import difference
 from controller.metadata_transaction import MetadataTransaction
-from controller.raft.log import SnapshotId
+from controller.raft.log import Entry, SnapshotId
 from controller.snapshot import RECORDS_A_STEP
 from protocol.schema import Message
-
-if TYPE_CHECKING:
-    from broker.metadata.controller_event_queue import ControllerEventQueue
-    from broker.metadata.metadata_log import MetadataLog
-    from controller.raft.log import Entry
-    from storage.steps import Steps
+from storage.steps import Steps
 
 # A subscriber with much to do returns an iterator of steps, which run in slices between turns of the loop.
 Subscriber: TypeAlias = Callable[[MetadataImage, MetadataImage, tuple[Message, ...]], Iterable[None] | None]

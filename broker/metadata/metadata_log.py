@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from broker.metadata.snapshot_files import ReadPart, SnapshotFiles, read_checkpoint
 from controller.batches import decode_entries, encode_entry
 from controller.commands.bootstrap import bootstrap_records
 from controller.raft.log import Entry, RaftLog, SnapshotId
-from controller.raft.messages import NO_NODE, ElectionState
+from controller.raft.messages import NO_NODE, ElectionState, ReceivedBatches
 from controller.raft.voters import NO_DIRECTORY, VoterSet
 from controller.snapshot import Snapshot, encode_snapshot
 from controller.topic_names import CLUSTER_METADATA, METADATA_TOPIC_ID
@@ -50,9 +50,6 @@ from storage.log.log_checkpoint import LogCheckpoint
 from storage.log.segment import LOG_SUFFIX
 from storage.log_directory import LogDirectory
 from storage.steps import Steps
-
-if TYPE_CHECKING:
-    from controller.raft.messages import ReceivedBatches
 
 _BOOTSTRAP = "bootstrap.checkpoint"
 _QUORUM_STATE = "quorum-state"

@@ -4,22 +4,17 @@ Everything is read and validated before anything is written. The high watermark 
 voter knows that its whole log is committed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from broker.metadata.metadata_log import MetadataLog
 from controller.batches import is_control
 from controller.image import MetadataImage
 from controller.image_builder import ImageBuilder
 from controller.metadata_transaction import MetadataTransaction
+from controller.raft.voter_history import VoterHistory
 from protocol.api import FEATURES, KRAFT_VERSION
 from protocol.errors import InvariantError
-
-if TYPE_CHECKING:
-    from broker.metadata.metadata_log import MetadataLog
-    from controller.raft.voter_history import VoterHistory
 
 
 @dataclass(slots=True)

@@ -4,16 +4,11 @@ No id is handed out twice in a cluster: a block belongs to one broker, and its r
 restarts. The controller's side is `controller.commands.producer_ids`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
+from broker.metadata.controller_channel import ControllerChannel
 from protocol.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from broker.metadata.controller_channel import ControllerChannel
 
 
 class ProducerIdManager:

@@ -1,17 +1,10 @@
 """Fills Raft responses with data of the metadata log when they are sent."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from controller.raft.messages import LogRead, SnapshotRead
+from broker.metadata.metadata_log import MetadataLog
+from controller.raft.messages import LogRead, Response, SnapshotRead
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchResponse
 from protocol.messages.fetch_snapshot import FetchSnapshotResponse
-
-if TYPE_CHECKING:
-    from broker.metadata.metadata_log import MetadataLog
-    from controller.raft.messages import Response
 
 # Maximum bytes per response, whatever the request allows: a longer read would delay other requests.
 _MAX_BYTES = 8 * 1024 * 1024

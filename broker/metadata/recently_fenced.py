@@ -10,17 +10,11 @@ A broker that led nothing when it was fenced, as after a controlled shutdown, or
 For leaders and reachable brokers see `metadata_view`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from controller.image import MetadataImage
 from controller.leader_and_isr_updates import leads_any
-
-if TYPE_CHECKING:
-    from controller.image import MetadataImage
-    from protocol.schema import Message
-
+from protocol.schema import Message
 
 # librdkafka requests the leaders of lost partitions at once, and then every second.
 RECENTLY_FENCED_S = 3.0

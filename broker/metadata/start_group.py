@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from broker.metadata.raft_driver import RaftDriver
-    from controller.image import MetadataImage
+from broker.metadata.raft_driver import RaftDriver
+from controller.image import MetadataImage
 
 TAG_BYTES = 8
 

@@ -7,15 +7,11 @@ would name a suspect waits (`until_resolved`) until the suspect is no longer act
 notices the broken connection is answered at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Set
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from controller.image import MetadataImage
+from controller.image import MetadataImage
 
 
 class SuspectedLeaders:

@@ -5,20 +5,15 @@ would exist without a replica that can serve it. Unlike in Kafka, the response w
 applied the new topics. `controller.commands.topics` decides.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.controller_server import ControllerServer
+from broker.shared_server import RoleServer
 from controller.commands.topics import create_topics
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.plural import count_of
-
-if TYPE_CHECKING:
-    from broker.controller_server import ControllerServer
-    from broker.shared_server import RoleServer
 
 _log = logging.getLogger("broker")
 

@@ -4,15 +4,10 @@ An election is clean if the new leader was in the ISR or among the eligible lead
 A controller counts the changes that it applies after its start, whichever controller decided them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from controller.image import MetadataImage
 from protocol.records.metadata import PartitionChangeRecord
-
-if TYPE_CHECKING:
-    from controller.image import MetadataImage
 
 
 class ElectionCounts:

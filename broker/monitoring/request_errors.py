@@ -9,19 +9,14 @@ The dispatcher attaches the errors of a response to its parts (`FailedParts`). T
 sent, in the same step as the request (`TimedDispatcher`): if either were counted first, NONE could decrease.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from protocol.fields import fields_of
-from protocol.schema import CachedStruct
-
-if TYPE_CHECKING:
-    from protocol.primitives import Part
-    from protocol.schema import Message
+from protocol.primitives import Part
+from protocol.schema import CachedStruct, Message
 
 _Collect: TypeAlias = Callable[[Any, list[int]], None]
 

@@ -5,19 +5,14 @@ most `_MAX_RESERVED_FILES`, is reserved for segments, since a log whose segment 
 rest is for connections. The maximum is enough for thousands of logs in use at a time (`storage.log.open_files`).
 """
 
-from __future__ import annotations
-
 import resource
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from broker.metadata.dynamic_config import DynamicConfig
 from broker.network.connection_counts import ConnectionLimits, parse_overrides
+from broker.settings import Settings
 from protocol.request_memory import UNLIMITED
-
-if TYPE_CHECKING:
-    from broker.metadata.dynamic_config import DynamicConfig
-    from broker.settings import Settings
-
 
 _MAX_RESERVED_FILES = 10_000
 # Used if the hard limit is infinite: the kernel may not grant that (macOS).

@@ -5,14 +5,11 @@ Kafka's default of 100 KB. Likewise the default backlog is longer than Kafka's 5
 once. Explicit settings are applied as they are.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from controller.configs.effective import StaticSettings
+from controller.configs.effective import StaticSettings
 
 _BY_SYSTEM = -1
 _BUFFERS = (("socket.send.buffer.bytes", socket.SO_SNDBUF), ("socket.receive.buffer.bytes", socket.SO_RCVBUF))

@@ -4,17 +4,13 @@ After a timeout (REQUEST_TIMED_OUT) or a loss of leadership (NOT_LEADER_OR_FOLLO
 may still be committed; deleted records stay deleted here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from broker.replication.partition import Partition
+from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory import DelayedOperation, Purgatory
 from protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from broker.replication.partition import Partition
-    from broker.runtime.deferred import Deferred
 
 
 class DelayedProduce(DelayedOperation):

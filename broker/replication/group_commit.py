@@ -16,21 +16,16 @@ A failed sync is never retried (`storage.log.flush`). `storage.log.log` decides 
 a log in order; `Partition.committed` decides the response to a producer.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
+from broker.replication.partition import Partition
 from broker.runtime.alarm import Alarm
 from broker.runtime.executors import sync_in_thread, thread_pool
 from protocol.errors import KafkaError
-
-if TYPE_CHECKING:
-    from broker.replication.partition import Partition
-    from storage.log.flush import Flush
+from storage.log.flush import Flush
 
 _WORKERS = 4
 _LOGS_A_JOB = 64  # logs per worker and turn, which bounds the open files; after a crash thousands may be queued
