@@ -50,18 +50,18 @@ def never_syncs_logs(plant: Planter) -> None:
 
 def ignores_producer_sequences(plant: Planter) -> None:
     """The sequences of producers are not checked."""
-    plant.setattr(ProducerStateManager, "check", lambda self, header: None)
+    plant.setattr(ProducerStateManager, "check", lambda self, header, from_client=True: None)
 
 
 def remembers_only_last_producer_batch(plant: Planter) -> None:
     """Only one batch per producer is remembered, not five."""
     check = ProducerStateManager.check
 
-    def checked(self: ProducerStateManager, header: Any) -> Any:
+    def checked(self: ProducerStateManager, header: Any, *args: bool) -> Any:
         entry = self.producers.get(header.producer_id)
         while entry is not None and len(entry.batches) > 1:
             del entry.batches[0]
-        return check(self, header)
+        return check(self, header, *args)
 
     plant.setattr(ProducerStateManager, "check", checked)
 
