@@ -61,7 +61,7 @@ class Sender:
         self._pending_bytes = 0
         self._failures: list[Exception] = []
         self._too_large: list[int] = []  # record numbers, from 1
-        self._sending_to: str | None = None
+        self._sending_to: tuple[str, int | None] | None = None
         self._sending_s = 0.0
         self._reported: dict[str, tuple[str | None, float]] = {}
         self._why: dict[str, str] = {}
@@ -73,7 +73,7 @@ class Sender:
 
         self._end_if_in_vain()
         self.handed += 1
-        self._sending_s, self._sending_to = time.monotonic(), record.topic
+        self._sending_s, self._sending_to = time.monotonic(), (str(record.topic), record.partition)
         try:
             sent = self._producer.send(
                 record.topic,
@@ -133,9 +133,11 @@ class Sender:
         for topic, partitions in unknown.items():
             named = [self.deliveries.of(topic, one) for one in partitions]
             self._diagnose(topic, partitions, silently=all(one.error for one in named))
-        topic = self._sending_to or ""
-        if topic and time.monotonic() - self._sending_s >= STALLED_S and self._is_news(topic, None):
-            self._diagnose(topic, None)
+        sending = self._sending_to
+        if sending and time.monotonic() - self._sending_s >= STALLED_S and self._is_news(sending[0], None):
+            # kafka-python gets no metadata while it waits for a producer id, which takes the controller.
+            topic, index = sending
+            self._diagnose(topic, None if index is None else {index}, blocked=True)
 
     def refuse(self, batch: Any, error: Exception) -> None:
         """Record an error that a broker returned for a batch."""
@@ -229,14 +231,14 @@ class Sender:
         self._reported[name] = error, time.monotonic()
         return True
 
-    def _diagnose(self, topic: str, partitions: set[int] | None, silently: bool = False) -> None:
+    def _diagnose(self, topic: str, partitions: set[int] | None, silently: bool = False, blocked: bool = False) -> None:
         """Query the cluster for the reason why records wait; report it unless `silently`."""
         try:
-            why = why_quiet(self._options, [topic], partitions)
+            why = why_quiet(self._options, [topic], partitions, controller_first=blocked)
         except Unserved as error:
             self._unserved = error
         else:
-            if why and (partitions is None or self._waits(topic, partitions)):
+            if why and (blocked or partitions is None or self._waits(topic, partitions)):
                 self._why[topic] = why
                 if not silently:
                     complain(self._options.command, f"{why}; retrying")

@@ -34,10 +34,14 @@ class Unserved(CommandError):  # noqa: N818 - a state of the cluster
 
 
 def why_quiet(
-    options: argparse.Namespace, topics: Collection[str], partitions: Collection[int] | None = None
+    options: argparse.Namespace,
+    topics: Collection[str],
+    partitions: Collection[int] | None = None,
+    controller_first: bool = False,
 ) -> str | None:
     """Return why partitions of these topics (or patterns) are not served now; None if that is unknown.
 
+    With `controller_first` a lost controller comes before the partitions: it also delays what has no partition yet.
     Raise `Unserved` if the reason is permanent.
     """
     from kafka.errors import KafkaError
@@ -52,9 +56,10 @@ def why_quiet(
             chosen = choose(client, list(topics))
             unreachable = [(wanted(led_by(chosen, number)), why) for number, why in away.items()]
             why = (
-                _not_served(wanted(without_log(chosen, described)))
+                (lost_controller(client) if controller_first else None)
+                or _not_served(wanted(without_log(chosen, described)))
                 or _leaderless(wanted(without_leader(chosen)))
-                or next((f"{some(led)} cannot be served: {why}" for led, why in unreachable if led), None)
+                or _unreachable(unreachable)
                 or lost_controller(client)
             )
     except (CommandError, KafkaError):
@@ -88,6 +93,11 @@ def _not_served(partitions: list[str]) -> Unserved | None:
 
 def _leaderless(partitions: list[str]) -> str | None:
     return f"no broker leads {some(partitions)}" if partitions else None
+
+
+def _unreachable(leaders: list[tuple[list[str], str]]) -> str | None:
+    """Return which partitions wait for which leaders; `leaders` has the partitions of each, and why it is away."""
+    return "; ".join(f"{some(led)} cannot be served: {why}" for led, why in leaders if led) or None
 
 
 @contextmanager

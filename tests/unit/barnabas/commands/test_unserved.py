@@ -82,6 +82,25 @@ def test_lost_controller_is_reported_if_all_leaders_respond(halved: Halved) -> N
     assert present(why_quiet(options, ["t"], kept)).startswith("no controller answers")
 
 
+@pytest.mark.parametrize("explicit", [True, False])
+def test_record_that_waits_for_a_producer_id_reports_the_lost_controller(halved: Halved, explicit: bool) -> None:
+    which = ["-p", halved.led[0].removeprefix("t-")] if explicit else []
+    line = [*COMMAND, "produce", "t", *which, "-b", halved.alive]
+    with subprocess.Popen(line, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as producing:
+        present(producing.stdin).write("1\n")
+        present(producing.stdin).close()
+        why = "no controller answers: it takes more than half of the nodes 1; none can be reached; retrying"
+        assert present(producing.stderr).readline() == f"barnabas produce: {why}\n"
+        producing.kill()
+
+
+def test_each_unreachable_leader_is_named_with_its_partitions() -> None:
+    assert _unserved._unreachable(
+        [(["t-0", "t-2"], "broker 1 is away"), ([], "broker 2"), (["t-1"], "broker 3 too")]
+    ) == ("t-0, t-2 cannot be served: broker 1 is away; t-1 cannot be served: broker 3 too")
+    assert _unserved._unreachable([([], "broker 2 is away")]) is None
+
+
 def test_no_reason_is_returned_without_a_reachable_broker(halved: Halved) -> None:
     options = argparse.Namespace(brokers=[halved.dead], settings=[], settings_file=None, timeout=LONG_S)
     assert why_quiet(options, ["t"]) is None
