@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from protocol.__main__ import main
@@ -10,6 +13,18 @@ def test_the_functions_of_a_message_are_printed(capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr().out
     assert "def decode(buf, at):" in printed
     assert "def encode(message, out, cuts):" in printed
+    assert main(["fetch_response", "18"]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_printing_ends_quietly_if_the_reader_has_exited() -> None:
+    command = [sys.executable, "-m", "protocol", "FetchResponse", "18"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as printing:
+        assert printing.stdout is not None
+        assert printing.stderr is not None
+        printing.stdout.close()
+        assert printing.stderr.read() == b""
+    assert printing.returncode == 0
 
 
 def test_unknown_message_is_named(capsys: pytest.CaptureFixture[str]) -> None:
