@@ -35,6 +35,15 @@ OTHER_UNITS = {
     "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
 }
 """The settings that apply, in this order, if a broker setting has no value."""
+
+
+def dynamic_setting(name: str) -> str | None:
+    """Return the setting in milliseconds that replaces `name`, which has a larger unit; None if there is none."""
+    return next(
+        (ms for ms, others in OTHER_UNITS.items() if name in others and name.rpartition(".")[2] in UNITS_MS), None
+    )
+
+
 BROKERS_NAMES = {
     "retention.ms": "log.retention.ms",
     "segment.ms": "log.roll.ms",

@@ -4,7 +4,7 @@ import argparse
 
 from barnabas._arguments import did_you_mean
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._config_changes import notes, outcomes
+from barnabas.commands._config_changes import dynamic_setting, notes, outcomes
 from barnabas.commands._configs import (
     APPEND,
     SET,
@@ -47,6 +47,9 @@ def run(options: argparse.Namespace) -> int:
         found = outcomes(client, options.resource, options.change, known)
         failure = alter_configs(client, options.resource, options.change, known, options.dry_run)
     if failure:
+        for one in options.change:
+            if "dynamically" in failure and (instead := dynamic_setting(one.name)):
+                failure += f"; {instead} can be set instead of {one.name}"
         report.failed(options.resource, failure)
         return report.end()
     existing = {name for name, setting in known.items() if setting.type != UNKNOWN_TYPE}

@@ -59,6 +59,15 @@ def test_default_is_printed_as_the_old_value_of_an_unset_setting(barnabas: Comma
     assert shown.out == "would alter brokers: message.max.bytes: 1048588 -> 3000000\n"
 
 
+def test_setting_that_cannot_change_names_the_one_that_can(barnabas: Command) -> None:
+    shown = barnabas("config", "set", "brokers", "log.retention.hours=10")
+    refusal = "Cannot update these configs dynamically: [log.retention.hours]"
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err.startswith(f"barnabas config set: brokers: {refusal}")
+    assert shown.err.endswith("; log.retention.ms can be set instead of log.retention.hours\n")
+    assert "instead" not in barnabas("config", "set", "brokers", "node.id=7").err
+
+
 def test_unchanged_value_is_not_reported(barnabas: Command, topic: str) -> None:
     barnabas("topic", "create", topic)
     shown = barnabas("config", "set", f"topic/{topic}", "cleanup.policy=delete", "retention.ms=1")
