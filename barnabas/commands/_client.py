@@ -215,7 +215,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     if value > MAX_SECONDS:
         raise argparse.ArgumentTypeError(f"{text!r}: the most is {MAX_SECONDS:,} seconds")
     return value

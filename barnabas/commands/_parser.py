@@ -63,7 +63,7 @@ def find(words: Sequence[str]) -> ParsedCommand:
         return ParsedCommand(_module(name, rest[0]), f"{name} {rest[0]}", rest[1:])
     default: str | None = getattr(module, "DEFAULT", None)
     if default and (not rest or (rest[0].startswith("-") and rest[0] not in ("-h", "--help"))):
-        return ParsedCommand(_module(name, default), f"{name} {default}", rest)
+        return ParsedCommand(_module(name, default), name, rest)
     return found
 
 

@@ -141,5 +141,5 @@ def test_count_is_at_least_one() -> None:
 def test_duration_is_greater_than_zero() -> None:
     assert seconds("0.5") == 0.5
     for text in ("0", "-1", "soon", "inf", "nan"):
-        with pytest.raises(argparse.ArgumentTypeError, match="is not a number of seconds"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is not a positive number of seconds"):
             seconds(text)
