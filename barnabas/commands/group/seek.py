@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, committed_offsets, describe, refuse_active
 from barnabas.commands._offsets import Point, parse_point, resolve
-from barnabas.commands._output import CommandError, explain_code, show, some
+from barnabas.commands._output import CommandError, complain, explain_code, show, some
 from barnabas.commands._topics import UNKNOWN_TOPIC, choose, end_offsets, offsets_at, partitions_of, start_offsets
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> int:
             refuse_active(group)
         elif not options.topics and not (options.to_file or options.to_group or isinstance(options.to, str)):
             raise CommandError(f"{options.group}: {group}; with --topics, it is created")
+        new = not isinstance(group, GroupView)
         before = committed_offsets(client, options.group)
         after = _targets(client, options, before)
         failures = {} if options.dry_run else _commit(client, options.group, after)
@@ -77,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
             }
             for one, offset in sorted(after.items())
         ]
+    if new and not failures:
+        complain(options.command, f"{options.group} {'would be' if options.dry_run else 'is'} a new group")
     show(options, ("topic", "partition", "before", "after", *(["error"] if failures else [])), rows)
     return 1 if failures else 0
 

@@ -57,7 +57,11 @@ def test_seek_takes_offsets_from_a_file_or_another_group(barnabas: Command, grou
     for option in ("--to-file", "--to"):
         assert barnabas("group", "seek", group, option, str(path)).status == 0
         assert committed(barnabas, group) == [4]
-    assert barnabas("group", "seek", f"{group}-2", "--to-group", group).status == 0
+    assert barnabas("group", "seek", f"{group}-2", "--to-group", group, "--dry-run").err.endswith(
+        "would be a new group\n"
+    )
+    shown = barnabas("group", "seek", f"{group}-2", "--to-group", group)
+    assert (shown.status, shown.err) == (0, f"barnabas group seek: {group}-2 is a new group\n")
     assert committed(barnabas, f"{group}-2") == [4]
     for line, complaint in (
         (f"{group} zero", "line 1: write TOPIC PARTITION OFFSET"),
