@@ -22,12 +22,15 @@ def under_replicated(topics: Topics) -> list[str]:
 
 
 def under_min_isr(topics: Topics, least: Mapping[str, int]) -> list[str]:
-    """Return the partitions whose ISR is smaller than `least` of their topic: writes with acks=all fail."""
+    """Return the partitions whose ISR is smaller than `least` of their topic: writes with acks=all fail.
+
+    More than the number of replicas is not required (Kafka: `Partition.effectiveMinIsr`).
+    """
     return [
         _name(topic["name"], partition)
         for topic in topics
         for partition in sorted(topic["partitions"], key=lambda one: int(one["partition_index"]))
-        if len(partition["isr_nodes"]) < least.get(topic["name"], 0)
+        if len(partition["isr_nodes"]) < min(least.get(topic["name"], 0), len(partition["replica_nodes"]))
     ]
 
 

@@ -57,7 +57,7 @@ _EFFECTIVE = table(
     min.compaction.lag.ms LONG 0 read-only 0..
         Minimum time that a record of a compacted topic stays uncleaned.
     min.insync.replicas INT 1 read-only 1..
-        Minimum size of the ISR, including the leader, for a write with acks=all to be accepted.
+        Minimum size of the ISR, leader included, for a write with acks=all; at most the number of replicas counts.
     retention.bytes LONG -1 read-only
         Size of a partition above which the `delete` policy removes its oldest segments; -1 sets no limit.
     retention.ms LONG 604800000 read-only -1..

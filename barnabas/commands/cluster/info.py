@@ -1,7 +1,8 @@
 """Show the cluster: its id, controllers, brokers, features, and partitions with problems.
 
-A partition is offline if it has no leader; under min ISR if its ISR is smaller than the topic's min.insync.replicas, so
-that producers with acks=all have to wait; under-replicated if a replica is not in sync.
+A partition is offline if it has no leader; under min ISR if its ISR is smaller than the topic's min.insync.replicas (at
+most the number of replicas), so that producers with acks=all have to wait; under-replicated if a
+replica is not in sync.
 """
 
 from __future__ import annotations

@@ -45,3 +45,5 @@ def test_fewer_in_sync_replicas_than_the_topic_requires() -> None:
     topic = {"partition_index": 0, "isr_nodes": [1], "replica_nodes": [1, 2], "leader_id": 1, "error_code": 0}
     topics = [{"name": name, "partitions": [topic]} for name in ("a", "b", "c")]
     assert under_min_isr(topics, {"a": 2, "b": 1}) == ["a-0"]
+    alone = [{"name": "a", "partitions": [{**topic, "replica_nodes": [1]}]}]
+    assert under_min_isr(alone, {"a": 2}) == []

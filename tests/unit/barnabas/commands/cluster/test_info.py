@@ -8,7 +8,7 @@ from pathlib import Path
 from barnabas.commands.cluster.info import _ranges
 from tests.broker_process import COMMAND, BrokerProcess
 from tests.typed import present
-from tests.unit.barnabas.conftest import Command, Halved
+from tests.unit.barnabas.conftest import Command, Halved, Leaderless
 
 
 def test_the_cluster_is_shown(barnabas: Command, topic: str, shared_broker: BrokerProcess) -> None:
@@ -28,15 +28,21 @@ def test_the_cluster_is_shown(barnabas: Command, topic: str, shared_broker: Brok
     assert {"feature": "metadata.version", "finalized": 30, "supported": "30-30"} in cluster["features"]
 
 
-def test_cluster_problems_are_listed(call: Command, tmp_path: Path) -> None:
+def test_cluster_problems_are_listed(call: Command, leaderless: Leaderless) -> None:
+    place = ("-b", leaderless.bootstrap)
+    cluster = json.loads(call("cluster", "--json", *place).out)
+    assert cluster["problems"] == [{"partition": partition, "problem": "offline"} for partition in leaderless.lost]
+    assert cluster["without_leader"] == len(leaderless.lost)
+    assert any(line.split()[-1:] == ["offline"] for line in call("cluster", *place).lines)
+
+
+def test_min_isr_beyond_the_number_of_replicas_is_no_problem(call: Command, tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, {"min.insync.replicas": 2}) as broker:
         place = ("-b", broker.bootstrap)
         call("topic", "create", "short:1", *place)
-        call("topic", "create", "well:1", "-c", "min.insync.replicas=1", *place)
+        assert call("produce", "short", *place, stdin=b"accepted\n").status == 0
         cluster = json.loads(call("cluster", "--json", *place).out)
-        assert cluster["problems"] == [{"partition": "short-0", "problem": "under min ISR"}]
-        assert cluster["under_min_isr"] == 1
-        assert "short-0    under min ISR" in call("cluster", *place).out
+        assert (cluster["problems"], cluster["under_min_isr"]) == ([], 0)
 
 
 def test_partitions_in_a_row_with_one_problem_share_a_row() -> None:
@@ -72,8 +78,8 @@ def test_unreachable_broker_and_lost_controller_are_reported_below_the_known_sta
     assert (reported["without_leader"], reported["under_min_isr"], reported["under_replicated"]) == (None, None, None)
     assert (shown.status, shown.err) == (
         1,
-        f"barnabas cluster info: broker 1 cannot be reached at {halved.dead} (connection refused)\n"
-        "barnabas cluster info: no controller answers: it takes more than half of the nodes 1; none can be reached\n",
+        f"barnabas cluster: broker 1 cannot be reached at {halved.dead} (connection refused)\n"
+        "barnabas cluster: no controller answers: it takes more than half of the nodes 1; none can be reached\n",
     )
 
 
