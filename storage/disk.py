@@ -154,8 +154,9 @@ def remedy(error: OSError) -> str:
         return "give this user write access to it (see ls -l and lsattr)"
     if error.errno == errno.EROFS:
         return "mount its file system for writing"
-    where = " with dmesg" if error.errno == errno.EIO else ""
-    return f'find the cause{where} (OPERATIONS.md, "A disk that cannot be written")'
+    if error.errno == errno.EIO:
+        return "find the cause with dmesg, and repair or replace the disk"
+    return "check the path and its file system with ls -ld, findmnt -T and dmesg"
 
 
 def out_of_files(error: OSError) -> bool:

@@ -30,7 +30,7 @@ def test_broken_invariant_is_logged_unless_failed_disk_is_its_cause(
     assert stop.result() == 1
     logged = [(record.getMessage().splitlines()[0], bool(record.exc_info)) for record in caplog.records]
     stopping = (
-        "Stopping: log directory /data, which has the metadata, failed: Input/output error; find the cause with dmesg "
-        '(OPERATIONS.md, "A disk that cannot be written"), then start the broker again'
+        "Stopping: log directory /data, which has the metadata, failed: Input/output error; find the cause with dmesg, "
+        "and repair or replace the disk, then start the broker again"
     )
     assert logged == [(stopping, False), *([] if follows else [("The controller failed", True)] * 2)]

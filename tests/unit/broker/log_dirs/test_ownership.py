@@ -142,7 +142,7 @@ def test_a_data_directory_may_hold_another_one(tmp_path: Path) -> None:
 def test_directory_that_cannot_be_created_is_named_with_reason(tmp_path: Path) -> None:
     (tmp_path / "nowhere").symlink_to("/proc/nothing")
     with pytest.raises(
-        CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; find the cause"
+        CannotStart, match=r"cannot be used: \S+/nowhere/data: No such file or directory; check the path and"
     ):
         claim_directories(manager(tmp_path / "nowhere" / "data"), 5, Random(1))
 
