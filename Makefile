@@ -64,12 +64,12 @@ lock: ## Pin the newest versions that pyproject.toml allows, with hashes
 		--constraint requirements/run.txt --constraint requirements/pins.in \
 		--all-extras pyproject.toml -o requirements/dev.txt
 
-clean: ## Remove what the other targets made
+clean: ## Remove what the other targets made, except the data of `make run`
 	rm -rf $(VENV) build dist demo-data .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "Barnabas needs Python 3.11 or newer: none found on PATH" >&2; exit 1; }
-	@if command -v uv >/dev/null; then uv venv --quiet --python $(PYTHON) $(VENV); else $(PYTHON) -m venv $(VENV); fi
+	@if command -v uv >/dev/null; then uv venv --quiet --seed --python $(PYTHON) $(VENV); else $(PYTHON) -m venv $(VENV); fi
 
 # Two stamps: what a broker needs, and what its developers need.
 $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN)/python
@@ -84,4 +84,4 @@ $(VENV)/.run $(VENV)/.dev: $(VENV)/.%: requirements/%.txt pyproject.toml | $(BIN
 	@$(BIN)/python -m compileall -q barnabas broker controller protocol storage  # so that even the first start is quick
 	@touch $@
 
-.PHONY: help run test quick prove conformance check fix demo bench crash sim sim-bugs fuzz lock clean
+.PHONY: help run test quick prove conformance check fix demo bench crash sim sim-bugs fuzz chaos lock clean

@@ -40,7 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-p", "--partition", type=number, metavar="N", help="default: -1, by key, or spread if there is no key"
     )
     parser.add_argument("-k", "--key", metavar="TEXT", help="the key of records without one")
-    parser.add_argument("-K", "--key-delimiter", type=unescape, metavar="TEXT", help="a record is KEY TEXT VALUE")
+    parser.add_argument(
+        "-K",
+        "--key-delimiter",
+        type=unescape,
+        metavar="TEXT",
+        help="a record is KEY TEXT VALUE; one without TEXT is a value, its key that of -k or null",
+    )
     parser.add_argument(
         "-D", "--delimiter", type=unescape, metavar="TEXT", default="\\n", help="the end of a record (default: \\n)"
     )
