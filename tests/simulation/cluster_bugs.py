@@ -405,6 +405,6 @@ BUGS = (
     Bug(leader_epochs_end_at_log_end, Invariant.EPOCHS_END, 9, 0),
     Bug(follower_high_watermark_passes_log_end, Invariant.OFFSETS_ARE_ORDERED, 1, 0),
     Bug(all_directories_go_offline_with_one, Invariant.OTHER_DIRECTORIES_SERVE, 14, 0),
-    Bug(commits_unsynced_metadata, Invariant.NO_TRACEBACK, 16, 2),
+    Bug(commits_unsynced_metadata, Invariant.METADATA_ON_A_MAJORITY, 1, 0),
 )
 """Every bug of several brokers."""

@@ -70,9 +70,11 @@ class QuorumInvariants:
             )
             self._look_at_commits(host, node)
         ends = self._world.metadata_ends
+        # A voter that lost committed entries, as in a power cut: a majority must still have them.
+        lost = log.end_offset < self._committed <= ends.get(host.name, 0)
         ends[host.name] = log.end_offset
-        if node.high_watermark > self._committed:
-            self._committed = node.high_watermark
+        if node.high_watermark > self._committed or lost:
+            self._committed = max(self._committed, node.high_watermark)
             voters = [other for other in host.cluster if other.is_voter]
             behind = sum(ends.get(other.name, 0) >= self._committed for other in voters)
             enough = 2 * behind > len(voters)
