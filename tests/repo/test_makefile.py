@@ -68,6 +68,8 @@ def test_help_lists_every_public_target() -> None:
     assert re.findall(r"^  make (\S+) +(.+)$", printed, re.MULTILINE) == targets
     assert {"help", "run", "test", "prove", "check", "demo", "bench"} <= dict(targets).keys()
     assert run("make", "--no-print-directory", cwd=ROOT) == printed
+    phony = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(" ".join(phony).split()) == sorted(dict(targets))
 
 
 @pytest.mark.parametrize(
@@ -114,3 +116,4 @@ def test_one_command_in_a_fresh_clone_starts_a_broker(installer: str, tmp_path: 
         (child,) = (int(pid) for pid in Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split())
         os.kill(child, signal.SIGTERM)
     assert broker.returncode == 0
+    assert (clone / ".venv/bin/pip").exists()
