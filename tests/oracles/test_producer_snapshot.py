@@ -25,7 +25,7 @@ def test_a_snapshot_has_the_fields_of_kafkas_definition() -> None:
     assert (definition["validVersions"], definition["flexibleVersions"]) == (str(VERSION), "none")
     crc, entries = definition["fields"]
     assert (crc["name"], crc["type"]) == ("Crc", "uint32")
-    assert (entries["name"], entries["type"]) == ("ProducerEntries", "[]ProducerStateEntry")
+    assert (entries["name"], entries["type"]) == ("ProducerEntries", "[]ProducerEntry")
 
     form = ">i" + "".join(CODES[field["type"]] for field in entries["fields"])
     body = pack(form, 1, *(VALUES[field["name"]] for field in entries["fields"]))

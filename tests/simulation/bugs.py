@@ -206,7 +206,7 @@ def omits_topic_configs_from_snapshots(plant: Planter) -> None:
 
 BUGS = (
     Bug(commits_unsynced_records, Invariant.COMMITTED_IS_SYNCED, 4, 0),
-    Bug(never_syncs_logs, Invariant.STARTS, 40, 0),
+    Bug(never_syncs_logs, Invariant.METADATA_ON_A_MAJORITY, 40, 0),
     Bug(accepts_any_fetch_session_epoch, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
     Bug(accepts_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 6, 0),
     Bug(does_not_store_log_start, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),

@@ -222,7 +222,7 @@ def test_unwritable_log_stops_broker_with_one_log_line(place: tuple[str, str, st
     assert "Traceback" not in log
     assert "asyncio" not in log
     (line,) = (line for line in log.splitlines() if "Stopping" in line)
-    assert f"failed: {log_file}: Is a directory; find the cause (OPERATIONS.md, " in line
+    assert f"failed: {log_file}: Is a directory; check the path and its file system" in line
 
 
 def test_identity_survives_restart(place: tuple[str, str, str, str], tmp_path: Path) -> None:
