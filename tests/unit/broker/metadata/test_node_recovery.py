@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from broker.metadata.metadata_log import Retention
 from broker.metadata.node_recovery import RecoveredNode, metadata_log_config, quorum_timing, recover_node
 from broker.settings import Settings, check_settings
 from controller.image import MetadataImage
-from controller.raft.log import Entry
+from controller.raft.log import Entry, SnapshotId
 from controller.raft.messages import ElectionState, Timing
 from controller.raft.voters import Voter, VoterSet
+from controller.snapshot import encode_snapshot
 from protocol.errors import InvariantError
 from protocol.records.control import KRaftVersionRecord
 from protocol.records.metadata import FeatureLevelRecord, NoOpRecord
@@ -118,6 +120,20 @@ def test_voters_that_differ_from_stored_state_are_refused_with_both_lists(start:
         start(ALONE)
     with pytest.raises(InvariantError, match=rf"{is_of} 1, 3: set"):
         start(node_settings(1, dict.fromkeys((1, 3), CONTROLLER)))
+    assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
+
+
+def test_voters_that_differ_are_refused_also_if_the_log_begins_with_a_snapshot(start: Any) -> None:
+    found = start(OF_THREE, NoOpRecord())
+    found.log.write_quorum_state(ElectionState(5, voted_id=2), found.node.voters, 0)
+    found.log.committed(1)
+    snapshot = SnapshotId(1, 1)
+    found.log.write_snapshot(snapshot, b"".join(encode_snapshot([], epoch=1, now_ms=1, last_timestamp_ms=1)))
+    found.log.add_snapshot(snapshot, Retention(-1, -1), 1)
+    start.stop()
+    for settings in (ALONE, node_settings(1, dict.fromkeys((1, 3), CONTROLLER))):
+        with pytest.raises(InvariantError, match="belongs to a quorum with voters 1, 2, 3, but the settings define"):
+            start(settings)
     assert set(start(OF_THREE).node.voters.by_id) == {1, 2, 3}
 
 
