@@ -128,8 +128,11 @@ class Disk(Protocol):
     def sync_dir(self, path: str) -> None:
         """Make creations, renames and deletions in a directory durable."""
 
-    def lock(self, path: str) -> Lock:
-        """Lock this path and write the process id there; raise `AlreadyLocked` if another process holds the lock."""
+    def lock(self, path: str, *, writes_pid: bool = True) -> Lock:
+        """Lock this path; raise `AlreadyLocked` if another process holds the lock.
+
+        A broker writes its process id there: `barnabas up` stops the processes whose ids are in its brokers' data.
+        """
 
 
 def reason(error: BaseException) -> str:
@@ -369,7 +372,7 @@ class OsDisk:
         finally:
             os.close(fd)
 
-    def lock(self, path: str) -> OsLock:
+    def lock(self, path: str, *, writes_pid: bool = True) -> OsLock:
         file = OsFile(path, os.O_RDWR | os.O_CREAT, self._buffers)
         fd = file._fd
         try:
@@ -381,7 +384,8 @@ class OsDisk:
             raise AlreadyLocked(path, int(holder) if holder.isdigit() else None) from None
         try:
             file.truncate(0)
-            file.pwrite(b"%d\n" % os.getpid(), 0)
+            if writes_pid:
+                file.pwrite(b"%d\n" % os.getpid(), 0)
         except OSError as error:
             if not out_of_space(error):  # the pid is only informative: a full disk can be locked without it
                 raise

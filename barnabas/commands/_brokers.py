@@ -31,7 +31,7 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any, Literal
 
-from barnabas.commands._cluster_files import NodeFiles, broker_process
+from barnabas.commands._cluster_files import NodeFiles, lock_holder
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
 READY = b"ready: "
@@ -95,7 +95,7 @@ class Brokers:
         self,
         on_end: Callable[[ListedBroker, int], None],
         on_refusal: Callable[[str], None],
-        on_restarted: Callable[[NodeFiles, str], None],
+        on_restarted: Callable[[NodeFiles, int], None],
         inherited: Sequence[int] = (),
     ) -> None:
         """`on_end` is called with each broker that exits unexpectedly, and the number of brokers left.
@@ -107,7 +107,8 @@ class Brokers:
         self._inherited = inherited
         self._on_restarted = on_restarted
         self._nodes: list[NodeFiles] = []
-        self._terminated: set[str] = set()  # processes that were sent SIGTERM
+        self._terminated: set[int] = set()  # processes that were sent SIGTERM
+        self._foreign: set[int] = set()  # processes that must not be signalled
         self.phase: Phase = "starting"
         self.status = 0
         self.running: dict[int, ListedBroker] = {}
@@ -184,12 +185,14 @@ class Brokers:
             self._selector.unregister(0)
             self.stop()
 
-    def _restarted(self) -> dict[str, NodeFiles]:
-        """Return the brokers that were restarted by hand, by process id."""
+    def _restarted(self) -> dict[int, NodeFiles]:
+        """Return the brokers that were restarted by hand and that this process may signal, by process id."""
         ended = [node for node in self._nodes if node.node_id not in self.running]
-        return {process: node for node in ended if (process := broker_process(node.data_dir))}
+        found = ((lock_holder(node.data_dir), node) for node in ended)
+        holders = ((holder, node) for holder, node in found if holder is not None and holder.is_broker)
+        return {holder.process: node for holder, node in holders if holder.process not in self._foreign}
 
-    def _stop_restarted(self, restarted: Mapping[str, NodeFiles], number: int = signal.SIGTERM) -> None:
+    def _stop_restarted(self, restarted: Mapping[int, NodeFiles], number: int = signal.SIGTERM) -> None:
         """Send the signal to the brokers that were restarted by hand, SIGTERM once only."""
         for process, node in restarted.items():
             if process not in self._terminated:
@@ -197,8 +200,11 @@ class Brokers:
             elif number == signal.SIGTERM:
                 continue
             self._terminated.add(process)
-            with suppress(OSError, ValueError):  # it has ended, or belongs to another user, or its id is not written
-                os.kill(int(process), number)
+            with suppress(ProcessLookupError):
+                try:
+                    os.kill(process, number)
+                except PermissionError:  # it runs as another user, and goes on
+                    self._foreign.add(process)
 
     def _turn(self, timeout_s: float | None = None) -> None:
         for key, _ in self._selector.select(timeout_s):

@@ -14,10 +14,12 @@ starts.
 import errno
 import fcntl
 import os
+import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from socket import socket
+from struct import Struct
 from typing import NamedTuple
 
 from barnabas.commands._output import WrongCall, amount_of
@@ -27,6 +29,9 @@ MOST_VOTERS = 3
 MOST_COPIES = 3
 CLIENTS = "PLAINTEXT"
 CONTROLLERS = "CONTROLLER"
+
+_FLOCK = Struct("@qqihh" if sys.platform == "darwin" else "@hhqqi4x")
+"""`struct flock`: start, length, process, kind, whence on macOS; kind, whence, start, length, process elsewhere."""
 
 # Settings that differ between brokers, or that identify the cluster.
 OURS = frozenset(
@@ -91,11 +96,13 @@ def held(directory: str, brokers: int) -> Iterator[None]:
             )
         for node_id in range(1, brokers + 1):
             try:
-                process = broker_process(os.path.join(directory, str(node_id)))
+                holder = lock_holder(os.path.join(directory, str(node_id)))
             except OSError as error:
                 raise _unusable(directory, error) from error
-            if process:
-                raise WrongCall(f"broker {node_id} of {directory} runs already as process {process}: stop it first")
+            if holder is not None:
+                raise WrongCall(
+                    f"broker {node_id} of {directory} runs already as process {holder.process}: stop it first"
+                )
         yield
     finally:
         os.close(descriptor)
@@ -104,19 +111,37 @@ def held(directory: str, brokers: int) -> Iterator[None]:
                 os.rmdir(directory)
 
 
-def broker_process(data_dir: str) -> str:
-    """Return the id of the process that has locked a broker's data, as written in the lock file; "" if none has."""
+class LockHolder(NamedTuple):
+    """The process that has locked a broker's data."""
+
+    process: int
+    is_broker: bool
+    """Whether it wrote its id to the lock file, as brokers do and `log repair` does not."""
+
+
+def lock_holder(data_dir: str) -> LockHolder | None:
+    """Return the process that has locked a broker's data; None if none has. The lock is only queried, never taken."""
     try:
         with open(os.path.join(data_dir, ".lock"), encoding="utf-8") as file:
-            # A shared lock is enough: brokers take an exclusive one.
-            return "" if _lock(file.fileno(), fcntl.LOCK_SH) else file.read().strip() or "unknown"
+            found = fcntl.fcntl(file.fileno(), fcntl.F_GETLK, _FLOCK.pack(*_flock(fcntl.F_WRLCK)))
+            kind, process = _kind_and_process(_FLOCK.unpack(found))
+            return None if kind == fcntl.F_UNLCK else LockHolder(process, file.read().strip() == str(process))
     except FileNotFoundError:
-        return ""
+        return None
 
 
-def _lock(descriptor: int, kind: int = fcntl.LOCK_EX) -> bool:
+def _flock(kind: int) -> tuple[int, ...]:
+    """Return the fields of `struct flock` for a lock of the whole file."""
+    return (0, 0, 0, kind, os.SEEK_SET) if sys.platform == "darwin" else (kind, os.SEEK_SET, 0, 0, 0)
+
+
+def _kind_and_process(fields: tuple[int, ...]) -> tuple[int, int]:
+    return (fields[3], fields[2]) if sys.platform == "darwin" else (fields[0], fields[4])
+
+
+def _lock(descriptor: int) -> bool:
     try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -33,7 +33,7 @@ def repair(disk: Disk, request: Request) -> int:
             raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or repair a copy")
         if request.execute and (disk.exists(lock) or disk.exists(f"{data}/meta.properties")):
             try:
-                locks.append(disk.lock(lock))
+                locks.append(disk.lock(lock, writes_pid=False))
             except AlreadyLocked:
                 raise RequestError(f"{shown(data)} is in use by a broker: stop it first, or repair a copy") from None
     results = [_perform(step, request) for target in wanted for step in _steps(disk, target)]

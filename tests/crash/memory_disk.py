@@ -325,7 +325,7 @@ class MemoryDisk:
         self.before("sync_dir", path)
         self.did(Synced(self._find(path)))
 
-    def lock(self, path: str) -> MemoryLock:
+    def lock(self, path: str, *, writes_pid: bool = True) -> MemoryLock:
         self.open_file(path, create=True)
         return MemoryLock()
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,12 +15,32 @@ from barnabas.commands._cluster_files import (
     NodeFiles,
     held,
     identity,
+    lock_holder,
     settings_of,
     voter_count,
     write_identity,
     write_settings,
 )
 from barnabas.commands._output import WrongCall
+
+LOCK_AND_WAIT = """
+import sys
+from storage.disk import OsDisk
+lock = OsDisk().lock(sys.argv[1], writes_pid=sys.argv[2] == "broker")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(lock: Path, holder: str) -> Iterator[int]:
+    """Let another process lock the data, as a broker or as a repair does; yield its id."""
+    command = [sys.executable, "-c", LOCK_AND_WAIT, str(lock), holder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        yield process.pid
+        process.communicate()
 
 
 def nodes(count: int) -> list[NodeFiles]:
@@ -69,9 +92,9 @@ def test_running_broker_locks_its_directory(tmp_path: Path) -> None:
     lock.write_text("4711\n")
     with held(str(tmp_path), 3):
         pass
-    with open(lock, encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(WrongCall, match=r"broker 2 of .* runs already as process 4711"), held(str(tmp_path), 3):
+    with locked(lock, "broker") as process:
+        message = rf"broker 2 of .* runs already as process {process}"
+        with pytest.raises(WrongCall, match=message), held(str(tmp_path), 3):
             pass
 
 
@@ -121,3 +144,17 @@ def test_a_directory_that_cannot_be_made_is_refused_with_the_remedy(
         held(str(tmp_path / "new"), 1),
     ):
         pass
+
+
+@pytest.mark.parametrize("holder", ["broker", "repair"])
+def test_lock_holder_is_a_broker_if_it_wrote_its_process_id(tmp_path: Path, holder: str) -> None:
+    lock = tmp_path / ".lock"
+    lock.write_text("12345\n")
+    assert lock_holder(str(tmp_path)) is None
+    with locked(lock, holder) as process:
+        assert lock_holder(str(tmp_path)) == (process, holder == "broker")
+    assert lock_holder(str(tmp_path)) is None
+
+
+def test_no_lock_file_has_no_holder(tmp_path: Path) -> None:
+    assert lock_holder(str(tmp_path)) is None
