@@ -67,10 +67,10 @@ def handle(
 def _complete(
     response: DeleteRecordsResponse,
     behind: list[tuple[_Deleted, Partition, int]],
-    outcomes: list[ErrorCode] | Exception,
+    outcomes: list[ErrorCode] | BaseException,
 ) -> DeleteRecordsResponse:
     """Return `response` with the outcomes of the partitions that were behind."""
-    if isinstance(outcomes, Exception):
+    if isinstance(outcomes, BaseException):
         raise outcomes
     for (answer, partition, _), code in zip(behind, outcomes, strict=True):
         answer.error_code = code

@@ -71,7 +71,7 @@ class DeadlineQueue(Generic[T]):
             self._sequence += 1
             timer.queued_at = deadline
             heappush(heap, (deadline, self._sequence, timer))
-            if heap[0][2] is timer:
+            if heap[0][1] == self._sequence:
                 self._on_earliest(deadline)
 
     def pop_due(self, now: float) -> T | None:

@@ -46,6 +46,18 @@ def test_renewed_deadline_replaces_the_former() -> None:
     assert due(timers, 9.0) == []
 
 
+def test_stale_entry_at_the_top_does_not_delay_the_next_one() -> None:
+    alarms: list[float] = []
+    timers = Queue(alarms.append)
+    timer = Named("a")
+    timers.schedule(timer, 10.0)
+    timers.schedule(timer, 8.0)
+    assert timers.pop_due(8.0) is timer
+    timers.schedule(Named("b"), 11.0)
+    timers.schedule(timer, 12.0)
+    assert alarms == [10.0, 8.0]
+
+
 def test_deadline_can_be_moved_earlier() -> None:
     timers = Queue()
     timer = Named("a")
