@@ -28,13 +28,13 @@ from tests.unit.broker.group_node import GroupNode
 from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.jbod import Jbod
 from tests.unit.broker.node import Node
-from tests.unit.broker.replica_cluster import Cluster
+from tests.unit.broker.replica_cluster import ReplicaCluster
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster() -> Iterator[ReplicaCluster]:
     """Yield three brokers that replicate from each other."""
-    made = Cluster(tmp_path)
+    made = ReplicaCluster()
     yield made
     made.close()
 

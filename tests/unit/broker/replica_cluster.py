@@ -1,330 +1,188 @@
-"""Brokers that replicate from each other, on real logs, in virtual time: fixture `cluster`.
+"""Three production brokers in the simulator that replicate from each other, and their controller: fixture `cluster`.
 
-Real parts of each: handlers, replica manager, fetchers and ISR manager; requests between them are encoded and decoded.
-The network is a table of links with a latency of 1 ms, each of which can be cut. The controller's commands are real,
-its log is a list of records, which reach each broker at once or when the test delivers them.
+The test adds the partitions and their elections to the controller's metadata. It can delay the metadata of a broker,
+pause the controller, and see the requests between the nodes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Awaitable, Iterable
-from functools import partial
-from pathlib import Path
+from collections.abc import Awaitable, Coroutine, Iterable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from broker.monitoring.counters import Metrics
-from broker.network.connection import RequestContext
-from broker.replication.fetch_sessions import FetchSessions
-from broker.replication.fetcher_state import FetchLimits
-from broker.replication.replica_fetcher_manager import ReplicaFetcherManager
-from broker.replication.replica_manager import ReplicaManager
-from broker.routes import ROUTES
-from broker.runtime.deferred import Deferred
-from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import LogOnce
-from controller.commands.alter_partition import alter_partition
+from controller.commands.controller_result import ControllerResult
 from controller.image import MetadataImage
-from controller.image_builder import apply_records
-from protocol.api import ApiKey, request_class, response_class
-from protocol.headers import decode_response_header
-from protocol.messages.alter_partition import AlterPartitionRequest
-from protocol.messages.broker_registration import RegisteredListener
+from protocol.api import ApiKey, request_class
+from protocol.headers import decode_request_header
 from protocol.messages.produce import ProduceRequest
-from protocol.primitives import read_parts
 from protocol.record_batch import build_batch
-from protocol.records.metadata import (
-    PartitionChangeRecord,
-    PartitionRecord,
-    RegisterBrokerRecord,
-    TopicRecord,
-    UnfenceBrokerRecord,
-)
+from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.schema import Message
-from storage.disk import OsDisk
-from storage.log.config import LogConfig
-from storage.log_manager import LogManager
+from tests.simulation.client import Lost
+from tests.simulation.cluster import PORT
+from tests.simulation.transport import Transport
 from tests.typed import present
-from tests.unit.broker.node import LISTENER, LocalBroker, VirtualLoop
+from tests.unit.broker.node import LocalBroker, config_records
+from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
 
-LINK_S = 0.001
 LAG_MAX_MS = 10_000
-FETCH_VERSION = 17
+LINK_S = 0.001
+MAX_WAIT_S = 0.5
 TOPIC_ID = b"t" * 16
+BROKERS = (1, 2, 3)
+CONTROLLER_ID = 4
+
+T = TypeVar("T", bound=Message)
 
 
 class Member(LocalBroker):
-    """One broker of the cluster."""
+    """A running broker of the cluster, for calls without the network."""
 
-    def __init__(self, cluster: Cluster, node_id: int, data: str) -> None:
-        super().__init__(cluster.loop)
-        self.broker = self
-        self.node_id = node_id
-        self.settings = {"fetch.max.bytes": 55 << 20, "barnabas.validate.records": False}
-        self.metrics = Metrics()
-        self.random = Random(1)
-        self.refused_transactions = LogOnce()
-        self.image = cluster.image
-        self.driver = PurgatoryDriver(self.loop)
-        self.purgatory = self.driver.purgatory
-        self.logs = LogManager(OsDisk(), [data], LogConfig(), now_ms=self.now_ms, random=self.random)
-        self.cluster = cluster
-        self.replicas = ReplicaManager(
-            node_id,
-            metadata=self,
-            logs=self.logs,
-            purgatory=self.purgatory,
-            fetch_sessions=FetchSessions(4, self.purgatory, self.random),
-            loop=self.loop,
-            now_ms=self.now_ms,
-            topic_config=lambda _, topic: cluster.configs.get(topic, LogConfig()),
-        )
-        self.replication = ReplicaFetcherManager(
-            self.loop,
-            self.node_id,
-            self.replicas,
-            cluster_id="test",
-            connect_broker=partial(Link, self.cluster, self.node_id),
-            send_to_controller=partial(self.cluster.send_to_controller, self.node_id),
-            broker_epoch=lambda: self.broker_epoch,
-            limits=self.cluster.limits,
-            lag_max_ms=LAG_MAX_MS,
-        )
-        self.delayed: list[tuple[MetadataImage, MetadataImage, tuple[object, ...]]] | None = None
-        """Metadata changes that are not yet delivered; None: changes are delivered at once."""
-        self.broker_epoch = -1
-        self.running = False
-        self.sent: list[Message] = []
-
-    def begin(self) -> None:
-        """Start with the cluster's metadata."""
-        self.image = self.cluster.image
-        self.running = True
-        self.logs.open()
-        self.logs.format("test", self.node_id)
-        for _ in self.logs.load():
-            pass
-        self.replication.start()
-        self.replicas.load(self.image)
-
-    def take(self, old: MetadataImage, new: MetadataImage, records: tuple[object, ...]) -> None:
-        """Apply a metadata change."""
-        self.image = new
-        for _ in self.replicas.apply(old, new, records):
-            pass
-        for _ in self.replication.apply(old, new, records):
-            pass
-
-    def catch_up(self) -> None:
-        """Deliver the delayed metadata changes, and later ones at once."""
-        delayed, self.delayed = self.delayed or [], None
-        for change in delayed:
-            self.take(*change)
-
-    def end(self, *, clean: bool = True) -> None:
-        """Stop; written data stays."""
-        if self.running:
-            self.running = False
-            self.replication.stop()
-            self.purgatory.run(float("inf"))  # Expire all pending operations.
-            self.driver.stop()
-            if clean:
-                self.logs.close()
-            else:
-                for directory in self.logs.directories:
-                    directory.close(clean=False)
-
-    def bytes_of(self, topic: str = "t", index: int = 0) -> bytes:
-        """Return the bytes of all segments of a log, in their order."""
-        log = self.partition(topic, index).log
-        return b"".join(path.read_bytes() for path in sorted(Path(log.directory).glob("*.log")))
-
-
-class Link:
-    """A connection from one broker to another."""
-
-    def __init__(self, cluster: Cluster, source: int, target: int) -> None:
+    def __init__(self, cluster: ReplicaCluster, node_id: int) -> None:
         self._cluster = cluster
-        self._ends = (source, target)
-        self._waiting: list[asyncio.Future[Message | None]] = []
-        cluster.links.append(self)
+        self._host = cluster.hosts[node_id]
+        self.broker = cluster.broker(node_id)
+        self.replicas = self.broker.replicas
+        self.replication = self.broker.replication
+        self.random = Random(1)
+        super().__init__(present(self._host.loop))  # type: ignore[arg-type]  # a loop of the simulator
 
-    def call(self, request: Message, *, min_version: int = 0) -> asyncio.Future[Message | None]:
-        """Send a request; return the decoded response, or None if the link is cut before it arrives."""
-        loop = self._cluster.loop
-        answer: asyncio.Future[Message | None] = loop.create_future()
-        self._waiting.append(answer)
-        version = max(min_version, 1) if request.API_KEY != ApiKey.FETCH else FETCH_VERSION
-        self._cluster.members[self._ends[0]].sent.append(request)
-        frame = memoryview(bytearray(request.encode(version)))
-        loop.call_later(LINK_S, self._arrive, ApiKey(present(request.API_KEY)), version, frame, answer)
-        return answer
+    def now_ms(self) -> int:
+        return self._host.now_ms()
 
-    def close(self) -> None:
-        """Drop everything in flight."""
-        waiting, self._waiting = self._waiting, []
-        for answer in waiting:
-            if not answer.done():
-                answer.set_result(None)
-
-    def connects_brokers(self, source: int, target: int) -> bool:
-        """Return whether this connection links these two brokers."""
-        return {source, target} == set(self._ends)
-
-    def _arrive(self, key: ApiKey, version: int, frame: memoryview, answer: asyncio.Future[Message | None]) -> None:
-        source, target = self._ends
-        member = self._cluster.members[target]
-        if not self._cluster.reaches(source, target):
-            self._settle(answer, None)
-            return
-        request = request_class(key).decode(frame, version)
-        context = RequestContext(key, version, 7, None, 1, LISTENER, "127.0.0.1")
-        outcome = ROUTES[key].load("broker").handle(member, context, request)
-        if isinstance(outcome, Deferred):
-            outcome.add_done_callback(lambda done: self._answer(key, version, done.result(), answer))
-        elif isinstance(outcome, Awaitable):
-            task = asyncio.ensure_future(outcome, loop=self._cluster.loop)
-            task.add_done_callback(lambda done: self._answer(key, version, done.result(), answer))
-        else:
-            self._answer(key, version, outcome, answer)
-
-    def _answer(self, key: ApiKey, version: int, outcome: Any, answer: asyncio.Future[Message | None]) -> None:
-        self._cluster.loop.call_later(LINK_S, self._settle, answer, through_bytes(key, version, outcome))
-
-    def _settle(self, answer: asyncio.Future[Message | None], response: Message | None) -> None:
-        if not answer.done():
-            answer.set_result(response if self._cluster.reaches(*self._ends) else None)
-            self._waiting.remove(answer)
+    def wait(self, outcome: Any) -> Any:
+        return self._cluster.wait_on(self._host.node_id, outcome)
 
 
-def through_bytes(key: ApiKey, version: int, outcome: Any) -> Message:
-    """Return the response as a client decodes it."""
-    if isinstance(outcome, list):
-        frame, at = read_parts(outcome)[4:], decode_response_header(key, version, read_parts(outcome)[4:])[1]
-    else:
-        frame, at = read_parts(outcome.encode_parts(version, b"")), 0
-    return response_class(key).decode(memoryview(frame), version, at)
+class ReplicaCluster(WholeCluster):
+    """Brokers 1 to 3, started; topic `t` is the one of most tests."""
 
-
-class Cluster:
-    """Brokers 1 to `size`, and their controller."""
-
-    def __init__(self, path: Path, size: int = 3, limits: FetchLimits | None = None) -> None:
-        self.path = path
-        self.loop = VirtualLoop()
-        self.limits = limits or FetchLimits()
-        self.image = MetadataImage(cluster_id="test")
-        self.configs: dict[str, LogConfig] = {}
-        self.links: list[Link] = []
-        self.cuts: set[frozenset[int]] = set()
-        self.holds_controller = False
-        self.held: list[tuple[AlterPartitionRequest, asyncio.Future[Message | None]]] = []
-        self.members: dict[int, Member] = {}
-        for broker in range(1, size + 1):
-            self.start(broker)
-
-    def close(self) -> None:
-        for member in self.members.values():
-            member.end()
-        self.loop.close()
-
-    # Brokers.
-
-    def start(self, broker: int, *, fenced: bool = False) -> Member:
-        """Start a broker, with a new registration."""
-        member = self.members[broker] = Member(self, broker, str(self.path / f"broker-{broker}"))
-        member.broker_epoch = self.image.offset + 1
-        self.commit(
-            RegisterBrokerRecord(
-                broker_id=broker,
-                incarnation_id=bytes(16),
-                broker_epoch=member.broker_epoch,
-                end_points=[RegisteredListener(name=LISTENER, host="h", port=broker, security_protocol=0)],
-                features=[],
-                rack=None,
-                fenced=fenced,
-            )
+    def __init__(self) -> None:
+        super().__init__(
+            dict.fromkeys(BROKERS, BROKER) | {CONTROLLER_ID: CONTROLLER},
+            min_insync_replicas="1",
+            replica_lag_time_max_ms=str(LAG_MAX_MS),
+            broker_heartbeat_interval_ms="14000",
+            broker_session_timeout_ms="40000",
+            auto_leader_rebalance_enable="false",
+            barnabas_cluster_id="AAAAAAAAAAAAAAAAAAAAAQ",
         )
-        member.begin()
-        return member
+        self.sent: dict[int, list[Message]] = {node_id: [] for node_id in self.roles}
+        """The requests of each node to brokers, and AlterPartition requests."""
+        self._delayed: set[int] = set()
+        self._connect = self.world.network.connect
+        self.world.network.connect = self._connect_watched  # type: ignore[method-assign]  # a probe, not a stand-in
+        for host in self.hosts.values():
+            host.clock = (0.0, 1.0)
+            for other in self.hosts.values():
+                self.world.network.link(host.name, other.name).latency_s = LINK_S
+        self.start()
 
-    def unfence(self, broker: int) -> None:
-        self.commit(UnfenceBrokerRecord(id=broker, epoch=self.members[broker].broker_epoch))
+    def start(self, *node_ids: int) -> None:
+        """Start nodes, with their newest metadata; return when they serve."""
+        for node_id in self._delayed.intersection(node_ids):
+            self._delayed.remove(node_id)
+            self.cut(node_id, CONTROLLER_ID, up=True)
+        super().start(*node_ids)
 
-    def stop(self, broker: int) -> None:
-        """Stop a broker; requests to it are lost."""
-        self.members[broker].end()
-        for link in self.links:
-            if any(link.connects_brokers(broker, other) for other in self.members):
-                link.close()
+    def __getitem__(self, node_id: int) -> Member:
+        return Member(self, node_id)
 
-    def crash(self, broker: int) -> None:
-        """Stop a broker without further writes to its disk."""
-        self.members[broker].end(clean=False)
-        self.stop(broker)
+    def wait_on(self, node_id: int, outcome: Any) -> Any:
+        """Wait on a node's loop for an outcome that may be awaitable."""
 
-    def wipe(self, broker: int) -> None:
-        """Replace the disk of a stopped broker by an empty one."""
-        shutil.rmtree(self.path / f"broker-{broker}")
+        async def awaited() -> Any:
+            return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    def __getitem__(self, broker: int) -> Member:
-        return self.members[broker]
+        return self.schedule.run(present(self.hosts[node_id].loop), awaited())
 
     # The network.
 
-    def reaches(self, source: int, target: int) -> bool:
-        ends = (source, target)
-        return all(self.members[end].running for end in ends) and frozenset(ends) not in self.cuts
+    async def _connect_watched(self, loop: Any, factory: Any, host: str, port: int) -> Any:
+        transport, protocol = await self._connect(loop, factory, host, port)
+        if loop.host != "client":
+            self._watch(int(loop.host[1:]), port, transport)
+        return transport, protocol
 
-    def cut(self, one: int, other: int) -> None:
-        """Cut the link between two brokers."""
-        self.cuts.add(frozenset((one, other)))
-        for link in self.links:
-            if link.connects_brokers(one, other):
-                link.close()
+    def _watch(self, source: int, port: int, transport: Transport) -> None:
+        pending, write = bytearray(), transport.write
+
+        def watched(data: Any) -> None:
+            pending.extend(data)
+            while len(pending) >= 4 and len(pending) >= (end := 4 + int.from_bytes(pending[:4], "big")):
+                frame = memoryview(bytes(pending[4:end]))
+                header, at = decode_request_header(frame)
+                if port == PORT or header.api_key == ApiKey.ALTER_PARTITION:
+                    request = request_class(ApiKey(header.api_key)).decode(frame, header.api_version, at)
+                    self.sent[source].append(request)
+                del pending[:end]
+            write(data)
+
+        transport.write = watched  # type: ignore[method-assign]  # a probe, not a stand-in
+
+    def sent_by(self, source: int, kind: type[T]) -> list[T]:
+        return [one for one in self.sent[source] if isinstance(one, kind)]
+
+    def reset(self, one: int, other: int) -> None:
+        """Break the connections between two nodes."""
+        network = self.world.network
+        for transport in list(network.transports.values()):
+            if {transport.loop.host, transport.peer.loop.host} == {f"b{one}", f"b{other}"}:
+                network.reset(transport)
 
     def mend(self) -> None:
-        self.cuts.clear()
+        """Restore the network between the brokers."""
+        for one in BROKERS:
+            for other in BROKERS:
+                if one < other:
+                    self.cut(one, other, up=True)
 
     # The controller.
 
-    def commit(self, *records: object) -> None:
-        """Append to the metadata; brokers whose metadata is not delayed apply it at once."""
-        old = self.image
-        self.image = apply_records(old, records, offset=old.offset + len(records), epoch=1)
-        for member in self.members.values():
-            if member.delayed is not None:
-                member.delayed.append((old, self.image, records))
-            elif member.running:
-                member.take(old, self.image, records)
+    def delay(self, node_id: int) -> None:
+        """Let a broker get no metadata before `catch_up`."""
+        self._delayed.add(node_id)
+        self.cut(node_id, CONTROLLER_ID)
 
-    def send_to_controller(self, source: int, request: Message) -> asyncio.Future[Message | None]:
-        assert isinstance(request, AlterPartitionRequest)
-        answer: asyncio.Future[Message | None] = self.loop.create_future()
-        self.members[source].sent.append(request)
-        self.held.append((request, answer))
-        if not self.holds_controller:
-            self.loop.call_later(LINK_S, self.decide)
-        return answer
+    def catch_up(self, node_id: int) -> None:
+        """Deliver the delayed metadata changes, and later ones at once."""
+        self._delayed.discard(node_id)
+        self.cut(node_id, CONTROLLER_ID, up=True)
+        self.until_applied(node_id)
 
-    def decide(self, *, answered: bool = True) -> None:
-        """Process the pending requests; the responses follow the metadata, or are dropped."""
-        held, self.held = self.held, []
-        for request, answer in held:
-            decision = alter_partition(self.image, request)
-            if decision.records:
-                self.commit(*decision.records)
-            if not answer.done():
-                answer.set_result(decision.response if answered else None)
+    def until_applied(self, node_id: int) -> None:
+        """Wait until a node has the controller's metadata."""
+        self.wait_on(node_id, self.raft(node_id).until_applied(self.image.offset))
 
-    def create(self, *replicas: int, isr: Iterable[int] | None = None, topic: str = "t", **config: Any) -> None:
+    @property
+    def image(self) -> MetadataImage:
+        """The controller's metadata."""
+        return self.raft(CONTROLLER_ID).image
+
+    def commit(self, *records: Message) -> None:
+        """Append to the metadata, and wait until each running broker whose metadata is not delayed has applied it."""
+        self.wait_on(CONTROLLER_ID, self.submit(*records))
+        for node_id in self.running:
+            if node_id not in self._delayed:
+                self.until_applied(node_id)
+
+    def submit(self, *records: Message) -> Coroutine[Any, Any, None]:
+        """Append to the metadata; awaited on the controller's loop."""
+        return self.raft(CONTROLLER_ID).submit(lambda _: ControllerResult(records, None))
+
+    def pause_controller(self) -> None:
+        self.hosts[CONTROLLER_ID].pause()
+
+    def resume_controller(self) -> None:
+        self.hosts[CONTROLLER_ID].resume()
+
+    def place(self, *replicas: int, isr: Iterable[int] | None = None, topic: str = "t", **config: Any) -> None:
         """Create a topic of one partition, led by the first of its replicas."""
-        self.configs[topic] = LogConfig(**config)
         topic_id = topic.encode() * 16
         self.commit(
             TopicRecord(name=topic, topic_id=topic_id),
+            *config_records(topic, config),
             PartitionRecord(
                 partition_id=0,
                 topic_id=topic_id,
@@ -335,7 +193,7 @@ class Cluster:
                 leader=replicas[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[bytes(16)] * len(replicas),
+                directories=[self.image.brokers[one].directories[0] for one in replicas],
             ),
         )
 
@@ -346,61 +204,64 @@ class Cluster:
 
     @property
     def isr(self) -> set[int]:
-        """Return the committed ISR."""
-        state = self.image.partition("t", 0)
-        assert state is not None
-        return set(state.isr)
+        """The committed ISR."""
+        return set(present(self.image.partition("t", 0)).isr)
+
+    @property
+    def leader(self) -> int:
+        return present(self.image.partition("t", 0)).leader
 
     # Clients and time.
 
     def append(self, *values: bytes, topic: str = "t") -> None:
         """Append a batch at the leader, without waiting for replication."""
-        self.members[self.leader].append(topic, *((None, value) for value in values))
+        self[self.leader].append(topic, *((None, value) for value in values))
 
-    @property
-    def leader(self) -> int:
-        state = self.image.partition("t", 0)
-        assert state is not None
-        return state.leader
-
-    def produce(self, value: bytes, *, topic: str = "t", timeout_ms: int = 5000) -> Any:
-        """Produce with acks=all at the leader; return the result of its handler."""
-        batch = build_batch([(None, value)], timestamp_ms=self.members[self.leader].now_ms())
+    def producing(self, value: bytes, *, topic: str = "t", timeout_ms: int = 5000) -> asyncio.Task[Any]:
+        """Produce with acks=all at the leader; return a task for the response."""
+        batch = build_batch([(None, value)], timestamp_ms=self.hosts[self.leader].now_ms())
         partitions = [ProduceRequest.Topic.Partition(index=0, records=batch)]
-        return self.members[self.leader].query(
+        topics = [ProduceRequest.Topic(name=topic, partition_data=partitions)]
+        task: asyncio.Task[Any] = self.querying(
+            self.leader,
             ApiKey.PRODUCE,
-            12,
+            9,
+            transactional_id=None,
             acks=-1,
             timeout_ms=timeout_ms,
-            topic_data=[ProduceRequest.Topic(name=topic, partition_data=partitions)],
+            topic_data=topics,
         )
+        return task
 
-    def code(self, produced: Any) -> int:
-        """Wait for the outcome of `produce`, and return its error code."""
-        code: int = self.members[self.leader].wait(produced).responses[0].partition_responses[0].error_code
+    def code(self, producing: asyncio.Task[Any]) -> int:
+        """Wait for the outcome of `producing`, and return its error code; -1 if the response is lost."""
+        try:
+            code: int = self.wait(producing).responses[0].partition_responses[0].error_code
+        except Lost:
+            return -1
         return code
-
-    def pass_time(self, seconds: float = 1.0) -> None:
-        self.loop.run_until_complete(asyncio.sleep(seconds))
 
     def ends(self, topic: str = "t") -> dict[int, tuple[int, int]]:
         """Return high watermark and log end of each running broker's replica."""
-        found = {}
-        for broker, member in self.members.items():
-            if member.running and member.replicas.find_named(topic, 0) is not None:
-                log = member.partition(topic).log
-                found[broker] = (log.high_watermark, log.log_end_offset)
-        return found
+        logs = {node_id: partition.log for node_id, partition in self._replicas(topic).items()}
+        return {node_id: (log.high_watermark, log.log_end_offset) for node_id, log in logs.items()}
 
-    def values(self, broker: int) -> list[bytes | None]:
-        return [record.value for record in self.members[broker].stored("t")]
+    def stored(self, node_id: int) -> list[bytes | None]:
+        return [record.value for record in self[node_id].stored("t")]
+
+    def bytes_of(self, node_id: int) -> bytes:
+        """Return the bytes of all segments of the log of `t`, in their order."""
+        return b"".join(self.segments(node_id, "t"))
 
     def equal(self) -> bool:
         """Return whether the logs of all running replicas have the same bytes and the same leader epochs."""
-        members = [one for one in self.members.values() if one.running and one.replicas.find_named("t", 0) is not None]
-        logs = [one.partition("t").log for one in members]
+        replicas = self._replicas("t")
         epochs = {
-            tuple(epoch for epoch in log.leader_epochs.entries if epoch.start_offset < log.log_end_offset)
-            for log in logs
+            tuple(epoch for epoch in one.log.leader_epochs.entries if epoch.start_offset < one.log.log_end_offset)
+            for one in replicas.values()
         }
-        return len({one.bytes_of() for one in members}) == 1 and len(epochs) == 1
+        return len({self.bytes_of(node_id) for node_id in replicas}) == 1 and len(epochs) == 1
+
+    def _replicas(self, topic: str) -> dict[int, Any]:
+        found = {one: self.broker(one).replicas.find_named(topic, 0) for one in self.running if one in BROKERS}
+        return {node_id: partition for node_id, partition in found.items() if partition is not None}

@@ -9,7 +9,7 @@ from controller.commands.controller_result import ControllerResult
 from controller.image import NO_LEADER
 from protocol.records.metadata import PartitionChangeRecord
 from tests.unit.broker.monitoring.conftest import Monitored
-from tests.unit.broker.replica_cluster import Cluster
+from tests.unit.broker.replica_cluster import ReplicaCluster
 
 
 @pytest.mark.parametrize("name", ["isrshrinks_total", "isrexpands_total", "failedisrupdates_total"])
@@ -21,10 +21,10 @@ def test_broker_without_follower_replicas_has_no_lag(monitored: Monitored) -> No
     assert monitored.value("kafka_server_replicafetchermanager_maxlag", clientId="Replica") == 0
 
 
-def test_each_follower_replica_has_lag_and_leader(cluster: Cluster) -> None:
-    cluster.create(1, 2, isr=(1,))
+def test_each_follower_replica_has_lag_and_leader(cluster: ReplicaCluster) -> None:
+    cluster.place(1, 2, isr=(1,))
     cluster.append(b"v")
-    cluster.pass_time()
+    cluster.let_pass(1)
     followed = cluster[2].partition("t")
     assert list(cluster[2].replication.lags()) == [(1, followed, 0)]
     assert list(cluster[1].replication.lags()) == []

@@ -11,10 +11,11 @@ from broker.coordinator.runtime.coordinator_runtime import java_hash, partition_
 from broker.coordinator.runtime.shard_host import RECORDS_A_TURN
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import EndTxnMarker, read_header
+from protocol.records.metadata import PartitionChangeRecord
 from storage.log.transaction_marker import append_marker, build_marker
 from tests.unit.broker.counters import LIFETIME_MS, CounterCoordinator
 from tests.unit.broker.group_node import pending
-from tests.unit.broker.replica_cluster import Cluster
+from tests.unit.broker.replica_cluster import BROKERS, CONTROLLER_ID, TOPIC_ID, ReplicaCluster
 
 PRODUCER = ProducerIdAndEpoch(7, 3)
 
@@ -22,22 +23,22 @@ PRODUCER = ProducerIdAndEpoch(7, 3)
 class Counters:
     """The coordinators of three brokers."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ReplicaCluster) -> None:
         self.cluster = cluster
-        self.on = {broker: CounterCoordinator(member) for broker, member in cluster.members.items()}
-        cluster.create(1, 2, 3, min_insync_replicas=2)
+        self.on = {broker: CounterCoordinator(cluster[broker]) for broker in BROKERS}
+        cluster.place(1, 2, 3, min_insync_replicas=2)
 
-    def result(self, outcome: Any) -> Any:
+    def result(self, outcome: Any, broker: int = 1) -> Any:
         """Return an outcome, or the code of its KafkaError."""
         try:
-            return self.cluster[1].wait(outcome)
+            return self.cluster.wait_on(broker, outcome)
         except KafkaError as error:
             return error.code
 
     def call(self, broker: int, name: str, *args: Any) -> Any:
         """Call a coordinator; return as `result` does."""
         try:
-            return self.result(getattr(self.on[broker], name)(*args))
+            return self.result(getattr(self.on[broker], name)(*args), broker)
         except KafkaError as error:
             return error.code
 
@@ -47,7 +48,7 @@ class Counters:
 
     def elect(self, broker: int) -> None:
         self.cluster.elect(broker)
-        self.cluster.pass_time(1)
+        self.cluster.let_pass(1)
 
     def cut_off(self) -> None:
         """Cut the first broker off from the others."""
@@ -61,11 +62,11 @@ class Counters:
         partition = leader.partition("t")
         append_marker(partition.log, marker, partition.leader_epoch, leader.now_ms())
         self.cluster.append(b"without a key, to wake the followers")
-        self.cluster.pass_time(1)
+        self.cluster.let_pass(1)
 
 
 @pytest.fixture
-def counters(cluster: Cluster) -> Counters:
+def counters(cluster: ReplicaCluster) -> Counters:
     return Counters(cluster)
 
 
@@ -96,9 +97,11 @@ class TestLeadership:
     def test_requests_fail_while_the_shard_is_loaded(self, counters: Counters) -> None:
         for _ in range(2 * RECORDS_A_TURN):
             counters.call(1, "add", "a", 1)
-        counters.cluster.elect(2)
+        election = PartitionChangeRecord(partition_id=0, topic_id=TOPIC_ID, leader=2)
+        counters.cluster.wait_on(CONTROLLER_ID, counters.cluster.submit(election))
+        counters.cluster.until_applied(2)
         assert counters.totals(2) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        counters.cluster.pass_time(1)
+        counters.cluster.let_pass(1)
         assert counters.totals(2) == {"a": 2 * RECORDS_A_TURN}
 
     def test_stop_unloads_all_shards(self, counters: Counters) -> None:
@@ -112,12 +115,12 @@ class TestLeadership:
 class TestWrites:
     def test_a_refused_operation_writes_nothing(self, counters: Counters) -> None:
         assert counters.call(1, "add", "a", -1) == ErrorCode.INVALID_REQUEST
-        assert counters.cluster.values(1) == []
+        assert counters.cluster.stored(1) == []
 
     def test_a_response_waits_until_its_record_is_committed(self, counters: Counters) -> None:
         counters.cut_off()
         adding, reading = counters.on[1].add("a", 2), counters.on[1].totals()
-        counters.cluster.pass_time(1)
+        counters.cluster.let_pass(1)
         assert pending(adding)
         assert pending(reading)
         counters.cluster.mend()
@@ -130,7 +133,7 @@ class TestWrites:
         counters.cluster.elect(2)
         counters.cluster.mend()
         assert counters.result(adding) == ErrorCode.NOT_COORDINATOR
-        counters.cluster.pass_time(1)
+        counters.cluster.let_pass(1)
         assert counters.totals(2) == {}
 
     def test_a_rule_ahead_of_its_record_answers_once_that_is_committed(self, counters: Counters) -> None:
@@ -144,6 +147,7 @@ class TestWrites:
 
     def test_a_failed_append_changes_nothing(self, counters: Counters) -> None:
         counters.call(1, "add", "a", 2)
+        counters.cut_off()
         counters.cluster.elect(1, isr=[1])
         assert counters.call(1, "add", "a", 3) == ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert counters.call(1, "reset", "a") == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -161,33 +165,33 @@ class TestWrites:
 class TestTimers:
     def test_a_timer_fires_for_its_shard(self, counters: Counters) -> None:
         counters.call(1, "add", "a", 2)
-        counters.cluster.pass_time(LIFETIME_MS / 2000)
+        counters.cluster.let_pass(LIFETIME_MS / 2000)
         counters.call(1, "add", "b", 2)
-        counters.cluster.pass_time(LIFETIME_MS / 2000)
+        counters.cluster.let_pass(LIFETIME_MS / 2000)
         assert counters.totals(1) == {"b": 2}
 
     def test_a_load_sets_the_timers_again(self, counters: Counters) -> None:
         counters.call(1, "add", "a", 2)
-        counters.cluster.pass_time(LIFETIME_MS / 2000)
+        counters.cluster.let_pass(LIFETIME_MS / 2000)
         counters.elect(2)
-        counters.cluster.pass_time(LIFETIME_MS / 1000 - 2)
+        counters.cluster.let_pass(LIFETIME_MS / 1000 - 2)
         assert counters.totals(2) == {"a": 2}
-        counters.cluster.pass_time(2)
+        counters.cluster.let_pass(2)
         assert counters.totals(2) == {}
         counters.elect(1)
         assert counters.totals(1) == {}
 
     def test_a_timer_whose_record_cannot_be_written_tries_again(self, counters: Counters) -> None:
         counters.call(1, "add", "a", 2)
-        counters.cluster.pass_time(LIFETIME_MS / 1000 - 1)
+        counters.cluster.let_pass(LIFETIME_MS / 1000 - 1)
         for broker in (2, 3):
             counters.cluster.stop(broker)
         counters.cluster.elect(1, isr=[1])
-        counters.cluster.pass_time(2)
+        counters.cluster.let_pass(2)
         assert counters.totals(1) == {"a": 2}
         counters.cluster.elect(1, isr=[1, 2])
         counters.cluster.start(2)
-        counters.cluster.pass_time(3)
+        counters.cluster.let_pass(3)
         assert counters.totals(1) == {}
 
 
@@ -214,7 +218,7 @@ class TestTransactions:
         counters.call(1, "add", "a", 2, PRODUCER)
         former = PRODUCER._replace(epoch=PRODUCER.epoch - 1)
         assert counters.call(1, "add", "a", 2, former) == ErrorCode.INVALID_PRODUCER_EPOCH
-        assert counters.cluster.values(1) == [b"2"]
+        assert counters.cluster.stored(1) == [b"2"]
 
     @pytest.mark.parametrize("committed", [True, False])
     def test_a_load_applies_markers_to_the_records_of_their_producer(self, counters: Counters, committed: bool) -> None:
