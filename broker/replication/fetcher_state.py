@@ -394,9 +394,10 @@ class FetcherState:
                 key = (topic.topic_id, fetched.partition_index)
                 followed = self._followed.get(key)
                 if followed is None or followed.requested_offset == NO_OFFSET or followed.request > self._responses:
-                    # No longer followed, or requested again since. If the next request removes it from the session, an
-                    # early response about it does not indicate a busy loop.
-                    self._progressed |= key in self._to_forget
+                    # No longer followed, or requested again since. If the next request removes it from the session, or
+                    # names it in a newer epoch, an early response about it does not indicate a busy loop.
+                    followed_anew = key in self._to_request and self._to_request[key].requested_offset == NO_OFFSET
+                    self._progressed |= followed_anew or key in self._to_forget
                     if followed is not None and 0 < followed.first_request <= self._responses:
                         followed.replica.update_high_watermark(fetched)
                     continue

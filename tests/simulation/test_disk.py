@@ -84,6 +84,15 @@ def test_disk_counts_duration_of_slow_syncs() -> None:
     assert disk.pop_sync_waits_s() == 0
 
 
+def test_syncs_of_one_callback_wait_for_a_bounded_time() -> None:
+    disk = disk_of()
+    file = disk.open_file("/file", create=True)
+    disk.slow_sync_s = 2.0
+    for _ in range(100):
+        file.sync()
+    assert disk.pop_sync_waits_s() == 15
+
+
 def test_power_cut_occurs_between_two_operations_of_one_callback() -> None:
     """The process ends there: nothing after it in the callback happens, on the disk or elsewhere."""
     schedule = Schedule(Random(1), Trace())

@@ -180,6 +180,16 @@ class TestSessions:
             follower.respond()
         assert follower.remarks == []
 
+    def test_errors_of_partitions_followed_anew_cause_no_backoff(self, follower: Follower) -> None:
+        follower.settle()
+        for _ in range(2 * FRUITLESS_FETCHES):
+            follower.query()
+            follower.machine.unfollow(b"u".ljust(16, b"_"), 0)
+            follower.follow("u")
+            follower.respond(u={"error_code": ErrorCode.FENCED_LEADER_EPOCH})
+            assert follower.machine.due_ms == 0
+        assert follower.remarks == []
+
     @pytest.mark.parametrize("waited_ms", [0, LIMITS.max_wait_ms])
     def test_progress_or_full_max_wait_resets_backoff(self, follower: Follower, waited_ms: int) -> None:
         now_ms = 0
