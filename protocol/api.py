@@ -279,7 +279,7 @@ KRAFT_VERSION = "kraft.version"
 FEATURES: dict[str, Feature] = {
     "metadata.version": Feature(METADATA_VERSION, METADATA_VERSION, METADATA_VERSION),
     KRAFT_VERSION: Feature(0, 1, 1),
-    "transaction.version": Feature(0, 0, 0),
+    "transaction.version": Feature(0, 2, 2),
     "group.version": Feature(0, 0, 0),
     "share.version": Feature(0, 0, 0),
     "streams.version": Feature(0, 0, 0),

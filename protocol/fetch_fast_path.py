@@ -1,7 +1,7 @@
 """Encodes the most common Fetch responses without message objects.
 
-It covers versions from 12 on, and partitions without an error, a new leader, a diverging epoch, aborted transactions
-and a preferred replica. `protocol.messages.fetch` has every version and field.
+It covers versions from 12 on, and partitions without an error, a new leader, a diverging epoch and a preferred
+replica. `protocol.messages.fetch` has every version and field.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,11 +16,16 @@ _HEAD = Struct(">iixi2xi")  # size, correlation id, no tagged fields, throttle t
 # Index, no error, high watermark, last stable offset, log start offset, aborted transactions, preferred replica.
 _FOUND = Struct(">i2xqqqBi")
 _NO_REPLICA = -1
+# The same in three parts, if there are aborted transactions.
+_OFFSETS = Struct(">i2xqqq")
+_ABORTED = Struct(">qqx")  # producer id, first offset, no tagged fields
+_NO_REPLICA_ENCODED = _NO_REPLICA.to_bytes(4, "big", signed=True)
 _SIZE = Struct(">i")
 _NO_TAGS = 0
 
-Found = tuple[int, int, int, int, Sequence[RecordsPart], int]
-"""Partition, high watermark, last stable offset, log start offset, slices of its batches, their size in bytes."""
+Found = tuple[int, int, int, int, Sequence[RecordsPart], int, Sequence[tuple[int, ...]]]
+"""Partition, high watermark, last stable offset, log start offset, slices of its batches, their size in bytes, aborted
+transactions: producer id and first offset, then fields that are not sent."""
 
 
 def encode_topic_name(name: str) -> bytes:
@@ -36,7 +41,7 @@ def encode_plain_response(
 ) -> list[Part]:
     """Return the response frame as parts; `topics` is keyed by the topic as on the wire.
 
-    With `read_committed` the list of aborted transactions is empty, else null.
+    Without aborted transactions their list is empty with `read_committed`, else null.
     """
     out = head = bytearray(_HEAD.pack(0, correlation_id, 0, session_id))
     parts: list[Part] = [head]
@@ -45,8 +50,17 @@ def encode_plain_response(
     for topic, found in topics.items():
         out += topic
         put_uvarint(out, len(found) + 1)
-        for index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes in found:
-            out += _FOUND.pack(index, high_watermark, last_stable_offset, log_start_offset, read_committed, _NO_REPLICA)
+        for index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes, aborted in found:
+            if aborted:
+                out += _OFFSETS.pack(index, high_watermark, last_stable_offset, log_start_offset)
+                put_uvarint(out, len(aborted) + 1)
+                for one in aborted:
+                    out += _ABORTED.pack(one[0], one[1])
+                out += _NO_REPLICA_ENCODED
+            else:
+                out += _FOUND.pack(
+                    index, high_watermark, last_stable_offset, log_start_offset, read_committed, _NO_REPLICA
+                )
             put_uvarint(out, size_bytes + 1)
             if slices:
                 size += len(out) + size_bytes

@@ -9,6 +9,18 @@ from __future__ import annotations
 from protocol.primitives import VERSION_BYTES, Buffer, read_version
 from protocol.schema import Int8, Int16, Int32, Int64, Message, String, message, struct, wire
 
+TRANSACTION_STATUS = {
+    0: "Empty",
+    1: "Ongoing",
+    2: "PrepareCommit",
+    3: "PrepareAbort",
+    4: "CompleteCommit",
+    5: "CompleteAbort",
+    6: "Dead",
+    7: "PrepareEpochFence",
+}
+"""The names of the states, as clients see them."""
+
 _RECORD = "a record of __transaction_state"
 
 

@@ -29,7 +29,12 @@ from protocol.records.control import (
 )
 from protocol.records.metadata import decode_metadata_record
 from protocol.records.offsets import GroupMetadataKey, GroupMetadataValue, OffsetCommitValue, decode_key, decode_value
-from protocol.records.transactions import decode_transaction_key, decode_transaction_value
+from protocol.records.transactions import (
+    TRANSACTION_STATUS,
+    TransactionLogValue,
+    decode_transaction_key,
+    decode_transaction_value,
+)
 from protocol.schema import Message, Struct
 from storage.log.names import METADATA_TOPIC
 
@@ -138,8 +143,16 @@ def _transactions(record: Record) -> Decoded:
     key = decode_transaction_key(record.key)
     if key is None:
         return raw(record)
-    value = None if record.value is None else _versioned(record.value, decode_transaction_value(record.value))
+    value = None if record.value is None else _transaction(record.value, decode_transaction_value(record.value))
     return {"key": {"type": key.API_KEY, "data": plain(key, 0)}, "value": value}
+
+
+def _transaction(data: bytes, value: TransactionLogValue) -> Decoded:
+    """Return the state of a transactional id, with the state's name, which Kafka's tool does not print."""
+    decoded = _versioned(data, value)
+    status = value.transaction_status
+    decoded["data"]["transactionState"] = TRANSACTION_STATUS.get(status, f"unknown ({status})")
+    return decoded
 
 
 def _versioned(data: bytes, value: Message) -> Decoded:

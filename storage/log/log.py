@@ -36,7 +36,7 @@ from storage.log.flush_queue import FlushQueue
 from storage.log.leader_epochs import EpochEnd, LeaderEpochs
 from storage.log.log_validator import LogAppendInfo, append_info, batches_to_follow, validate_batch
 from storage.log.producer_recovery import recover_producers
-from storage.log.producer_state import CompletedTxn, ProducerStateManager
+from storage.log.producer_state import CLIENT, AppendOrigin, CompletedTxn, ProducerStateManager
 from storage.log.record_search import TimestampOffset
 from storage.log.recovery import RecoveryReport
 from storage.log.retention import Bounds, Deletable, deletable
@@ -166,14 +166,14 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         header: BatchHeader | None = None,
-        from_client: bool = True,
+        origin: AppendOrigin = CLIENT,
     ) -> LogAppendInfo:
         """Assign the next offsets to one validated batch, in place, and append it (Kafka: `UnifiedLog.appendAsLeader`).
 
         `header` is the decoded header of `records`, if the caller has it. A batch that repeats one of an idempotent
         producer's last five is not appended; the result has the offsets of the first append. Raise KafkaError,
-        with nothing appended: the errors of `log_validator.validate_batch` and `ProducerStateManager.check`, or
-        KAFKA_STORAGE_ERROR. The sequences of a coordinator's batches (not `from_client`) are not checked.
+        with nothing appended: the errors of `log_validator.validate_batch` and `ProducerStateManager.check`, of a
+        marker `ProducerStateManager.check_marker`, or KAFKA_STORAGE_ERROR.
         """
         if header is None:
             header = read_header(records)
@@ -185,8 +185,9 @@ class Log:
             set_log_append_time(records, now_ms)
             header = read_header(records)
         if header.producer_id >= 0:
-            first = self.producers.check(header, from_client)
-            if first is not None:
+            if origin.marker is not None:
+                self.producers.check_marker(header, origin.marker, origin.transaction_version)
+            elif (first := self.producers.check(header, origin)) is not None:
                 time_ms, start = first.timestamp if append_time_ms >= 0 else -1, self.log_start_offset
                 return append_info(
                     (first.base_offset, first.last_offset, first.timestamp, time_ms, start, leader_epoch, True)

@@ -13,7 +13,8 @@ An idempotent producer numbers its records; the partition accepts each sequence 
 
 The state is a function of the log: the leader, followers and recovery `update` it with every batch in order. A snapshot
 (`producer_snapshot.py`) only shortens the replay. Sources: KIP-98, KIP-360, KAFKA-9144.
-The index of aborted transactions is `transaction_index.py`; this module does not verify transactions (KIP-890).
+The index of aborted transactions is `transaction_index.py`; `verification.py` explains why the first batch of a
+transaction needs a guard (KIP-890).
 """
 
 from collections.abc import Iterable
@@ -31,6 +32,7 @@ from protocol.record_batch import (
     EndTxnMarker,
     HeaderFields,
 )
+from storage.log.verification import NOT_VERIFIED, VerificationGuard, VerificationStateEntry
 
 WINDOW = 5
 NO_EPOCH = -1
@@ -57,6 +59,24 @@ class AppendedBatch(NamedTuple):
     def base_offset(self) -> int:
         """The first record's offset."""
         return self.last_offset - self.offset_delta
+
+
+class AppendOrigin(NamedTuple):
+    """The origin of a batch that the leader appends, on which its checks depend (Kafka: `AppendOrigin`)."""
+
+    from_client: bool
+    """Whether a client sent it: the sequences of a coordinator's batches are not checked."""
+    marker: EndTxnMarker | None = None
+    """What the batch holds, if a transaction coordinator sent it as a marker."""
+    transaction_version: int = 0
+    """The `transaction.version` of the marker's transaction."""
+    guard: VerificationGuard | None = None
+    """The guard of the verification that the batch's transaction has passed; None if it has to be open already."""
+
+
+CLIENT = AppendOrigin(from_client=True, guard=NOT_VERIFIED)
+CLIENT_IN_TRANSACTION = AppendOrigin(from_client=True)
+COORDINATOR = AppendOrigin(from_client=False, guard=NOT_VERIFIED)
 
 
 # Equivalent to the class, without a Python call per batch.
@@ -97,6 +117,13 @@ class ProducerStateEntry:
         self.epoch = epoch
         self.batches.clear()
 
+    def duplicate(self, header: BatchHeader) -> AppendedBatch | None:
+        """Return the batch in the window that a batch of this epoch repeats."""
+        for batch in self.batches:
+            if batch.first_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
+                return batch
+        return None
+
     def remember(self, batch: AppendedBatch) -> None:
         """Add the newest batch to the window; drop the oldest if it is full."""
         batches = self.batches
@@ -111,12 +138,14 @@ class ProducerStateManager:
     `first_unstable_offset` is None when every transaction is completed and its marker below the high watermark.
     """
 
-    __slots__ = ("_ended", "_open", "end_offset", "first_unstable_offset", "producers")
+    __slots__ = ("_ended", "_open", "end_offset", "first_unstable_offset", "producers", "verifications")
 
     def __init__(self, end_offset: int = 0, producers: dict[int, ProducerStateEntry] | None = None) -> None:
         self.end_offset = end_offset
         self.producers: dict[int, ProducerStateEntry] = producers if producers is not None else {}
         self.first_unstable_offset: int | None = None
+        self.verifications: dict[int, VerificationStateEntry] = {}
+        """The verifications by producer id; not a function of the log, and in no snapshot."""
         # First offset -> producer id of the open transactions, in log order.
         self._open: dict[int, int] = {}
         # First -> last offset of the completed transactions whose marker may not be below the high watermark.
@@ -131,33 +160,37 @@ class ProducerStateManager:
             )
             self._find_first_unstable()
 
-    def check(self, header: BatchHeader, from_client: bool = True) -> AppendedBatch | None:
+    def check(self, header: BatchHeader, origin: AppendOrigin = CLIENT) -> AppendedBatch | None:
         """Validate a batch before it is appended; return the batch that it duplicates, or None to append it.
 
         Raise INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER, or INVALID_TXN_STATE for a non-transactional batch
-        during a transaction. Sequences are checked only in batches `from_client` (Kafka: `AppendOrigin`).
+        during a transaction, and for a transactional one that neither belongs to the open transaction nor has the
+        guard of a verification.
         """
         # Unpacking is several times as fast as access by name.
         _, _, _, _, _, attributes, _, _, _, producer_id, epoch, sequence, _ = header
         entry = self.producers.get(producer_id)
+        if attributes & TRANSACTIONAL_BIT and (
+            entry is None or entry.txn_first_offset == NO_OFFSET or epoch != entry.epoch
+        ):
+            duplicate = self._check_first_of_transaction(header, entry, origin)
+            if duplicate is not None:
+                return duplicate
         if entry is None:
             return None
         if epoch == entry.epoch:
             last = entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE
-            if sequence != last + 1 & MAX_SEQUENCE and from_client:
-                for batch in entry.batches:
-                    if batch.first_sequence == sequence and batch.last_sequence == header.last_sequence:
-                        return batch
+            if sequence != last + 1 & MAX_SEQUENCE and origin.from_client:
+                duplicate = entry.duplicate(header)
+                if duplicate is not None:
+                    return duplicate
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {producer_id} sent sequence {sequence} after {last}",
                 )
         elif epoch < entry.epoch:
-            raise KafkaError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {producer_id} with epoch {epoch} is fenced by epoch {entry.epoch}",
-            )
-        elif sequence != 0 and entry.epoch != NO_EPOCH and from_client:
+            raise _fenced(producer_id, epoch, entry)
+        elif sequence != 0 and entry.epoch != NO_EPOCH and origin.from_client:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} began epoch {epoch} with sequence {sequence}",
@@ -168,6 +201,62 @@ class ProducerStateManager:
                 f"producer {producer_id} sent a non-transactional batch while its transaction is open",
             )
         return None
+
+    def _check_first_of_transaction(
+        self, header: BatchHeader, entry: ProducerStateEntry | None, origin: AppendOrigin
+    ) -> AppendedBatch | None:
+        """Validate a batch that would begin a transaction here; return the batch that it duplicates, if any."""
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        if entry is not None:
+            duplicate = entry.duplicate(header) if origin.from_client and epoch == entry.epoch else None
+            if duplicate is not None:
+                return duplicate
+            if epoch < entry.epoch:
+                raise _fenced(producer_id, epoch, entry)
+        verification = self.verifications.get(producer_id)
+        if origin.guard is not NOT_VERIFIED and (verification is None or origin.guard is not verification.guard):
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, f"a batch of producer {producer_id} is not part of an open transaction"
+            )
+        if verification is None or not origin.from_client:
+            return None
+        if verification.supports_epoch_bump and sequence != 0 and (entry is None or not entry.batches):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} without state began a transaction with sequence {sequence}",
+            )
+        if sequence > verification.lowest_sequence:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} sent sequence {sequence}, {verification.lowest_sequence} was not appended yet",
+            )
+        return None
+
+    def in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Return whether the producer's transaction in this epoch is open here."""
+        entry = self.producers.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.txn_first_offset != NO_OFFSET
+
+    def start_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard | None:
+        """Return the guard for a transactional batch, or None if its transaction is open here already.
+
+        Until a batch or marker of the producer is appended, the guard is the same. Raise INVALID_PRODUCER_EPOCH.
+        Kafka: `UnifiedLog.maybeStartTransactionVerification`.
+        """
+        entry = self.producers.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            raise _fenced(producer_id, epoch, entry)
+        if self.in_transaction(producer_id, epoch):
+            return None
+        verification = self.verifications.get(producer_id)
+        if verification is None:
+            verification = VerificationStateEntry(now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump)
+            self.verifications[producer_id] = verification
+        else:
+            verification.begin(sequence, epoch)
+        return verification.guard
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
         """Validate a coordinator's marker before it is appended.
@@ -211,10 +300,17 @@ class ProducerStateManager:
         entry.last_timestamp = timestamp
         if marker is not None:
             entry.coordinator_epoch = marker.coordinator_epoch
+            verification = self.verifications.get(producer_id)
+            # A marker with the verification's own epoch repeats one of the transaction before, if each has its own.
+            if verification is not None and not (verification.supports_epoch_bump and epoch == verification.epoch):
+                del self.verifications[producer_id]
             return self._end_transaction(producer_id, entry, last_offset, aborted=not marker.committed)
         last_sequence = sequence if sequence == NO_SEQUENCE else sequence + delta & MAX_SEQUENCE
         entry.remember(_appended_batch((last_sequence, last_offset, delta, timestamp)))
-        if attributes & TRANSACTIONAL_BIT and entry.txn_first_offset == NO_OFFSET:
+        if attributes & TRANSACTIONAL_BIT:
+            self.verifications.pop(producer_id, None)
+            if entry.txn_first_offset != NO_OFFSET:
+                return None
             entry.txn_first_offset = base_offset
             self._open[base_offset] = producer_id
             self._find_first_unstable()
@@ -263,7 +359,10 @@ class ProducerStateManager:
             self.first_unstable_offset = first_open
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Remove the producers idle for `expiration_ms` (`producer.id.expiration.ms`); return their number."""
+        """Remove the producers idle for `expiration_ms` (`producer.id.expiration.ms`); return their number.
+
+        Verifications that began so long ago are removed, too.
+        """
         newest_to_go = now_ms - expiration_ms
         expired = [
             producer_id
@@ -272,6 +371,10 @@ class ProducerStateManager:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
+        if self.verifications:
+            self.verifications = {
+                producer_id: one for producer_id, one in self.verifications.items() if one.timestamp > newest_to_go
+            }
         return len(expired)
 
     def refill(self, headers: Iterable[BatchHeader]) -> None:
@@ -289,3 +392,10 @@ class ProducerStateManager:
                 continue
             if found.batches[-1].last_offset == entry.batches[-1].last_offset:
                 entry.batches = found.batches
+
+
+def _fenced(producer_id: int, epoch: int, entry: ProducerStateEntry) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        f"producer {producer_id} with epoch {epoch} is fenced by epoch {entry.epoch}",
+    )

@@ -1,0 +1,47 @@
+"""Verification of transactions before their first records are appended to a partition (KIP-890).
+
+A producer's batch may arrive after its transaction has ended: appended, it would begin a transaction that the
+coordinator does not know, and that no marker ever ends. So the first batch of a transaction in a partition is appended
+only after the coordinator has confirmed that the partition belongs to the open transaction:
+
+1. `ProducerStateManager.start_verification` returns a guard, unless the transaction is open in the partition already.
+2. The coordinator verifies the transaction, or adds the partition to it.
+3. The batch is appended with the guard (`AppendOrigin`), if that still is the partition's guard for the producer. Any
+   marker or transactional batch of the producer in between has removed it: the answer may be that of a former
+   transaction.
+
+The guard of a failed verification stays, with the lowest sequence that was refused: a later batch must not be appended
+before that one, which the producer sends again. Kafka: `VerificationGuard`, `VerificationStateEntry`.
+"""
+
+
+class VerificationGuard:
+    """The identity of one verification (Kafka: `VerificationGuard`)."""
+
+    __slots__ = ()
+
+
+NOT_VERIFIED = VerificationGuard()
+"""Instead of the guard where transactions are not verified."""
+
+
+class VerificationStateEntry:
+    """A producer's verification in one partition (Kafka: `VerificationStateEntry`)."""
+
+    __slots__ = ("epoch", "guard", "lowest_sequence", "supports_epoch_bump", "timestamp")
+
+    def __init__(self, timestamp: int, sequence: int, epoch: int, *, supports_epoch_bump: bool) -> None:
+        """`timestamp` is the wall clock's; `supports_epoch_bump` is that of the first request."""
+        self.timestamp = timestamp
+        self.guard = VerificationGuard()
+        self.supports_epoch_bump = supports_epoch_bump
+        """Whether each transaction has an epoch of its own (transaction.version 2)."""
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+
+    def begin(self, sequence: int, epoch: int) -> None:
+        """Record another batch that is verified: a higher epoch starts its sequences anew."""
+        if epoch > self.epoch:
+            self.epoch, self.lowest_sequence = epoch, sequence
+        elif epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
