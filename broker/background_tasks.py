@@ -36,6 +36,11 @@ class BackgroundTasks:
         every(settings["log.retention.check.interval.ms"] / 1000, self._apply_retention, first_s=first_s)
         every(settings["producer.id.expiration.check.interval.ms"] / 1000, self._expire_producers)
         every(settings["offsets.retention.check.interval.ms"] / 1000, self._expire_offsets)
+        every(settings["transaction.abort.timed.out.transaction.cleanup.interval.ms"] / 1000, self._abort_timed_out)
+        every(
+            settings["transaction.remove.expired.transaction.cleanup.interval.ms"] / 1000,
+            self._expire_transactional_ids,
+        )
         every(_SPACE_INTERVAL_S, self.check_disk_space)
         every(_IDLE_INTERVAL_S, self._close_idle_files)
         every(maintenance.sync_interval_s(settings["log.flush.scheduler.interval.ms"]), self._sync)
@@ -104,6 +109,14 @@ class BackgroundTasks:
     async def _expire_offsets(self) -> None:
         if self._broker is not None and self._broker.group_coordinator is not None:
             await self._broker.group_coordinator.expire()
+
+    async def _abort_timed_out(self) -> None:
+        if self._broker is not None and self._broker.transaction_coordinator is not None:
+            await self._broker.transaction_coordinator.abort_timed_out()
+
+    async def _expire_transactional_ids(self) -> None:
+        if self._broker is not None and self._broker.transaction_coordinator is not None:
+            await self._broker.transaction_coordinator.expire()
 
     async def _checkpoint(self, name: str) -> None:
         self._shared.logs.checkpoint(name)

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.log_dirs.assignments_manager import AssignmentsManager
@@ -26,24 +27,28 @@ from broker.metadata.start_group import StartGroup, incarnation_id, until_known
 from broker.replication.fetch_sessions import FetchSessions
 from broker.replication.replica_fetcher_manager import ReplicaFetcherManager, fetch_limits
 from broker.replication.replica_manager import ReplicaManager
+from broker.routes import handler_function
 from broker.runtime.purgatory_driver import PurgatoryDriver
-from broker.runtime.rate_limited_log import LogOnce
 from broker.shared_server import RoleServer, SharedServer
 from controller.configs.log_config import topic_log_config
-from controller.topic_names import CONSUMER_OFFSETS
+from controller.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from protocol.api import ApiKey
 from protocol.records.metadata import RemoveTopicRecord
 
 if TYPE_CHECKING:
     from broker.controller_server import ControllerServer
     from broker.coordinator.group.group_coordinator import GroupCoordinator
+    from broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from broker.dispatch import WithErrors
     from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
     from broker.monitoring.telemetry import Telemetry
+    from broker.replication.transaction_verification import TransactionVerification
     from controller.image import MetadataImage
     from protocol.schema import Message
     from storage.log_directory import LogDirectory
 
 _ALL_DIRECTORIES = "*"
+_TWO_PHASE_COMMIT_VERSION = 6
 
 _log = logging.getLogger("broker")
 
@@ -118,11 +123,16 @@ class BrokerServer(RoleServer):
             from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
 
             self.moves = ReplicaAlterLogDirs(self.logs, self.assignments, dynamic_config=self.dynamic_config, loop=loop)
+        if settings["transaction.two.phase.commit.enable"]:
+            self.dispatcher.serve_up_to(ApiKey.INIT_PRODUCER_ID, _TWO_PHASE_COMMIT_VERSION)
         self.producer_ids = ProducerIdManager(self._allocate_producer_ids)
-        self.refused_transactions = LogOnce()
         self.group_coordinator: GroupCoordinator | None = None
         """The group coordinator; None until the first use of `groups`."""
+        self.transaction_coordinator: TransactionCoordinator | None = None
+        """The transaction coordinator; None until the first use of `transactions`."""
         self._telemetry: Telemetry | None = None
+        self.verifications: TransactionVerification | None = None
+        """The verification of transactions; None until the first use of `transaction_verification`."""
 
     @property
     def broker_epoch(self) -> int:
@@ -144,6 +154,44 @@ class BrokerServer(RoleServer):
                 random=self.random,
             )
         return self.group_coordinator
+
+    @property
+    def transaction_verification(self) -> TransactionVerification:
+        """Return the verification of transactions with their coordinators, created with the first transaction."""
+        if self.verifications is None:
+            from broker.replication.transaction_verification import TransactionVerification
+
+            self.verifications = TransactionVerification(
+                self.node_id,
+                image=lambda: self.image,
+                connect_broker=partial(self.node_clients.broker, may_be_idle=True),
+                call_here=partial(handler_function("add_partitions_to_txn:add_or_verify"), self),
+                config=self.dynamic_config.__getitem__,
+                loop=self.loop,
+                now_ms=self.now_ms,
+                request_memory=self._shared.server.request_memory,
+            )
+        return self.verifications
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """Return the transaction coordinator, created on first use to keep the start short."""
+        if self.transaction_coordinator is None:
+            from broker.coordinator.transaction.transaction_config import open_transactions
+
+            self.transaction_coordinator = open_transactions(
+                self.replicas,
+                self.settings,
+                node_id=self.node_id,
+                image=lambda: self.image,
+                loop=self.loop,
+                now_ms=self.now_ms,
+                random=self.random,
+                producer_ids=self.producer_ids,
+                connect_broker=partial(self.node_clients.broker, may_be_idle=True),
+                write_markers=partial(handler_function("write_txn_markers:write_markers"), self),
+            )
+        return self.transaction_coordinator
 
     @property
     def telemetry(self) -> Telemetry:
@@ -188,6 +236,8 @@ class BrokerServer(RoleServer):
         raft.subscribe(self.replication.apply)
         raft.subscribe(self._delete_offsets_of_topics)
         self.replicas.on_leadership(CONSUMER_OFFSETS, self._group_leadership_changed)
+        self.replicas.on_leadership(TRANSACTION_STATE, self._transaction_leadership_changed)
+        raft.subscribe(self._send_markers_again)
         raft.subscribe(self._eager_heartbeats.apply)
         self.lifecycle.begin()
         self.assignments.report_differences(raft.image, self.replicas.partitions)
@@ -222,12 +272,22 @@ class BrokerServer(RoleServer):
     async def stop(self) -> None:
         """Stop the purgatory and the group commits, once all requests are answered."""
         self._purgatory_driver.stop()
+        if self.verifications is not None:
+            self.verifications.stop()
         await self.replicas.group_commit.stop()
 
     # Callbacks of the parts
 
     def _group_leadership_changed(self, index: int, leader_epoch: int | None) -> None:
         self.groups.runtime.leadership_changed(index, leader_epoch)
+
+    def _transaction_leadership_changed(self, index: int, leader_epoch: int | None) -> None:
+        self.transactions.runtime.leadership_changed(index, leader_epoch)
+
+    def _send_markers_again(self, _old: MetadataImage, _new: MetadataImage, _records: tuple[Message, ...]) -> None:
+        """Send markers to the leaders of partitions that had none."""
+        if self.transaction_coordinator is not None:
+            self.transaction_coordinator.markers.retry()
 
     async def _allocate_producer_ids(self) -> range:
         timeout_s = self.settings["request.timeout.ms"] / 1000

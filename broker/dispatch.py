@@ -88,6 +88,10 @@ class Dispatcher:
         # The loop holds only weak references to tasks.
         self._tasks: set[asyncio.Task[list[Part] | None]] = set()
 
+    def serve_up_to(self, key: ApiKey, version: int) -> None:
+        """Serve and advertise versions of an API that Kafka has, but does not advertise by default."""
+        self.apis[key] = self.apis[key]._replace(max_version=version)
+
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
         """Handle one request. `DecodeError` and `Disconnect` mean that the connection must be closed."""
         header, body_at = decode_request_header(frame)

@@ -13,7 +13,8 @@ from protocol.errors import ErrorCode
 from protocol.fields import Field, fields_of
 from protocol.schema import Message, Struct
 
-_CODE = "error_code"
+_CODES = ("error_code", "partition_error_code")
+"""The second: AddPartitionsToTxn."""
 _TEXT = "error_message"
 _OTHER_NAMES = {"partition_index": "partition"}
 
@@ -42,10 +43,10 @@ def unsupported_api_versions() -> Message:
 def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: str) -> Any:
     """Return a struct of the response for `requested`, a struct of the request."""
     answer: Any = object.__new__(struct)
-    own_code = _has(struct, version, _CODE)
+    own_code = _has_code(struct, version)
     for field in fields_of(struct):
         value = [] if field.is_list else field.default
-        if field.name == _CODE and own_code:
+        if field.name in _CODES and own_code:
             value = code
         elif field.name == _TEXT:
             value = message or None
@@ -63,7 +64,7 @@ def _entry(struct: type, version: int, requested: Any, code: ErrorCode, message:
     if isinstance(requested, Struct):
         return _fill(struct, version, requested, code, message)
     entry = _fill(struct, version, None, code, message)
-    fields = (field for field in fields_of(struct) if field.name not in (_CODE, _TEXT))
+    fields = (field for field in fields_of(struct) if field.name not in (*_CODES, _TEXT))
     setattr(entry, next(field.name for field in fields if type(field.default) is type(requested)), requested)
     return entry
 
@@ -77,13 +78,13 @@ def _first_list(requested: Any, version: int) -> list[Any]:
 def _has_code_within(struct: type, version: int) -> bool:
     """Return whether the struct, or one within it, has an error code in `version`."""
     return any(
-        field.name == _CODE or (field.struct is not None and _has_code_within(field.struct, version))
+        field.name in _CODES or (field.struct is not None and _has_code_within(field.struct, version))
         for field in _present(struct, version)
     )
 
 
-def _has(struct: type, version: int, name: str) -> bool:
-    return any(field.name == name for field in _present(struct, version))
+def _has_code(struct: type, version: int) -> bool:
+    return any(field.name in _CODES for field in _present(struct, version))
 
 
 def _present(struct: type, version: int) -> list[Field]:

@@ -195,6 +195,8 @@ class Node:
         self._role.controller_channel.close()
         if broker is not None and broker.group_coordinator is not None:
             broker.group_coordinator.runtime.stop()
+        if broker is not None and broker.transaction_coordinator is not None:
+            broker.transaction_coordinator.stop()
         all_answered = shared.loop.create_task(shared.server.stop(_STOP_TIMEOUT_S))
         if broker is not None:
             await broker.expire_requests(_STOP_TIMEOUT_S / 2)

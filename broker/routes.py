@@ -48,13 +48,14 @@ class Route(NamedTuple):
         """Return the functions for a type of listener, imported."""
         handler = self.on_controller if listener_type == CONTROLLER and self.on_controller else self.handler
         return Handlers(
-            _function("commands:handler")(self.command) if self.command else _function(handler),
-            _function(f"{handler}:handle_frame") if self.fast_path else None,
-            _function(self.own_part) if self.own_part else None,
+            handler_function("commands:handler")(self.command) if self.command else handler_function(handler),
+            handler_function(f"{handler}:handle_frame") if self.fast_path else None,
+            handler_function(self.own_part) if self.own_part else None,
         )
 
 
-def _function(name: str) -> Callable[..., Any]:
+def handler_function(name: str) -> Callable[..., Any]:
+    """Return the function `MODULE:FUNCTION` of a handler's module, imported."""
     module, _, function = name.partition(":")
     found: Callable[..., Any] = getattr(import_module(f"broker.handlers.{module}"), function or "handle")
     return found
@@ -80,6 +81,11 @@ ROUTES = {
     ApiKey.DELETE_RECORDS: Route("delete_records"),
     ApiKey.INIT_PRODUCER_ID: Route("init_producer_id"),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Route("add_partitions_to_txn"),
+    ApiKey.ADD_OFFSETS_TO_TXN: Route("add_partitions_to_txn:add_offsets"),
+    ApiKey.END_TXN: Route("end_txn"),
+    ApiKey.WRITE_TXN_MARKERS: Route("write_txn_markers"),
+    ApiKey.TXN_OFFSET_COMMIT: Route("txn_offset_commit"),
     ApiKey.DESCRIBE_ACLS: Route("security_disabled:describe_acls"),
     ApiKey.CREATE_ACLS: Route("security_disabled:alter_acls"),
     ApiKey.DELETE_ACLS: Route("security_disabled:alter_acls"),
@@ -118,6 +124,8 @@ ROUTES = {
     ApiKey.BROKER_REGISTRATION: Route("broker_sessions:register"),
     ApiKey.BROKER_HEARTBEAT: Route("broker_sessions:heartbeat"),
     ApiKey.UNREGISTER_BROKER: Route("broker_sessions:unregister", forwarded=True),
+    ApiKey.DESCRIBE_TRANSACTIONS: Route("transaction_admin:describe_transactions"),
+    ApiKey.LIST_TRANSACTIONS: Route("transaction_admin:list_transactions"),
     ApiKey.ALLOCATE_PRODUCER_IDS: Route(command="producer_ids:allocate_producer_ids"),
     ApiKey.CONTROLLER_REGISTRATION: Route(command="registration:register_controller"),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Route("telemetry:get_telemetry_subscriptions"),

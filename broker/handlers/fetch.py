@@ -12,7 +12,7 @@ Behaviour
 - A replica gets a new high watermark with the next records or at max_wait_ms, as in Kafka since KAFKA-9952: sending it
   at once would double the fetches. A log start offset beyond the replica's is sent at once.
 - Records are slices of segment files, sent to the socket without being parsed.
-- A response of records only is encoded directly to bytes (`protocol.fetch_fast_path`), any other as a message.
+- A response without errors is encoded directly to bytes (`protocol.fetch_fast_path`), any other as a message.
 - The response to a waiting fetch is written in the loop turn of the append that completes it
   (`broker.runtime.deferred`).
 
@@ -236,7 +236,7 @@ class _Fetch:
             diverges = found.diverging_epoch is not None  # the reader ignores the other fields
             wanted.sent_high_watermark = NO_OFFSET if diverges else found.high_watermark
             wanted.sent_log_start_offset = found.log_start_offset
-            plain = plain and not diverges and not found.aborted
+            plain = plain and not diverges
             if wanted.replica is not None:
                 if self._replica_id < 0:
                     wanted.replica.topic_metrics.bytes_out += found.size_bytes
@@ -255,9 +255,18 @@ class _Fetch:
         """Return the response encoded directly to bytes: no partition has an error or diverges."""
         by_id = self._session.uses_topic_ids
         topics: dict[bytes, list[fetch_fast_path.Found]] = {}
-        for wanted, (slices, size_bytes, _, high_watermark, last_stable_offset, log_start_offset, _, _) in results:
+        for wanted, (
+            slices,
+            size_bytes,
+            _,
+            high_watermark,
+            last_stable_offset,
+            log_start_offset,
+            _,
+            aborted,
+        ) in results:
             topic = wanted.topic_id if by_id else encode_topic_name(wanted.topic or "")
-            found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes)
+            found = (wanted.index, high_watermark, last_stable_offset, log_start_offset, slices, size_bytes, aborted)
             if topic in topics:
                 topics[topic].append(found)
             else:

@@ -3,13 +3,19 @@
 Behaviour
 - Without a transactional id, each request gets a new id, never allocated before, at epoch 0; the id in the request is
   ignored.
-- With one: INVALID_REQUEST if it is empty, else TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is fatal in clients, as
-  transactions are not supported. Clients send FindCoordinator first; its response has the message.
+- With one, the coordinator gives the id's producer a new epoch, which fences the producer before it (KIP-98). A
+  transaction that is open is aborted first: CONCURRENT_TRANSACTIONS until that is done. INVALID_TRANSACTION_TIMEOUT
+  above `transaction.max.timeout.ms`; INVALID_REQUEST for an empty id.
+- A producer that recovers sends its id and epoch; PRODUCER_FENCED if another has taken its place (KIP-360).
 
 Version notes
 - 3 and later have the producer's id and epoch, both or neither (INVALID_REQUEST); only transactional producers need
   them.
-- 6 (two-phase commit, KIP-939) is unstable in Kafka 4.3, and not advertised.
+- Below 4, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+- 6 has two-phase commit (KIP-939): with `enable_2pc` the transaction has no timeout, so that an external coordinator
+  can decide on it after any failure. It is served if `transaction.two.phase.commit.enable` is set;
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED from a coordinator on which it is not. Keeping a prepared transaction over a
+  restart of its producer (`keep_prepared_txn`) is UNSUPPORTED_VERSION, as in Kafka 4.3.
 """
 
 from collections.abc import Awaitable
@@ -19,18 +25,44 @@ from broker.network.connection import RequestContext
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
+_FENCED_FROM_VERSION = 4
+
 
 def handle(
-    broker: BrokerServer, _context: RequestContext, request: InitProducerIdRequest
+    broker: BrokerServer, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     """Return a new producer id; wait only if the controller has to allocate a block."""
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        known = request.transactional_id != ""
-        return _refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if known else ErrorCode.INVALID_REQUEST)
+        return _init_transactions(broker, context.api_version, request.transactional_id, request)
     producer_id = broker.producer_ids.take()
     return _allocated(producer_id) if producer_id is not None else _allocate(broker)
+
+
+def _init_transactions(
+    broker: BrokerServer, version: int, transactional_id: str, request: InitProducerIdRequest
+) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
+    from broker.coordinator.runtime.shard_host import then
+    from broker.coordinator.transaction.context import InitProducerId, ProducerResult
+
+    def respond(result: ProducerResult) -> InitProducerIdResponse:
+        error = result.error
+        if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM_VERSION:
+            error = ErrorCode.INVALID_PRODUCER_EPOCH
+        return InitProducerIdResponse(
+            error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+        )
+
+    init = InitProducerId(
+        transactional_id,
+        request.transaction_timeout_ms,
+        request.producer_id,
+        request.producer_epoch,
+        enable_2pc=request.enable_2pc,
+        keep_prepared=request.keep_prepared_txn,
+    )
+    return then(broker.transactions.init_producer_id(init), respond)
 
 
 async def _allocate(broker: BrokerServer) -> InitProducerIdResponse:

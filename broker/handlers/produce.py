@@ -8,21 +8,27 @@ Behaviour
   response is sent once the batch is below the high watermark, with `barnabas.fsync=always` once it is on disk too. Any
   other value is INVALID_REQUIRED_ACKS.
 - A batch that repeats one of the producer's last five gets the original offset (KIP-98).
-- Transactional batches are refused with INVALID_TXN_STATE: without a coordinator the transaction could never end.
+- Transactional batches need a transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED), are all of one producer
+  (INVALID_PRODUCER_ID_MAPPING), and begin a transaction in a partition only once the coordinator has verified it
+  (KIP-890, `broker.replication.transaction_verification`). Until then the first batches are copied and wait, and so do
+  later requests of the connection. The other batches of a transaction are appended as usual.
 - INVALID_TOPIC_EXCEPTION for internal topics, except from Kafka's admin client, as in Kafka.
 
 Version notes
 - 0 to 2 are advertised but cannot be decoded: librdkafka stops compressing if they are not listed (KAFKA-18659).
 - 7 and later may have zstd; below, UNSUPPORTED_COMPRESSION_TYPE.
 - 8 and later list the records that made a batch fail (KIP-467).
+- 11 knows TRANSACTION_ABORTABLE; 12 and later add the partition to the transaction (KIP-890).
 - 10 and later return the current leader and its address with NOT_LEADER_OR_FOLLOWER (KIP-951).
 - 13 and later name topics by id: UNKNOWN_TOPIC_ID (KIP-516).
 """
 
+from __future__ import annotations
+
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from broker.broker_server import BrokerServer
 from broker.metadata.metadata_view import current_leader
@@ -40,8 +46,12 @@ from protocol.headers import RequestHeader
 from protocol.messages.produce import ProduceRequest, ProduceResponse
 from protocol.primitives import ZERO_UUID
 from protocol.produce_fast_path import Appended, decode_plain_produce, encode_plain_response, plain_timeout_ms
-from protocol.record_batch import check_batch
+from protocol.record_batch import HEADER_BYTES, TRANSACTIONAL_BIT, check_batch, read_header
 from protocol.schema import maker
+from storage.log.producer_state import CLIENT, CLIENT_IN_TRANSACTION, AppendOrigin
+
+if TYPE_CHECKING:
+    from broker.replication.transaction_verification import Verified
 
 _VALID_ACKS = (1, ACKS_ALL, 0)
 _UNCOUNTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -56,6 +66,9 @@ _Topic = ProduceResponse.Topic
 _Refused = ProduceResponse.Topic.Partition
 _make_appended = maker(ProduceResponse.Topic.Partition)
 
+_NO_ROW: Any = None
+"""The place of a row that is not there yet."""
+
 _Row: TypeAlias = "Appended | _Refused"
 """The outcome of one batch. Not the exception: its traceback would hold the request's frame, and files open."""
 
@@ -65,15 +78,20 @@ class _Rows(NamedTuple):
 
     name: str | None
     topic_id: bytes
-    rows: Sequence[_Row]
-    uncommitted: Sequence[tuple[int, Partition, int]]
+    rows: list[_Row]
+    uncommitted: list[tuple[int, Partition, int]]
     """Position in `rows`, partition and end offset of each write that the response waits for."""
 
 
 def handle(
     broker: BrokerServer, context: RequestContext, request: ProduceRequest
-) -> ProduceResponse | Deferred[ProduceResponse] | None:
-    """Append the batches of `request`; wait only for replicas or the disk."""
+) -> ProduceResponse | Deferred[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
+    """Append the batches of `request`; wait only for replicas, the disk, or the verification of a transaction."""
+    if request.transactional_id is not None:
+        starting = _starting(broker, request)
+        if starting is not None:
+            return _start_transaction(broker, context, request, starting)
+    origin = CLIENT if request.transactional_id is None else CLIENT_IN_TRANSACTION
     version, acks = context.api_version, request.acks
     topics: list[_Rows] = []
     for topic in request.topic_data:
@@ -81,15 +99,22 @@ def handle(
         batches: list[tuple[int, Any]] = [(wanted.index, wanted.records) for wanted in topic.partition_data]
         for wanted in topic.partition_data:
             wanted.records = None  # drop the view: the request outlives the frame while the response is pending
-        rows, uncommitted, _ = _append(broker, version, context.client_id, acks, name, topic.topic_id, batches)
+        rows, uncommitted, _ = _append(broker, version, context.client_id, acks, name, topic.topic_id, batches, origin)
         topics.append(_Rows(name, topic.topic_id, rows, uncommitted))
-    if acks == 0:
+    return _respond(broker, context, request, topics)
+
+
+def _respond(
+    broker: BrokerServer, context: RequestContext, request: ProduceRequest, topics: list[_Rows]
+) -> ProduceResponse | Deferred[ProduceResponse] | None:
+    """Return the response, once the appended batches are committed; with acks=0 none."""
+    if request.acks == 0:
         refused = next((row for topic in topics for row in topic.rows if isinstance(row, _Refused)), None)
         if refused is not None:
             error = KafkaError(ErrorCode(refused.error_code), refused.error_message or "")
             raise Disconnect(f"a produce with acks=0 failed: {error}")
         return None
-    respond = partial(_response, broker, version, context.listener, topics)
+    respond = partial(_response, broker, context.api_version, context.listener, topics)
     writes = [(partition, end_offset) for topic in topics for _, partition, end_offset in topic.uncommitted]
     return broker.replicas.await_commit(writes, request.timeout_ms).then(respond) if writes else respond(())
 
@@ -102,7 +127,7 @@ def handle_frame(
     plain = decode_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
     if plain is None:
         return None
-    acks, topic, batches = plain
+    acks, topic, batches, transactional_id = plain
     if acks not in (ACKS_ALL, 1):
         return None
     name, topic_id = None, topic
@@ -111,7 +136,13 @@ def handle_frame(
             name, topic_id = str(topic[1:], "utf-8"), ZERO_UUID
         except UnicodeDecodeError:
             return None
-    rows, uncommitted, refused = _append(broker, version, header.client_id, acks, name, topic_id, batches)
+    origin = CLIENT
+    if transactional_id is not None:
+        verified = _verified_origin(broker, version, transactional_id, name, topic_id, batches)
+        if verified is None:
+            return None
+        origin = verified
+    rows, uncommitted, refused = _append(broker, version, header.client_id, acks, name, topic_id, batches, origin)
     if not (uncommitted or refused):
         return encode_plain_response(header.correlation_id, topic, rows)
     answered = _Rows(name, topic_id, rows, uncommitted)
@@ -124,6 +155,177 @@ def handle_frame(
     return outcomes.then(partial(_plain_response, broker, header, connection.listener, topic, answered))
 
 
+def _verified_origin(
+    broker: BrokerServer,
+    version: int,
+    transactional_id: str,
+    name: str | None,
+    topic_id: bytes,
+    batches: list[tuple[int, memoryview]],
+) -> AppendOrigin | None:
+    """Return the origin to append transactional batches with; None if `handle` has to verify them.
+
+    The batches are of one transaction, which is open in their partitions. Or there is one batch, and this broker is
+    the coordinator, which has its partition in the open transaction.
+    """
+    first, is_open = None, True
+    for index, records in batches:
+        partition = _find(broker, name, topic_id, index)
+        if partition is None or len(records) < HEADER_BYTES:
+            return None
+        header = read_header(records)
+        # Unpacking is several times as fast as access by name.
+        _, _, _, _, _, attributes, _, _, _, producer_id, epoch, _, _ = header
+        if first is None:
+            first = producer_id, epoch
+        if not attributes & TRANSACTIONAL_BIT or first != (producer_id, epoch):
+            return None
+        is_open = is_open and partition.log.producers.in_transaction(producer_id, epoch)
+    if is_open:
+        return CLIENT_IN_TRANSACTION
+    coordinator = broker.transaction_coordinator
+    if coordinator is None or partition is None or len(batches) > 1:
+        return None
+    verification = broker.transaction_verification
+    guard = verification.verify_here(coordinator, version, transactional_id, partition, header)
+    return None if guard is None else AppendOrigin(from_client=True, guard=guard)
+
+
+class _Starting(NamedTuple):
+    """The batches of a request that would begin a transaction in their partitions."""
+
+    producer_id: int
+    producer_epoch: int
+    sequences: dict[Partition, int]
+    size_bytes: int
+
+
+class _Batch(NamedTuple):
+    """A batch of a request, and the place of its row."""
+
+    topic: _Rows
+    at: int
+    """Position in the topic's rows."""
+    partition_index: int
+    partition: Partition | None
+    records: memoryview | None
+
+
+def _starting(broker: BrokerServer, request: ProduceRequest) -> _Starting | None:
+    """Return the transactional batches whose transaction is not open in their partition; None if there are none.
+
+    Raise INVALID_PRODUCER_ID_MAPPING if transactional batches are of several producers.
+    """
+    producers: set[tuple[int, int]] = set()
+    sequences: dict[Partition, int] = {}
+    size_bytes = 0
+    for topic in request.topic_data:
+        for wanted in topic.partition_data:
+            records = cast("memoryview | None", wanted.records)
+            if records is None or len(records) < HEADER_BYTES:
+                continue
+            header = read_header(records)
+            if not header.is_transactional or header.producer_id < 0:
+                continue
+            producer = header.producer_id, header.producer_epoch
+            producers.add(producer)
+            partition = _partition(broker, topic, wanted.index)
+            if partition is not None and not partition.log.producers.in_transaction(*producer):
+                sequences[partition] = header.base_sequence
+                size_bytes += len(records)
+    if len(producers) > 1:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional batches are of several producers")
+    return _Starting(*producers.pop(), sequences, size_bytes) if sequences else None
+
+
+def _partition(broker: BrokerServer, topic: ProduceRequest.Topic, index: int) -> Partition | None:
+    return _find(broker, topic.name if topic.topic_id == ZERO_UUID else None, topic.topic_id, index)
+
+
+def _find(broker: BrokerServer, name: str | None, topic_id: bytes, index: int) -> Partition | None:
+    return broker.replicas.find(topic_id, index) if name is None else broker.replicas.find_named(name, index)
+
+
+def _start_transaction(
+    broker: BrokerServer, context: RequestContext, request: ProduceRequest, starting: _Starting
+) -> ProduceResponse | Deferred[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
+    """Append the batches of a request some of which begin a transaction in their partition.
+
+    Where the coordinator does not decide at once, these wait, and hold back the next requests of the connection, which
+    may continue the transaction.
+    """
+    from broker.replication.transaction_verification import Transaction, Verified
+    from broker.replication.verification_queue import produce_operation
+
+    verification = broker.transaction_verification
+    verification.check_room(starting.size_bytes)
+    operation = produce_operation(context.api_version)
+    transaction = Transaction(request.transactional_id or "", starting.producer_id, starting.producer_epoch, operation)
+    topics: list[_Rows] = []
+    held: list[_Batch] = []
+    for topic in request.topic_data:
+        name = None if context.api_version >= _TOPIC_IDS_FROM_VERSION else topic.name
+        rows = _Rows(name, topic.topic_id, [_NO_ROW] * len(topic.partition_data), [])
+        topics.append(rows)
+        for at, wanted in enumerate(topic.partition_data):
+            records, wanted.records = cast("memoryview | None", wanted.records), None
+            batch = _Batch(rows, at, wanted.index, _partition(broker, topic, wanted.index), records)
+            if batch.partition in starting.sequences:
+                held.append(batch)
+            else:
+                _append_one(broker, context, request.acks, batch, CLIENT_IN_TRANSACTION)
+    # After the appends: a coroutine must not be left behind if the process fails in one.
+    verified = verification.verify_produce(transaction, starting.sequences)
+    if isinstance(verified, Verified):
+        _append_verified(broker, context, request.acks, held, verified)
+        return _respond(broker, context, request, topics)
+    held = [batch._replace(records=memoryview(bytearray(batch.records or b""))) for batch in held]
+    verification.hold(starting.size_bytes)
+    if context.connection is not None:
+        context.connection.hold_back()
+    return _append_later(broker, context, request, topics, held, verified, starting.size_bytes)
+
+
+async def _append_later(
+    broker: BrokerServer,
+    context: RequestContext,
+    request: ProduceRequest,
+    topics: list[_Rows],
+    held: list[_Batch],
+    verified: Awaitable[Verified],
+    size_bytes: int,
+) -> ProduceResponse | None:
+    try:
+        _append_verified(broker, context, request.acks, held, await verified)
+    finally:
+        held.clear()
+        broker.transaction_verification.release(size_bytes)
+    outcome = _respond(broker, context, request, topics)
+    return await outcome if isinstance(outcome, Deferred) else outcome
+
+
+def _append_verified(
+    broker: BrokerServer, context: RequestContext, acks: int, batches: Iterable[_Batch], verified: Verified
+) -> None:
+    """Append the batches whose transaction was verified, with the guards, and refuse the others."""
+    for batch in batches:
+        error = None if batch.partition is None else verified.errors.get(batch.partition)
+        guard = None if batch.partition is None else verified.guards.get(batch.partition)
+        if error is not None:
+            batch.topic.rows[batch.at] = _refuse(broker, batch.partition, batch.partition_index, batch.records, error)
+        else:
+            _append_one(broker, context, acks, batch, AppendOrigin(from_client=True, guard=guard))
+
+
+def _append_one(broker: BrokerServer, context: RequestContext, acks: int, batch: _Batch, origin: AppendOrigin) -> None:
+    """Append a batch, and put its outcome into its place."""
+    (name, topic_id, rows, uncommitted), at, index, _, records = batch
+    version, client_id = context.api_version, context.client_id
+    found, writes, _ = _append(broker, version, client_id, acks, name, topic_id, [(index, records)], origin)
+    rows[at] = found[0]
+    uncommitted += [(at, partition, end_offset) for _, partition, end_offset in writes]
+
+
 def _append(
     broker: BrokerServer,
     version: int,
@@ -132,6 +334,7 @@ def _append(
     name: str | None,
     topic_id: bytes,
     batches: Iterable[tuple[int, memoryview | None]],
+    origin: AppendOrigin = CLIENT,
 ) -> tuple[list[Any], list[tuple[int, Partition, int]], bool]:
     """Append one batch to each of some partitions of a topic.
 
@@ -152,14 +355,16 @@ def _append(
             if records is None:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "no record batch")
             header = check_batch(records)
-            if header.is_transactional:
-                raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not supported yet")
+            if header.is_transactional and origin is CLIENT:
+                raise KafkaError(
+                    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id"
+                )
             if version < _ZSTD_FROM_VERSION and header.compression is Compression.ZSTD:
                 raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs version 7 of Produce")
             if partition.topic in INTERNAL_TOPICS and client_id != _ADMIN_CLIENT_ID:
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"only the broker writes to {partition.topic}")
             batch = validate_records(records, header, partition.log.config, validate)
-            info = replicas.append(partition, batch, acks, header if batch is records else None)
+            info = replicas.append(partition, batch, acks, header if batch is records else None, origin)
         except Exception as error:
             rows.append(_refuse(broker, partition, index, records, error))
             refused = True

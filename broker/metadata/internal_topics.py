@@ -1,17 +1,19 @@
 """Internal topics: created when first needed, with their own settings (Kafka: `AutoTopicCreationManager`)."""
 
+from collections.abc import Mapping
+
 from broker.broker_server import BrokerServer
 from broker.metadata.topic_creation import create_by_controller
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, TopicImage
-from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
+from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
 
 def is_creatable(name: str) -> bool:
     """Return whether a topic can be created automatically; internal topics that this broker does not use cannot."""
-    return name == CONSUMER_OFFSETS or name not in INTERNAL_TOPICS
+    return name in (CONSUMER_OFFSETS, TRANSACTION_STATE) or name not in INTERNAL_TOPICS
 
 
 def creation_request(name: str, settings: StaticSettings, *, is_only_voter: bool) -> CreateTopicsRequest.Topic:
@@ -20,19 +22,42 @@ def creation_request(name: str, settings: StaticSettings, *, is_only_voter: bool
     On a broker that is the only voter of its quorum, internal topics have one replica. The number of registered brokers
     must not decide: in a cluster whose other brokers have yet to register, one replica would be permanent.
     """
+    if name == TRANSACTION_STATE:
+        return _internal_topic(
+            name,
+            partitions=settings["transaction.state.log.num.partitions"],
+            copies=1 if is_only_voter else settings["transaction.state.log.replication.factor"],
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "min.insync.replicas": str(1 if is_only_voter else settings["transaction.state.log.min.isr"]),
+                "segment.bytes": str(settings["transaction.state.log.segment.bytes"]),
+                "unclean.leader.election.enable": "false",
+            },
+        )
     if name != CONSUMER_OFFSETS:
         return CreateTopicsRequest.Topic(
             name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[]
         )
-    configs = {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(settings["offsets.topic.segment.bytes"]),
-    }
+    return _internal_topic(
+        name,
+        partitions=settings["offsets.topic.num.partitions"],
+        copies=1 if is_only_voter else settings["offsets.topic.replication.factor"],
+        configs={
+            "cleanup.policy": "compact",
+            "compression.type": "producer",
+            "segment.bytes": str(settings["offsets.topic.segment.bytes"]),
+        },
+    )
+
+
+def _internal_topic(
+    name: str, *, partitions: int, copies: int, configs: Mapping[str, str]
+) -> CreateTopicsRequest.Topic:
     return CreateTopicsRequest.Topic(
         name=name,
-        num_partitions=settings["offsets.topic.num.partitions"],
-        replication_factor=1 if is_only_voter else settings["offsets.topic.replication.factor"],
+        num_partitions=partitions,
+        replication_factor=copies,
         assignments=[],
         configs=[CreateTopicsRequest.Topic.Config(name=key, value=value) for key, value in configs.items()],
     )

@@ -83,8 +83,11 @@ class NodeClients:
         endpoint = next((each for each in voter.endpoints if each.name.upper() in names), voter.endpoints[0])
         return endpoint.host, endpoint.port
 
-    def broker(self, broker_id: int) -> NetworkClient:
-        """Return a connection to a broker; its address follows the broker's registration."""
+    def broker(self, broker_id: int, *, may_be_idle: bool = False) -> NetworkClient:
+        """Return a connection to a broker; its address follows the broker's registration.
+
+        The loss of one that `may_be_idle` means nothing: the broker closes it after `connections.max.idle.ms`.
+        """
         address = self._addresses.get(broker_id, _UNKNOWN_ADDRESS)
         timeout_ms = self._settings["replica.socket.timeout.ms"]
         client = self._client(
@@ -92,9 +95,8 @@ class NodeClients:
             broker_id,
             address,
             timeout_ms,
-            # Only here does a lost connection mean something: other connections are closed when idle.
-            on_ready=partial(self.suspects.reached, broker_id),
-            on_lost=partial(self.suspects.lost, broker_id),
+            on_ready=None if may_be_idle else partial(self.suspects.reached, broker_id),
+            on_lost=None if may_be_idle else partial(self.suspects.lost, broker_id),
             max_response_bytes=_MAX_BROKER_RESPONSE_BYTES,
         )
         self._broker_clients.append((broker_id, client))

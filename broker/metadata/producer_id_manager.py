@@ -5,7 +5,8 @@ restarts. The controller's side is `controller.commands.producer_ids`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
 
 from broker.metadata.controller_channel import ControllerChannel
 from protocol.errors import ErrorCode, KafkaError
@@ -19,12 +20,16 @@ class ProducerIdManager:
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
         """`allocate` returns a new block, or raises KafkaError if the controller allocates none."""
         self._allocate = allocate
-        self._free = iter(range(0))
+        self._free: Iterator[int] = iter(range(0))
         self._lock = asyncio.Lock()
 
     def take(self) -> int | None:
         """Return a new id; None if the current block is used up."""
         return next(self._free, None)
+
+    async def allocate(self) -> None:
+        """Allocate a block if the current one is used up, so that `take` returns an id."""
+        self._free = chain((await self.next(),), self._free)
 
     async def next(self) -> int:
         """Return a new id; concurrent callers share an allocated block."""

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.replication.replica_state import NEVER_MS, NO_EPOCH, NO_OFFSET, ReplicaState
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.config import FSYNC_ALWAYS
+from storage.log.producer_state import CLIENT, AppendOrigin
 
 if TYPE_CHECKING:
     from broker.monitoring.topic_stats import BrokerTopicMetrics
@@ -253,7 +254,7 @@ class Partition:
         now_ms: int,
         elapsed_ms: Callable[[], int],
         header: BatchHeader | None = None,
-        from_client: bool = True,
+        origin: AppendOrigin = CLIENT,
     ) -> tuple[LogAppendInfo, bool]:
         """Append one checked batch; return what was appended, and whether the high watermark moved.
 
@@ -270,7 +271,7 @@ class Partition:
                 f"{len(self.isr)} in-sync replicas, {self.min_isr} needed: {self} is under min.insync.replicas",
             )
         log = self.log
-        info = log.append_as_leader(records, self.leader_epoch, now_ms, header, from_client)
+        info = log.append_as_leader(records, self.leader_epoch, now_ms, header, origin)
         if self.at_end:  # these followers were caught up until now
             caught_up_ms = elapsed_ms()
             for follower in self.at_end:

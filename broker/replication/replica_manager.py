@@ -19,7 +19,7 @@ from broker.monitoring.topic_stats import TopicStats
 from broker.replication.delayed_produce import DelayedDeleteRecords, DelayedProduce
 from broker.replication.follower_replica import FollowerReplica
 from broker.replication.group_commit import GroupCommit
-from broker.replication.partition import Partition
+from broker.replication.partition import ACKS_ALL, Partition
 from broker.replication.replica_state import NO_EPOCH
 from broker.runtime.deferred import Deferred
 from broker.runtime.purgatory import Purgatory
@@ -27,7 +27,7 @@ from controller.configs.topic import BROKER_SYNONYM_NAMES
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.primitives import ZERO_UUID
-from protocol.record_batch import BatchHeader
+from protocol.record_batch import BatchHeader, EndTxnMarker
 from protocol.records.metadata import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -35,6 +35,8 @@ from protocol.records.metadata import (
     RemoveTopicRecord,
 )
 from storage.log.config import FSYNC_ALWAYS
+from storage.log.producer_state import CLIENT, AppendOrigin
+from storage.log.transaction_marker import build_marker
 
 if TYPE_CHECKING:
     import asyncio
@@ -167,16 +169,15 @@ class ReplicaManager:
         records: memoryview,
         acks: int,
         header: BatchHeader | None = None,
-        from_client: bool = True,
+        origin: AppendOrigin = CLIENT,
     ) -> LogAppendInfo:
         """Append a checked batch to a partition led here, and wake its readers (Kafka: `ReplicaManager.appendRecords`).
 
-        `header` is the batch's, if already parsed. KafkaError if nothing was appended. `from_client` as in
-        `Log.append_as_leader`.
+        `header` is the batch's, if already parsed. KafkaError if nothing was appended.
         """
         topic_metrics = partition.topic_metrics
         topic_metrics.produces += 1
-        info, moved = partition.append_as_leader(records, acks, self._now_ms(), self._elapsed_ms, header, from_client)
+        info, moved = partition.append_as_leader(records, acks, self._now_ms(), self._elapsed_ms, header, origin)
         size_bytes = len(records)
         topic_metrics.bytes_in += size_bytes
         topic_metrics.messages_in += info.last_offset - info.base_offset + 1
@@ -186,6 +187,26 @@ class ReplicaManager:
             self._purgatory.wake(partition, size_bytes)
         if partition.log.config.barnabas_fsync == FSYNC_ALWAYS:
             self.group_commit.schedule(partition)
+        return info
+
+    def append_marker(
+        self,
+        partition: Partition,
+        producer_id: int,
+        producer_epoch: int,
+        marker: EndTxnMarker,
+        transaction_version: int = 0,
+    ) -> LogAppendInfo:
+        """Append the marker that ends a producer's transaction to a partition led here, and wake its readers.
+
+        Raise KafkaError, with nothing appended: NOT_ENOUGH_REPLICAS if the ISR is too small, INVALID_PRODUCER_EPOCH and
+        TRANSACTION_COORDINATOR_FENCED as `ProducerStateManager.check_marker`, and others as `append`.
+        """
+        records = build_marker(producer_id, producer_epoch, marker, self._now_ms())
+        origin = AppendOrigin(from_client=False, marker=marker, transaction_version=transaction_version)
+        info = self.append(partition, memoryview(records), ACKS_ALL, origin=origin)
+        # A read_committed reader may read more than the marker's bytes now: all records of the transaction.
+        self._purgatory.wake(partition)
         return info
 
     def _synced(self, partition: Partition) -> None:

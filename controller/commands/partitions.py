@@ -11,6 +11,7 @@ from controller.commands.controller_result import ControllerResult
 from controller.commands.topics import EXCESSIVE_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
 from controller.image import MetadataImage
 from controller.replica_placer import place_replicas, usable_brokers
+from controller.topic_names import TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from protocol.records.metadata import PartitionRecord
@@ -53,6 +54,11 @@ def _add_partitions(
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS,
             f"The topic {topic.name} currently has {count} partition(s); {topic.count} would not be an increase.",
+        )
+    if topic.name == TRANSACTION_STATE:
+        # The number decides which partition, and so which coordinator, a transactional id belongs to.
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"The number of partitions of {topic.name} cannot be changed: it has {count}."
         )
     if topic.count - count > room:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, EXCESSIVE_PARTITIONS)

@@ -10,6 +10,7 @@ from controller.configs.definition import ConfigDef
 from controller.configs.replication_configs import REPLICATION_CONFIGS
 from controller.configs.server_configs import SERVER_CONFIGS
 from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
+from controller.configs.transaction_configs import TRANSACTION_CONFIGS
 from controller.configs.unsupported import UNSUPPORTED_CONFIGS
 
 BROKER_CONFIGS: dict[str, ConfigDef] = {
@@ -17,6 +18,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
     for definition in (
         *SERVER_LOG_CONFIGS,
         *SERVER_CONFIGS,
+        *TRANSACTION_CONFIGS,
         *REPLICATION_CONFIGS,
         *UNSUPPORTED_CONFIGS,
     )

@@ -15,7 +15,7 @@ from controller.configs.unsupported_cluster import (
     THROTTLE_CONFIGS,
     TIERED_CONFIGS,
 )
-from controller.configs.unsupported_groups import NEW_GROUP_CONFIGS, TRANSACTION_CONFIGS
+from controller.configs.unsupported_groups import NEW_GROUP_CONFIGS
 from controller.configs.unsupported_security import SECURITY_CONFIGS
 
 _IDLE_QUORUM_CONFIGS = table(
@@ -143,7 +143,6 @@ _INTERNAL_CONFIGS = table(
 
 UNSUPPORTED_CONFIGS = (
     *SECURITY_CONFIGS,
-    *TRANSACTION_CONFIGS,
     *NEW_GROUP_CONFIGS,
     *CLUSTER_CONFIGS,
     *DYNAMIC_QUORUM_CONFIGS,

@@ -20,18 +20,21 @@ from broker.coordinator.group.context import (
     Synced,
 )
 from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from broker.coordinator.runtime.shard_host import Outcome
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import EndTxnMarker
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from random import Random
 
     from broker.coordinator.runtime.partition_log import Journal
     from broker.coordinator.runtime.timers import Timers
+    from storage.log.producer_state import AppendOrigin
 
 _log = logging.getLogger("broker.coordinator.group")
 
@@ -110,6 +113,42 @@ class GroupCoordinator:
                 context, committer, offsets, retention_ms=retention_ms, reports_unknown_group=reports_unknown_group
             )
         )
+
+    async def commit_transactional(
+        self,
+        committer: Commit,
+        producer: ProducerIdAndEpoch,
+        offsets: list[Offset],
+        verify: Callable[[int], Awaitable[AppendOrigin]],
+    ) -> list[ErrorCode]:
+        """Commit offsets in a producer's transaction; return an error code for each.
+
+        `verify` verifies the transaction with a partition of `__consumer_offsets`, as in `write_transactional`.
+        """
+        if not committer.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        return await self.runtime.write_transactional(
+            committer.group_id,
+            verify,
+            lambda shard, context: shard.commit_transactional(context, committer, producer, offsets),
+        )
+
+    def complete_transaction(
+        self,
+        index: int,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        transaction_version: int,
+    ) -> Outcome[None]:
+        """End a producer's transaction in partition `index`: apply or drop its pending offsets; return once committed.
+
+        KafkaError as `CoordinatorRuntime.complete_transaction`.
+        """
+        marker = EndTxnMarker(committed, coordinator_epoch)
+        producer = ProducerIdAndEpoch(producer_id, producer_epoch)
+        return self.runtime.complete_transaction(index, producer, marker, transaction_version)
 
     def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> Outcome[list[ErrorCode]]:
         """Delete committed offsets; return an error code for each partition."""

@@ -4,8 +4,8 @@ There are two kinds of changes. The response to either waits until its records a
 
 - The group protocol (`join`, `sync`, `leave`, `fire`) changes state before its records are written: it changes which
   members are waited for. It emits an `Append`, continues in its `then`, and undoes a failure there.
-- All other operations (`commit`, `delete_offsets`, `delete_group`, `expire`) only return records. The runtime appends
-  them and passes them to `replay`; if the append fails, no state has changed.
+- All other operations (`commit`, `commit_transactional`, `delete_offsets`, `delete_group`, `expire`) only return
+  records. The runtime appends them and passes them to `replay`; if the append fails, no state has changed.
 
 `replay` also loads the partition after an election. A loaded group is stable or empty; its members continue to send
 heartbeats, each with a new session.
@@ -179,16 +179,23 @@ class GroupCoordinatorShard:
             unknown = ErrorCode.GROUP_ID_NOT_FOUND if reports_unknown_group else ErrorCode.ILLEGAL_GENERATION
             raise KafkaError(unknown, f"Group {committer.group_id} not found.")
         expire_ms = -1 if retention_ms < 0 else min(context.now_ms + retention_ms, _NEVER_MS)
-        written: list[Record] = []
-        errors = []
-        for one in offsets:
-            if len(one.metadata) > context.settings.offset_metadata_max_bytes:
-                errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-                continue
-            errors.append(ErrorCode.NONE)
-            committed = Committed(one.offset, one.leader_epoch, one.metadata, context.now_ms, expire_ms, one.topic_id)
-            written.append(records.offset_record(committer.group_id, one.topic, one.partition, committed))
-        return CoordinatorResult(written, errors)
+        return CoordinatorResult(*_offset_records(context, committer.group_id, offsets, expire_ms))
+
+    def commit_transactional(
+        self, context: GroupContext, committer: Commit, producer: ProducerIdAndEpoch, offsets: list[Offset]
+    ) -> CoordinatorResult[list[ErrorCode]]:
+        """Return the records of a commit in a producer's transaction, and an error code for each offset.
+
+        Raise KafkaError if the whole commit is refused. It neither renews the member's session nor depends on the
+        group's state: a rebalance must not fail a transaction whose producer is still a member (KIP-447).
+        """
+        group = self.groups.get(committer.group_id)
+        if group is not None:
+            _check_committer(group, committer, transactional=True)
+        elif committer.generation >= 0:
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+        written, errors = _offset_records(context, committer.group_id, offsets, -1)
+        return CoordinatorResult(written, errors, producer)
 
     def delete_offsets(self, group_id: str, partitions: list[tuple[str, int]]) -> CoordinatorResult[list[ErrorCode]]:
         """Return the tombstones for these offsets, and an error code for each partition."""
@@ -297,7 +304,27 @@ class GroupCoordinatorShard:
             _close(context, group, ErrorCode.NOT_COORDINATOR)
 
 
-def _check_committer(group: ClassicGroup, committer: Commit) -> None:
+def _offset_records(
+    context: GroupContext, group_id: str, offsets: list[Offset], expire_ms: int
+) -> tuple[list[Record], list[ErrorCode]]:
+    """Return the records of the offsets with valid metadata, and an error code for each offset."""
+    written: list[Record] = []
+    errors = []
+    for one in offsets:
+        if len(one.metadata) > context.settings.offset_metadata_max_bytes:
+            errors.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+            continue
+        errors.append(ErrorCode.NONE)
+        committed = Committed(one.offset, one.leader_epoch, one.metadata, context.now_ms, expire_ms, one.topic_id)
+        written.append(records.offset_record(group_id, one.topic, one.partition, committed))
+    return written, errors
+
+
+def _check_committer(group: ClassicGroup, committer: Commit, *, transactional: bool = False) -> None:
+    """Raise KafkaError if a commit is refused (Kafka: `ClassicGroup.validateOffsetCommit`).
+
+    Transactional commits below version 3 have no member; those of members are accepted during a rebalance, too.
+    """
     if committer.generation < 0 and group.state == EMPTY:
         return
     if committer.generation >= 0 or committer.member_id or committer.instance_id is not None:
@@ -305,8 +332,8 @@ def _check_committer(group: ClassicGroup, committer: Commit) -> None:
         if error == ErrorCode.NONE and committer.generation != group.generation:
             error = ErrorCode.ILLEGAL_GENERATION
     else:
-        error = ErrorCode.UNKNOWN_MEMBER_ID
-    if error == ErrorCode.NONE and group.state == COMPLETING:
+        error = ErrorCode.NONE if transactional else ErrorCode.UNKNOWN_MEMBER_ID
+    if error == ErrorCode.NONE and group.state == COMPLETING and not transactional:
         error = ErrorCode.REBALANCE_IN_PROGRESS
     if error != ErrorCode.NONE:
         raise KafkaError(error)

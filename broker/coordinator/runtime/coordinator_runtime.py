@@ -4,7 +4,8 @@ A coordinator keeps its state in an internal topic: one shard for each partition
 parts are the coordinator's own: the shards (`CoordinatorShard`), the topic's name and partition count, the context of
 the rules, and the partitions' logs. The runtime knows nothing of what the shards mean.
 
-    LOADING   this broker has become leader and replays the partition      COORDINATOR_LOAD_IN_PROGRESS
+    LOADING   this broker has become leader and replays the partition,     COORDINATOR_LOAD_IN_PROGRESS
+              or with `serves_committed` waits until it is committed
     ACTIVE    loaded: operations and timers run
     FAILED    the partition is damaged and cannot be loaded                UNKNOWN_SERVER_ERROR
     CLOSED    another broker leads, or this one stops                      NOT_COORDINATOR
@@ -17,19 +18,40 @@ forever. One timer of the event loop serves all shards, set to the earliest dead
 import asyncio
 import logging
 from array import array
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import lru_cache
+from operator import mul
 from typing import Any, Generic
 
+from broker.coordinator.runtime.context import CoordinatorResult, ProducerIdAndEpoch
 from broker.coordinator.runtime.partition_log import Journal
-from broker.coordinator.runtime.shard_host import C, S, ShardHost, ShardState, StepwiseWrite
+from broker.coordinator.runtime.shard_host import (
+    C,
+    Outcome,
+    S,
+    ShardHost,
+    ShardState,
+    StepwiseWrite,
+    T,
+    coordinator_error,
+)
 from broker.coordinator.runtime.timers import Timers
 from broker.runtime.alarm import Alarm
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
+from protocol.record_batch import EndTxnMarker
 from storage.disk import reason
+from storage.log.producer_state import AppendOrigin
+
+_LOAD_TIMES = 1_000
+_LOAD_WINDOW_S = 60.0
 
 # Many sessions that expire together, as after the loss of a rack, must not block the loop.
 _EVENTS_A_TURN = 100
+_LONGEST_CACHED = 256
+_UNITS_AT_ONCE = 64
+_POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_UNITS_AT_ONCE, -1, -1)]
+"""31 ** 64 to 31 ** 0 in 32 bits: the weights of the code units of a string's hash."""
 
 _log = logging.getLogger("broker.coordinator")
 
@@ -47,6 +69,7 @@ class CoordinatorRuntime(Generic[S, C]):
         new_shard: Callable[[], S],
         new_context: Callable[[Timers], C],
         open_journal: Callable[[int], Journal],
+        serves_committed: bool = False,
     ) -> None:
         """Host nothing yet. `content` is what the shards hold, for messages: "groups".
 
@@ -60,9 +83,11 @@ class CoordinatorRuntime(Generic[S, C]):
         self._new_shard = new_shard
         self._new_context = new_context
         self._open_journal = open_journal
+        self._serves_committed = serves_committed
         self._hosts: dict[int, ShardHost[S, C]] = {}
         self._alarm = Alarm(loop, self._fire_due)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._load_times: deque[tuple[float, float]] = deque(maxlen=_LOAD_TIMES)
 
     def stop(self) -> None:
         """Answer every waiting request with NOT_COORDINATOR, and drop all shards."""
@@ -80,7 +105,10 @@ class CoordinatorRuntime(Generic[S, C]):
 
     def host_of(self, key: str) -> ShardHost[S, C]:
         """Return the loaded shard that `key` belongs to, for an operation; KafkaError if it is in another state."""
-        host = self._hosts.get(self.partition_of(key))
+        return self._host_at(self.partition_of(key))
+
+    def _host_at(self, index: int) -> ShardHost[S, C]:
+        host = self._hosts.get(index)
         if host is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         if host.state is not ShardState.ACTIVE:
@@ -89,9 +117,47 @@ class CoordinatorRuntime(Generic[S, C]):
             raise KafkaError(error, host.failure)
         return host
 
+    async def write_transactional(
+        self,
+        key: str,
+        verify: Callable[[int], Awaitable[AppendOrigin]],
+        decide: Callable[[S, C], CoordinatorResult[T]],
+    ) -> T:
+        """Write in a transaction, once it is verified (Kafka: `scheduleTransactionalWriteOperation`).
+
+        `verify` checks that the partition with this index belongs to the transaction, or adds it, and returns the
+        origin to append with. `decide` runs after that, on the shard of that time; its result has the producer.
+        KafkaError as `ShardHost.write`, or that of `verify`.
+        """
+        index = self.partition_of(key)
+        self._host_at(index)
+        try:
+            origin = await verify(index)
+        except KafkaError as error:
+            raise KafkaError(coordinator_error(error.code), error.message) from error
+        outcome = self._host_at(index).write(decide, origin)
+        return await outcome if isinstance(outcome, asyncio.Future) else outcome
+
+    def complete_transaction(
+        self, index: int, producer: ProducerIdAndEpoch, marker: EndTxnMarker, transaction_version: int
+    ) -> Outcome[None]:
+        """Append and replay a marker; return once it is committed (Kafka: `scheduleTransactionCompletion`).
+
+        KafkaError, of the log or of a coordinator: COORDINATOR_LOAD_IN_PROGRESS, or NOT_COORDINATOR, which a partition
+        that could not be loaded gets too: the transaction coordinator must go on trying.
+        """
+        host = self._hosts.get(index)
+        if host is None or host.state is ShardState.FAILED:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR)
+        return self._host_at(index).complete_transaction(producer, marker, transaction_version)
+
     def active_shards(self) -> list[S]:
         """Return the shards that are loaded."""
         return [host.shard for host in self._hosts.values() if host.state is ShardState.ACTIVE]
+
+    def active_hosts(self) -> list[ShardHost[S, C]]:
+        """Return the shards that are loaded, with their hosts."""
+        return [host for host in self._hosts.values() if host.state is ShardState.ACTIVE]
 
     @property
     def is_loading(self) -> bool:
@@ -138,7 +204,16 @@ class CoordinatorRuntime(Generic[S, C]):
 
     def _host(self, index: int, leader_epoch: int) -> None:
         name, journal = f"{self._topic}-{index}", self._open_journal(index)
-        host = ShardHost(name, self._new_shard(), journal, leader_epoch, self._loop, self._new_context, self._set_alarm)
+        host = ShardHost(
+            name,
+            self._new_shard(),
+            journal,
+            leader_epoch,
+            self._loop,
+            self._new_context,
+            self._set_alarm,
+            serves_committed=self._serves_committed,
+        )
         self._hosts[index] = host
         if journal.end_offset == 0:
             host.serve()
@@ -146,6 +221,7 @@ class CoordinatorRuntime(Generic[S, C]):
             self._start(self._load(host))
 
     async def _load(self, host: ShardHost[S, C]) -> None:
+        began = self._loop.time()
         try:
             await host.load()
         except Exception as error:  # a half-loaded shard would refuse its clients forever
@@ -153,7 +229,14 @@ class CoordinatorRuntime(Generic[S, C]):
             _log.error("%s", failure, exc_info=not isinstance(error, KafkaError | DecodeError | OSError))
             host.close(failure)
         else:
+            ended = self._loop.time()
+            self._load_times.append((ended, ended - began))
             await host.write_deferred()
+
+    def load_times(self) -> list[float]:
+        """Return the seconds that each load took that has ended in the last minute, the default window of Kafka's."""
+        since = self._loop.time() - _LOAD_WINDOW_S
+        return [duration for ended, duration in self._load_times if ended >= since]
 
     # Time.
 
@@ -181,13 +264,18 @@ class CoordinatorRuntime(Generic[S, C]):
             _log.exception("%s: the timer %s failed", host.name, event)
 
 
-@lru_cache(maxsize=65_536)
 def partition_for(key: str, partitions: int) -> int:
     """Return the partition, of `partitions`, of an internal topic that `key` belongs to.
 
-    As `Utils.abs(key.hashCode()) % partitions` in Kafka: all brokers of all versions must agree.
+    As `Utils.abs(key.hashCode()) % partitions` in Kafka: all brokers of all versions must agree. Long keys are not
+    cached: clients could fill the memory with them.
     """
-    return java_hash(key) % partitions
+    return (_cached_hash(key) if len(key) <= _LONGEST_CACHED else java_hash(key)) % partitions
+
+
+@lru_cache(maxsize=65_536)
+def _cached_hash(key: str) -> int:
+    return java_hash(key)
 
 
 def java_hash(text: str) -> int:
@@ -195,11 +283,12 @@ def java_hash(text: str) -> int:
 
     The absolute value; 0 for the smallest integer.
     """
-    value = 0
     units = array("H")
     units.frombytes(text.encode("utf-16", "surrogatepass")[2:])
-    for unit in units:
-        value = (31 * value + unit) & 0xFFFFFFFF
+    value = 0
+    for at in range(0, len(units), _UNITS_AT_ONCE):
+        some = units[at : at + _UNITS_AT_ONCE]
+        value = (value * _POWERS[-len(some) - 1] + sum(map(mul, some, _POWERS[-len(some) :]))) & 0xFFFFFFFF
     if value == 0x80000000:
         return 0
     return value if value < 0x80000000 else 0x100000000 - value

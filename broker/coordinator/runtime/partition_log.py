@@ -23,6 +23,7 @@ from protocol.record_batch import (
     iter_batches,
     iter_records,
 )
+from storage.log.producer_state import COORDINATOR
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from broker.coordinator.runtime.context import Record
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
+    from protocol.record_batch import EndTxnMarker
+    from storage.log.producer_state import AppendOrigin
 
 ACKS_ALL = -1
 
@@ -60,11 +63,16 @@ class Journal(Protocol):
     def end_offset(self) -> int:
         """The offset of the next record."""
 
-    def append(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> int:
+    def append(
+        self, records: list[Record], producer: ProducerIdAndEpoch | None = None, origin: AppendOrigin = COORDINATOR
+    ) -> int:
         """Append `records` as one batch and return its base offset; KafkaError if nothing was written.
 
-        With a `producer` the batch belongs to its transaction.
+        With a `producer` the batch belongs to its transaction, which `origin` shows to be verified.
         """
+
+    def append_marker(self, producer: ProducerIdAndEpoch, marker: EndTxnMarker, transaction_version: int) -> int:
+        """Append the marker that ends a producer's transaction; return its offset. KafkaError if it was not written."""
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
         """Return the result for the records below `end_offset`: NONE once committed, None while it is unknown."""
@@ -104,7 +112,9 @@ class PartitionJournal:
         """The offset of the next record."""
         return self._partition.log.log_end_offset
 
-    def append(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> int:
+    def append(
+        self, records: list[Record], producer: ProducerIdAndEpoch | None = None, origin: AppendOrigin = COORDINATOR
+    ) -> int:
         """Append `records` as one batch and return its base offset; KafkaError if nothing was written."""
         producer_id, epoch = producer or (NO_PRODUCER_ID, -1)
         batch = build_batch(
@@ -117,7 +127,11 @@ class PartitionJournal:
             base_sequence=NO_SEQUENCE if producer is None else 0,
             is_transactional=producer is not None,
         )
-        return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL, from_client=False).base_offset
+        return self._replicas.append(self._partition, memoryview(batch), ACKS_ALL, origin=origin).base_offset
+
+    def append_marker(self, producer: ProducerIdAndEpoch, marker: EndTxnMarker, transaction_version: int) -> int:
+        """Append the marker that ends a producer's transaction; return its offset. KafkaError if it was not written."""
+        return self._replicas.append_marker(self._partition, *producer, marker, transaction_version).base_offset
 
     def outcome(self, end_offset: int) -> ErrorCode | None:
         """Return the result for the records below `end_offset`, None while it is unknown."""

@@ -5,8 +5,8 @@ of what they mean. Records are appended in the step that decides them, so the lo
 that depends on records is sent once they are below the high watermark. Reads wait too, until everything they could see
 is committed: no response shows state that a new leader might lack.
 
-`run_rule`, `write` and `after` return an `Outcome[T]`: a `T` if available at once, else a future of one. They, or the
-future, raise KafkaError with an error of the coordinator protocol.
+`run_rule`, `write`, `complete_transaction` and `after` return an `Outcome[T]`: a `T` if available at once, else a
+future of one. They, or the future, raise KafkaError with an error of the coordinator protocol.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from enum import Enum, auto
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from broker.coordinator.runtime.context import (
     CoordinatorContext,
@@ -30,7 +30,12 @@ from broker.coordinator.runtime.timers import Timers
 from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
 from protocol.plural import count_of
+from storage.log.producer_state import COORDINATOR
 from storage.steps import Steps
+
+if TYPE_CHECKING:
+    from protocol.record_batch import EndTxnMarker
+    from storage.log.producer_state import AppendOrigin
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -43,13 +48,18 @@ S = TypeVar("S", bound="CoordinatorShard[Any]")
 _log = logging.getLogger("broker.coordinator")
 
 RECORDS_A_TURN = 200
+_BYTES_A_RECORD = 160
+"""So many bytes of a record count as one more: large records are loaded 32 KB a turn."""
 _KEYS_A_TURN = 200
+_RETRY_S = 0.1
 
 # Well below the default max.message.bytes, including the overhead of each record.
 _BATCH_BYTES = 256 * 1024
 _BATCH_RECORDS = 5_000
 
 _COORDINATOR_ERRORS = {
+    # Of a verification: clients repeat the request to the same coordinator.
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     # The records are below the high watermark, which suffices here.
@@ -118,8 +128,8 @@ class ShardHost(Generic[S, C]):
     """A shard with its journal and timers, while this broker leads their partition (Kafka: `CoordinatorContext`)."""
 
     __slots__ = (
-        "_deferred", "_loop", "_new_context", "_written_end", "failure", "journal", "leader_epoch", "name", "shard",
-        "state", "timers",
+        "_deferred", "_loop", "_new_context", "_serves_committed", "_written_end", "failure",
+        "journal", "leader_epoch", "name", "shard", "state", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -131,8 +141,15 @@ class ShardHost(Generic[S, C]):
         loop: asyncio.AbstractEventLoop,
         new_context: Callable[[Timers], C],
         on_timer: Callable[[float], object],
+        *,
+        serves_committed: bool = False,
     ) -> None:
-        """Host the shard of partition `name`. Call `on_timer` when its earliest deadline becomes earlier."""
+        """Host the shard of partition `name`. Call `on_timer` when its earliest deadline becomes earlier.
+
+        With `serves_committed`, the shard is loading until all loaded records are committed: its timers and effects do
+        not wait for a commit, and another leader might lack those records.
+        """
+        self._serves_committed = serves_committed
         self.name = name
         self.shard = shard
         self.journal = journal
@@ -156,27 +173,45 @@ class ShardHost(Generic[S, C]):
         KafkaError, OSError or DecodeError if the journal is unreadable.
         """
         await run_steps(self._replay_journal(self._context().now_ms), self._loop, ONE_STEP)
+        if self.is_open and self._serves_committed:
+            await self._until_committed()
         if self.is_open:
             self.serve()
 
+    async def _until_committed(self) -> None:
+        """Wait until all records that were replayed are committed; KafkaError if the log failed."""
+        end = self.journal.end_offset
+        while self.is_open:
+            outcome = self.journal.outcome(end)
+            if outcome is None:
+                [outcome] = await self.journal.await_outcome(end)
+            if coordinator_error(outcome) == ErrorCode.NONE:
+                return
+            if outcome == ErrorCode.KAFKA_STORAGE_ERROR:
+                raise KafkaError(outcome)
+            # Too late, or in another leader epoch; if another broker leads, this host is about to be closed.
+            await asyncio.sleep(_RETRY_S)
+
     def _replay_journal(self, now_ms: int) -> Steps[None]:
-        reading, answer, count = self.journal.read(), None, 0
+        reading, answer, work = self.journal.read(), None, 0
         while self.is_open:
             try:
                 stored = reading.send(answer)
             except StopIteration:
                 return
-            answer, count = None, count + 1
+            answer, work = None, work + 1
             if isinstance(stored, Marker):
                 self.shard.replay_end_transaction_marker(stored.producer, stored.committed)
             elif isinstance(stored, Stored):
+                work += (len(stored.key) + len(stored.value or b"")) // _BYTES_A_RECORD
                 try:
                     self.shard.replay(now_ms, *stored)
                 except DecodeError as error:
                     _log.error("Skipped record %d of %s: %s", stored.offset, self.name, error)
             else:
                 answer = yield stored
-            if count % RECORDS_A_TURN == 0:
+            if work >= RECORDS_A_TURN:
+                work = 0
                 yield None
 
     def serve(self) -> None:
@@ -219,6 +254,12 @@ class ShardHost(Generic[S, C]):
         self.perform(context)
         return to.result() if to.done() else to
 
+    def run(self, work: Callable[[C], None]) -> None:
+        """Do `work` that no request waits for, with a new context."""
+        context = self._context()
+        work(context)
+        self.perform(context)
+
     def perform(self, context: C) -> None:
         """Perform the effects of `context`, and of the continuations that can run at once."""
         effects = deque(context.effects)
@@ -255,20 +296,35 @@ class ShardHost(Generic[S, C]):
 
         self.journal.await_outcome(end).add_done_callback(on_outcome)
 
-    def write(self, decide: Callable[[S, C], CoordinatorResult[T]]) -> Outcome[T]:
+    def write(self, decide: Callable[[S, C], CoordinatorResult[T]], origin: AppendOrigin = COORDINATOR) -> Outcome[T]:
         """Append and replay the records that `decide` returns; return its response once they are committed.
 
-        KafkaError, with no state changed, if `decide` refuses or a batch cannot be written; earlier batches stay.
+        `origin` shows that a transaction is verified. KafkaError, with no state changed, if `decide` refuses or a batch
+        cannot be written; earlier batches stay.
         """
         records, response, producer, is_atomic = decide(self.shard, self._context())
         if records:
             for batch in [records] if is_atomic else _batches(records):
-                self._store(batch, producer)
+                self._store(batch, producer, origin)
         return self.after(response)
 
-    def _store(self, records: list[Record], producer: ProducerIdAndEpoch | None = None) -> None:
+    def complete_transaction(
+        self, producer: ProducerIdAndEpoch, marker: EndTxnMarker, transaction_version: int
+    ) -> Outcome[None]:
+        """Append and replay the marker of a producer's transaction; return once it is committed.
+
+        KafkaError, untranslated and with no state changed, if the log refuses the marker: the transaction coordinator
+        handles the errors of partitions.
+        """
+        self._written_end = self.journal.append_marker(producer, marker, transaction_version) + 1
+        self.shard.replay_end_transaction_marker(producer, marker.committed)
+        return self.after(None)
+
+    def _store(
+        self, records: list[Record], producer: ProducerIdAndEpoch | None = None, origin: AppendOrigin = COORDINATOR
+    ) -> None:
         try:
-            base = self.journal.append(records, producer)
+            base = self.journal.append(records, producer, origin)
         except KafkaError as error:
             raise KafkaError(coordinator_error(error.code), error.message) from error
         now_ms = self._context().now_ms

@@ -1,0 +1,442 @@
+"""The transactional ids of one partition of `__transaction_state` (Kafka: `TransactionStateManager`).
+
+A transition is decided on the committed metadata, then written, and applied once it is below the high watermark. While
+it is pending, others are refused with CONCURRENT_TRANSACTIONS, so every response shows committed state. A failed write
+leaves the state as it was. Markers are sent only for a committed decision, and again after a load; while they are
+written, the completion is pending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.coordinator.runtime.timers import Timer
+from broker.coordinator.transaction import records
+from broker.coordinator.transaction.context import AdditionTimedOut, MarkersToResume, MarkersWritten, ProducerResult
+from broker.coordinator.transaction.transaction_metadata import (
+    COMPLETE_COMMIT,
+    EMPTY,
+    EPOCH_PER_TRANSACTION,
+    MAX_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ONGOING,
+    PREPARE_COMMIT,
+    PREPARED,
+    TransactionalId,
+    TransactionMetadata,
+    TransactionState,
+    is_epoch_exhausted,
+)
+from protocol.errors import ErrorCode
+from protocol.plural import count_of
+
+if TYPE_CHECKING:
+    from broker.coordinator.runtime.context import ProducerIdAndEpoch
+    from broker.coordinator.transaction.context import EndTransaction, InitProducerId, TransactionContext
+    from broker.coordinator.transaction.transaction_metadata import TopicPartition
+    from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
+
+_RETRY_MS = 100
+_TOMBSTONES_A_BATCH = 16
+"""Of the longest ids, 32,767 bytes, they still fit into the default max.message.bytes."""
+_RESUMED_AT_ONCE = 10
+_WAIT_MS = 100
+
+
+class _ParkedAddition(NamedTuple):
+    """A request to add partitions, which waits until the transaction before is complete."""
+
+    producer: ProducerIdAndEpoch
+    partitions: TransactionPartitions
+    to: object
+    timer: Timer
+
+
+class TransactionCoordinatorShard:
+    """The transactional ids of one partition (Kafka: `TxnMetadataCacheEntry`)."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, TransactionalId] = {}
+        self._waiting: dict[object, Callable[[ErrorCode], object]] = {}
+        self._parked: dict[str, _ParkedAddition] = {}
+        self.append_retries: set[str] = set()
+        """The ids whose completion could not be written yet."""
+
+    # Operations. Each answers at `to`.
+
+    def init_producer_id(self, context: TransactionContext, request: InitProducerId, to: object) -> None:
+        """Give a producer its id and epoch; abort the transaction of the producer before it, which is fenced.
+
+        COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if there is no new producer id.
+        """
+        one = self.ids.get(request.transactional_id)
+        if one is None:
+            producer_id = context.take_producer_id()
+            if producer_id is None:
+                context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+                return
+            created = TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, request.timeout_ms)
+            one = self.ids[request.transactional_id] = TransactionalId(request.transactional_id, created)
+        error = _check_init(one, request)
+        if error != ErrorCode.NONE:
+            context.answer(to, ProducerResult(error))
+        elif one.metadata.state is ONGOING:
+            self._abort_ongoing(context, one, to)
+        else:
+            self._start_producer(context, one, request, to)
+
+    def _start_producer(
+        self, context: TransactionContext, one: TransactionalId, request: InitProducerId, to: object
+    ) -> None:
+        metadata = one.metadata
+        expected = None if request.producer_id == NO_PRODUCER_ID else request.producer_epoch
+        target: TransactionMetadata | None
+        if metadata.is_epoch_exhausted and expected in (None, metadata.producer_epoch):
+            producer_id = context.take_producer_id()
+            if producer_id is None:
+                context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+                return
+            target = metadata.rotate_producer_id(
+                producer_id, request.timeout_ms, is_recovery=expected is not None, now_ms=context.now_ms
+            )
+        else:
+            target = metadata.increment_epoch(request.timeout_ms, expected, context.now_ms)
+            if target is None:
+                context.answer(to, ProducerResult(ErrorCode.PRODUCER_FENCED))
+                return
+        self._transition(
+            context, one, target, to, ProducerResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
+        )
+
+    def add_partitions(
+        self,
+        context: TransactionContext,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: TransactionPartitions,
+        client_version: int,
+        to: object,
+    ) -> None:
+        """Add partitions to the open transaction, or begin one with them; answer with an error code.
+
+        TRANSACTION_ABORTABLE if these are too many: the producer can abort, also one that does not know the error.
+
+        While the producer's former transaction is completed, a client's request (`client_version` 0) waits for up to
+        `_WAIT_MS`, because the client's backoff is longer. One for each id; others get CONCURRENT_TRANSACTIONS at once.
+        """
+        one = self.ids.get(transactional_id)
+        # First, because the producer may have the id of a transition that is still pending.
+        if one is not None and one.pending is not None:
+            metadata = one.metadata
+            own = (metadata.producer_id, metadata.producer_epoch) == producer
+            if metadata.state in PREPARED and own and client_version == 0 and transactional_id not in self._parked:
+                timer = Timer(AdditionTimedOut(transactional_id))
+                self._parked[transactional_id] = _ParkedAddition(producer, partitions, to, timer)
+                self._waiting[to] = ErrorCode
+                context.schedule(timer, _WAIT_MS)
+            else:
+                context.answer(to, ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
+        error = _check_producer(one, producer)
+        if one is None or error != ErrorCode.NONE:
+            context.answer(to, error)
+        elif one.metadata.state is ONGOING and partitions <= one.metadata.partitions:
+            context.answer(to, ErrorCode.NONE)
+        else:
+            target = one.metadata.add_partitions(partitions, client_version, context.now_ms)
+            if target.partitions.is_too_large(records.record_version(context.transaction_version)):
+                context.answer(to, ErrorCode.TRANSACTION_ABORTABLE)
+                return
+            self._transition(context, one, target, to, ErrorCode.NONE)
+
+    def _unpark(self, name: str) -> _ParkedAddition | None:
+        """Take the request that waits for the end of a transaction."""
+        parked = self._parked.pop(name, None)
+        if parked is not None:
+            parked.timer.cancel()
+            self._waiting.pop(parked.to, None)
+        return parked
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Return whether each partition is in the open transaction: NONE, TRANSACTION_ABORTABLE, or another error.
+
+        A pending transition does not count: the append checks the producer again.
+        """
+        one = self.ids.get(transactional_id)
+        error = _check_producer(one, producer)
+        if one is None or error != ErrorCode.NONE:
+            return dict.fromkeys(partitions, error)
+        added = one.metadata.partitions
+        return {each: ErrorCode.NONE if each in added else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+
+    def end(self, context: TransactionContext, request: EndTransaction, to: object) -> None:
+        """Commit or abort a transaction; answer when the decision is committed."""
+        one = self.ids.get(request.transactional_id)
+        if one is None or one.is_new:
+            context.answer(to, ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return
+        check = _check_end if request.client_version >= EPOCH_PER_TRANSACTION else _check_end_before_2
+        error, is_retry = check(one, request)
+        if error != ErrorCode.NONE:
+            context.log.debug("%s: EndTxn is refused in state %s: %s", one.name, one.metadata.state.name, error.name)
+            context.answer(to, ProducerResult(error))
+        elif is_retry:
+            given = one.metadata if request.client_version >= EPOCH_PER_TRANSACTION else None
+            context.answer(to, _producer(given))
+        else:
+            self._decide(context, one, request.commit, request.client_version, to, lambda after: after)
+
+    def _decide(
+        self,
+        context: TransactionContext,
+        one: TransactionalId,
+        commit: bool,
+        client_version: int,
+        to: object,
+        answer: Callable[[ProducerResult], ProducerResult],
+        metadata: TransactionMetadata | None = None,
+    ) -> None:
+        """Write the decision, and send its markers once it is committed."""
+        next_producer_id = NO_PRODUCER_ID
+        if client_version >= EPOCH_PER_TRANSACTION and one.metadata.is_epoch_exhausted:
+            taken = context.take_producer_id()
+            if taken is None:
+                if to is not None:
+                    context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+                return
+            next_producer_id = taken
+        target = (metadata or one.metadata).end(
+            commit=commit, client_version=client_version, next_producer_id=next_producer_id, now_ms=context.now_ms
+        )
+        after = target.complete(context.now_ms) if client_version >= EPOCH_PER_TRANSACTION else None
+        self._transition(context, one, target, to, answer(_producer(after)))
+
+    def _abort_ongoing(self, context: TransactionContext, one: TransactionalId, to: object) -> None:
+        """Fence the producer and abort its transaction; answer CONCURRENT_TRANSACTIONS, or why that failed."""
+        version, metadata = context.transaction_version, one.metadata
+        if version < EPOCH_PER_TRANSACTION:
+            metadata = metadata.fence()
+        self._decide(
+            context, one, False, version, to, lambda _: ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS), metadata
+        )
+
+    def abort_timed_out(self, names: Iterable[str], context: TransactionContext) -> None:
+        """Abort the transactions of these ids that are open for longer than their timeout."""
+        for name in names:
+            one = self.ids.get(name)
+            if one is not None and one.pending is None and one.metadata.has_timed_out(context.now_ms):
+                context.log.info("%s: aborting its transaction, open for %d ms", name, one.metadata.timeout_ms)
+                self._abort_ongoing(context, one, None)
+
+    def expire(self, names: Iterable[str], context: TransactionContext) -> None:
+        """Remove those of these ids that are unused for `transactional.id.expiration.ms`."""
+        expired = []
+        for name in names:
+            one = self.ids.get(name)
+            if one is None or one.pending is not None or one.is_new:
+                continue
+            if one.metadata.has_expired(context.now_ms, context.settings.expiration_ms):
+                one.pending = one.metadata.expire()
+                expired.append(one)
+
+        for at in range(0, len(expired), _TOMBSTONES_A_BATCH):
+            self._remove(expired[at : at + _TOMBSTONES_A_BATCH], context)
+
+    def _remove(self, expired: list[TransactionalId], context: TransactionContext) -> None:
+        """Write the tombstones of expired ids in one batch; remove the ids once they are committed."""
+
+        def then(context: TransactionContext, error: ErrorCode) -> None:
+            for one in expired:
+                one.pending = None
+                if error == ErrorCode.NONE:
+                    self.ids.pop(one.name, None)
+            if error != ErrorCode.NONE:
+                context.log.info("Removing %d expired transactional ids failed: %s", len(expired), error.name)
+
+        context.append([records.tombstone(one.name) for one in expired], then)
+
+    # Transitions.
+
+    def _transition(
+        self, context: TransactionContext, one: TransactionalId, target: TransactionMetadata, to: object, answer: object
+    ) -> None:
+        """Write `target`, apply it once it is committed, and answer; with the error if it could not be written."""
+        one.pending = target
+        if to is not None:
+            self._waiting[to] = _refusal(answer)
+
+        def then(context: TransactionContext, error: ErrorCode) -> None:
+            one.pending = None
+            if error == ErrorCode.NONE:
+                one.metadata = target
+                if target.state in PREPARED:
+                    self._send_markers(context, one)
+            elif one.is_new and self.ids.get(one.name) is one:
+                del self.ids[one.name]
+            refusal = self._waiting.pop(to, None)
+            if refusal is not None:
+                context.answer(to, answer if error == ErrorCode.NONE else refusal(error))
+
+        context.append([records.transaction_record(one.name, target, context.transaction_version)], then)
+
+    def _send_markers(self, context: TransactionContext, one: TransactionalId) -> None:
+        one.pending = one.metadata.complete(context.now_ms)
+        context.send_markers(one)
+
+    def fire(self, context: TransactionContext, event: MarkersWritten | MarkersToResume | AdditionTimedOut) -> None:
+        """Complete a transaction whose markers are written, send those of loaded ones, or end the wait of a request."""
+        if isinstance(event, MarkersWritten):
+            self._complete(context, event)
+            return
+        if isinstance(event, AdditionTimedOut):
+            if parked := self._unpark(event.transactional_id):
+                context.answer(parked.to, ErrorCode.CONCURRENT_TRANSACTIONS)
+            return
+        for name in event.transactional_ids:
+            self._send_markers(context, self.ids[name])
+
+    def _complete(self, context: TransactionContext, event: MarkersWritten) -> None:
+        """Write the completion of a transaction; try again later if that fails."""
+        one = self.ids.get(event.transactional_id)
+        if one is None or one.metadata.state not in PREPARED or one.pending is None:
+            return
+        target = one.pending
+
+        def then(context: TransactionContext, error: ErrorCode) -> None:
+            self.append_retries.discard(one.name)
+            if error == ErrorCode.NONE:
+                one.metadata, one.pending = target, None
+                if parked := self._unpark(one.name):
+                    self.add_partitions(context, one.name, parked.producer, parked.partitions, 0, parked.to)
+            else:  # also a full disk, which costs the broker no leadership; the timers of a closed shard do not fire
+                self.append_retries.add(one.name)
+                context.schedule(Timer(event), _RETRY_MS)
+
+        context.append([records.transaction_record(one.name, target, context.transaction_version)], then)
+
+    # The partition's log and leadership.
+
+    @property
+    def content(self) -> str:
+        """What the shard holds, for the log."""
+        return count_of(len(self.ids), "transactional id") if self.ids else ""
+
+    def replay(
+        self, _now_ms: int, _offset: int, key: bytes, value: bytes | None, _producer: ProducerIdAndEpoch | None = None
+    ) -> None:
+        """Apply a record of the load."""
+        name = records.read_transactional_id(key)
+        if name is None:
+            return
+        if value is None:
+            self.ids.pop(name, None)
+        else:
+            self.ids[name] = TransactionalId(name, records.read_transaction(value))
+
+    def replay_end_transaction_marker(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
+        """Do nothing: records of `__transaction_state` are in no transaction."""
+
+    def loaded(self, context: TransactionContext) -> None:
+        """Start to send the markers of prepared transactions again, in slices."""
+        prepared = [one.name for one in self.ids.values() if one.metadata.state in PREPARED]
+        for at in range(0, len(prepared), _RESUMED_AT_ONCE):
+            context.schedule(Timer(MarkersToResume(tuple(prepared[at : at + _RESUMED_AT_ONCE]))), 0)
+
+    def unloaded(self, context: TransactionContext) -> None:
+        """Answer every waiting request with NOT_COORDINATOR."""
+        for to, refusal in self._waiting.items():
+            context.answer(to, refusal(ErrorCode.NOT_COORDINATOR))
+        self._waiting.clear()
+        self._parked.clear()
+
+
+def _check_init(one: TransactionalId, request: InitProducerId) -> ErrorCode:
+    metadata = one.metadata
+    if one.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if request.producer_id != NO_PRODUCER_ID and not (
+        one.is_new
+        or request.producer_id == metadata.producer_id
+        # A retry of a recovery that changed the producer id, whose response was lost.
+        or (request.producer_id == metadata.previous_producer_id and is_epoch_exhausted(request.producer_epoch))
+    ):
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.CONCURRENT_TRANSACTIONS if metadata.state in PREPARED else ErrorCode.NONE
+
+
+def _check_producer(one: TransactionalId | None, producer: ProducerIdAndEpoch) -> ErrorCode:
+    """Return the error of a producer that adds or verifies partitions."""
+    if one is None or one.metadata.producer_id != producer.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if one.metadata.producer_epoch != producer.epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.CONCURRENT_TRANSACTIONS if one.metadata.state in PREPARED else ErrorCode.NONE
+
+
+def _check_end_before_2(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode, bool]:
+    """Return the error of an EndTxn with transaction.version 0 or 1, and whether it repeats a completed one."""
+    metadata = one.metadata
+    if metadata.producer_id != request.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, False
+    if metadata.producer_epoch != request.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED, False
+    if one.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS, False
+    if metadata.state is ONGOING:
+        return ErrorCode.NONE, False
+    if metadata.state is EMPTY or _was_committed(metadata.state) != request.commit:
+        return ErrorCode.INVALID_TXN_STATE, False
+    return (ErrorCode.CONCURRENT_TRANSACTIONS, False) if metadata.state in PREPARED else (ErrorCode.NONE, True)
+
+
+def _check_end(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode, bool]:
+    """Return the error of an EndTxn with transaction.version 2, and whether it repeats a completed one.
+
+    A retry has the epoch before the current one, or the last one of the previous producer id. An abort without a
+    transaction is accepted at the current epoch: the producer may not know whether its transaction had begun.
+    """
+    metadata = one.metadata
+    # First, because the producer may have the id of a transition that is still pending.
+    if one.pending is not None:
+        return ErrorCode.CONCURRENT_TRANSACTIONS, False
+    is_overflow_retry = (
+        metadata.previous_producer_id == request.producer_id
+        and request.producer_epoch == MAX_EPOCH - 1
+        and metadata.producer_epoch == 0
+    )
+    if metadata.producer_id != request.producer_id and not is_overflow_retry:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, False
+    is_current = metadata.producer_epoch == request.producer_epoch
+    is_retry = is_overflow_retry or metadata.producer_epoch == request.producer_epoch + 1
+    state = metadata.state
+    if not (is_retry if state in PREPARED else is_current or (is_retry and state not in (EMPTY, ONGOING))):
+        return ErrorCode.PRODUCER_FENCED, False
+    if state is ONGOING:
+        return ErrorCode.NONE, False
+    if state in PREPARED:
+        is_same = _was_committed(state) == request.commit
+        return ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE, False
+    if is_retry and state is not EMPTY:
+        is_same = _was_committed(state) == request.commit
+        return (ErrorCode.NONE, True) if is_same else (ErrorCode.INVALID_TXN_STATE, False)
+    return (ErrorCode.INVALID_TXN_STATE if request.commit else ErrorCode.NONE), False
+
+
+def _was_committed(state: TransactionState) -> bool:
+    return state in (PREPARE_COMMIT, COMPLETE_COMMIT)
+
+
+def _producer(metadata: TransactionMetadata | None) -> ProducerResult:
+    """Return the result with the id and epoch of `metadata`, which responses before transaction.version 2 lack."""
+    if metadata is None:
+        return ProducerResult(ErrorCode.NONE)
+    return ProducerResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch)
+
+
+def _refusal(answer: object) -> Callable[[ErrorCode], object]:
+    """Return the function that makes an answer of the type of `answer` of an error."""
+    return ProducerResult if isinstance(answer, ProducerResult) else ErrorCode

@@ -1,0 +1,294 @@
+"""The transaction coordinator: the transactional APIs as operations on shards (Kafka: `TransactionCoordinator`).
+
+`runtime.coordinator_runtime` has the shards of the `__transaction_state` partitions led here, `shard` the rules, and
+`marker_channel_manager` writes the markers of prepared transactions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
+from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from broker.coordinator.runtime.shard_host import Outcome
+from broker.coordinator.transaction.context import (
+    EndTransaction,
+    InitProducerId,
+    MarkersWritten,
+    ProducerResult,
+    TransactionContext,
+    TransactionSettings,
+)
+from broker.coordinator.transaction.marker_channel_manager import TransactionMarkerChannelManager
+from broker.coordinator.transaction.shard import TransactionCoordinatorShard
+from broker.coordinator.transaction.transaction_metadata import NO_TIMEOUT_MS, TransactionMetadata
+from controller.topic_names import TRANSACTION_STATE
+from protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from random import Random
+
+    from broker.coordinator.runtime.partition_log import Journal
+    from broker.coordinator.runtime.shard_host import ShardHost
+    from broker.coordinator.runtime.timers import Timers
+    from broker.coordinator.transaction.transaction_metadata import TopicPartition, TransactionalId
+    from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
+    from broker.metadata.producer_id_manager import ProducerIdManager
+    from broker.network.network_client import NetworkClient
+    from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+
+_IDS_A_TURN = 500
+_PARTITIONS_A_TURN = 5_000
+_RETRIES = 3
+
+_log = logging.getLogger("broker.coordinator.transaction")
+
+
+class TransactionCoordinator:
+    """Serves the transactional APIs."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        random: Random,
+        settings: TransactionSettings,
+        producer_ids: ProducerIdManager,
+        transaction_version: Callable[[], int],
+        partition_count: Callable[[], int],
+        open_journal: Callable[[int], Journal],
+        leader_of: Callable[[str, int], int | None],
+        connect_broker: Callable[[int], NetworkClient],
+        write_markers: Callable[[WriteTxnMarkersRequest], WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]],
+    ) -> None:
+        """Host nothing yet.
+
+        `partition_count` returns that of `__transaction_state`, or what it will be. `transaction_version` returns the
+        finalized level. The last three are as of `TransactionMarkerChannelManager`.
+        """
+        self.settings = settings
+        self._loop = loop
+        self._now_ms = now_ms
+        self._random = random
+        self._producer_ids = producer_ids
+        self._allocation: asyncio.Task[ErrorCode] | None = None
+        self._transaction_version = transaction_version
+        self.runtime: CoordinatorRuntime[TransactionCoordinatorShard, TransactionContext] = CoordinatorRuntime(
+            TRANSACTION_STATE,
+            "transactional ids",
+            loop=loop,
+            partition_count=partition_count,
+            new_shard=TransactionCoordinatorShard,
+            new_context=self._new_context,
+            open_journal=open_journal,
+            serves_committed=True,
+        )
+        self.markers = TransactionMarkerChannelManager(
+            self,
+            node_id=node_id,
+            loop=loop,
+            leader_of=leader_of,
+            connect_broker=connect_broker,
+            write_here=write_markers,
+        )
+
+    def _new_context(self, timers: Timers) -> TransactionContext:
+        return TransactionContext(
+            self._loop.time(),
+            self._now_ms(),
+            timers,
+            self._random,
+            _log,
+            settings=self.settings,
+            transaction_version=self._transaction_version(),
+            take_producer_id=self._take_producer_id,
+            send_markers=self.markers.add,
+        )
+
+    def _take_producer_id(self) -> int | None:
+        """Return a new producer id; if there is none, have the controller allocate a block for the next attempt."""
+        producer_id = self._producer_ids.take()
+        if producer_id is None and self._allocation is None:
+            self._allocation = self._loop.create_task(self._allocate())
+        return producer_id
+
+    async def _allocate(self) -> ErrorCode:
+        """Have the controller allocate producer ids, and return its error."""
+        try:
+            await self._producer_ids.allocate()
+        except KafkaError as error:
+            return error.code
+        finally:
+            self._allocation = None
+        return ErrorCode.NONE
+
+    def stop(self) -> None:
+        """Answer every waiting request with NOT_COORDINATOR, and send nothing more."""
+        self.runtime.stop()
+        self.markers.stop()
+        if self._allocation is not None:
+            self._allocation.cancel()
+
+    # Operations.
+
+    def init_producer_id(self, request: InitProducerId) -> Outcome[ProducerResult]:
+        """Handle InitProducerId with a transactional id."""
+        if not request.transactional_id:
+            return ProducerResult(ErrorCode.INVALID_REQUEST)
+        if request.enable_2pc and not self.settings.two_phase_commit_enable:
+            return ProducerResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if request.keep_prepared:
+            return ProducerResult(ErrorCode.UNSUPPORTED_VERSION)  # as in Kafka 4.3, which does not have it yet
+        if request.enable_2pc:
+            request = request._replace(timeout_ms=NO_TIMEOUT_MS)
+        elif not 0 < request.timeout_ms <= self.settings.max_timeout_ms:
+            return ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        host = self._host_of(request.transactional_id)
+        if isinstance(host, ErrorCode):
+            return ProducerResult(host)
+        return self._with_producer_ids(lambda context, to: host.shard.init_producer_id(context, request, to), host)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: TransactionPartitions,
+        client_version: int,
+    ) -> Outcome[ErrorCode]:
+        """Add partitions to the open transaction, or begin one with them."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        host = self._host_of(transactional_id)
+        if isinstance(host, ErrorCode):
+            return host
+        return host.run_rule(
+            lambda context, to: host.shard.add_partitions(
+                context, transactional_id, producer, partitions, client_version, to
+            )
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Return whether each partition is in the open transaction."""
+        if not transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+        host = self._host_of(transactional_id)
+        if isinstance(host, ErrorCode):
+            return dict.fromkeys(partitions, host)
+        return host.shard.verify_partitions(transactional_id, producer, partitions)
+
+    def end(self, request: EndTransaction) -> Outcome[ProducerResult]:
+        """Handle EndTxn: return the result once the decision is committed."""
+        if not request.transactional_id:
+            return ProducerResult(ErrorCode.INVALID_REQUEST)
+        host = self._host_of(request.transactional_id)
+        if isinstance(host, ErrorCode):
+            return ProducerResult(host)
+        return self._with_producer_ids(lambda context, to: host.shard.end(context, request, to), host)
+
+    def describe(self, transactional_id: str) -> TransactionMetadata | None:
+        """Return the committed state of a transactional id, None if there is none; KafkaError if it is not here."""
+        one = self.runtime.host_of(transactional_id).shard.ids.get(transactional_id)
+        return None if one is None or one.is_new else one.metadata
+
+    def states(self) -> Iterator[tuple[str, TransactionMetadata]]:
+        """Yield the transactional ids of the active shards, each with its committed state.
+
+        COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet.
+        """
+        if self.runtime.is_loading:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for shard in self.runtime.active_shards():
+            yield from ((name, one.metadata) for name, one in list(shard.ids.items()) if not one.is_new)
+
+    def _host_of(self, transactional_id: str) -> _Host | ErrorCode:
+        try:
+            return self.runtime.host_of(transactional_id)
+        except KafkaError as error:
+            return error.code
+
+    def _with_producer_ids(
+        self, rule: Callable[[TransactionContext, object], None], host: _Host
+    ) -> Outcome[ProducerResult]:
+        """Run `rule`; if it lacks a producer id, wait until the controller has allocated a block, and repeat it."""
+        outcome: Outcome[ProducerResult] = host.run_rule(rule)
+        if isinstance(outcome, ProducerResult) and outcome.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            return self._loop.create_task(self._repeat(rule, host))
+        return outcome
+
+    async def _repeat(self, rule: Callable[[TransactionContext, object], None], host: _Host) -> ProducerResult:
+        result = ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        for _ in range(_RETRIES):
+            error = await self._allocate()
+            if error != ErrorCode.NONE:
+                return ProducerResult(error)
+            if not host.is_open:
+                return ProducerResult(ErrorCode.NOT_COORDINATOR)
+            outcome: Outcome[ProducerResult] = host.run_rule(rule)
+            result = await outcome if isinstance(outcome, asyncio.Future) else outcome
+            if result.error != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                break
+        return result
+
+    # Without a request.
+
+    async def abort_timed_out(self) -> None:
+        """Abort the transactions that are open for longer than their timeout."""
+        await self._in_slices(TransactionCoordinatorShard.abort_timed_out)
+
+    async def expire(self) -> None:
+        """Remove the ids that are unused for `transactional.id.expiration.ms`."""
+        await self._in_slices(TransactionCoordinatorShard.expire)
+
+    async def _in_slices(
+        self, work: Callable[[TransactionCoordinatorShard, list[str], TransactionContext], None]
+    ) -> None:
+        """Do `work` for all ids of the active shards, in slices, one a turn of the loop."""
+        for host in self.runtime.active_hosts():
+            for names in _slices(host.shard, list(host.shard.ids)):
+                if not host.is_open:
+                    break
+                host.run(partial(work, host.shard, names))
+                await asyncio.sleep(0)
+
+    # Markers.
+
+    def coordinator_epoch(self, transaction: TransactionalId) -> int | None:
+        """Return the leader epoch in which the transaction is coordinated here; None if it is not."""
+        host = self._host_of(transaction.name)
+        if isinstance(host, ErrorCode) or host.shard.ids.get(transaction.name) is not transaction:
+            return None
+        return host.leader_epoch
+
+    def markers_written(self, transaction: TransactionalId) -> None:
+        """Complete a transaction."""
+        host = self._host_of(transaction.name)
+        if not isinstance(host, ErrorCode):
+            host.fire(MarkersWritten(transaction.name))
+
+
+def _slices(shard: TransactionCoordinatorShard, names: list[str]) -> Iterator[list[str]]:
+    """Yield the ids in slices of `_IDS_A_TURN`, or fewer, whose transactions have about `_PARTITIONS_A_TURN`."""
+    some: list[str] = []
+    partitions = 0
+    for name in names:
+        one = shard.ids.get(name)
+        size = 0 if one is None else len(one.metadata.partitions)
+        if some and (len(some) >= _IDS_A_TURN or partitions + size > _PARTITIONS_A_TURN):
+            yield some
+            some, partitions = [], 0
+        some.append(name)
+        partitions += size
+    if some:
+        yield some
+
+
+if TYPE_CHECKING:
+    _Host = ShardHost[TransactionCoordinatorShard, TransactionContext]

@@ -1,0 +1,177 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: add partitions to an open transaction, or verify that they are in it.
+
+Behaviour
+- A transaction begins with its first partition. All partitions are added, or none: if one does not exist, it gets
+  UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED.
+- The coordinator's errors are the result for each partition: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
+  CONCURRENT_TRANSACTIONS while the former transaction ends; NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+- Verified partitions that are not in the transaction get TRANSACTION_ABORTABLE.
+- AddOffsetsToTxn adds the partition of `__consumer_offsets` that the group belongs to.
+
+Version notes
+- Below 2, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
+- AddPartitionsToTxn 4 and 5 are from brokers: several transactions, on behalf of producers with transaction.version 2
+  (KIP-890). Clients' versions stand for transaction.version 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
+from broker.coordinator.runtime.shard_host import then
+from broker.coordinator.transaction.transaction_metadata import EPOCH_PER_TRANSACTION
+from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
+from controller.topic_names import CONSUMER_OFFSETS
+from protocol.errors import ErrorCode
+from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Mapping
+
+    from broker.broker_server import BrokerServer
+    from broker.coordinator.runtime.shard_host import Outcome
+    from broker.coordinator.transaction.transaction_metadata import TopicPartition
+    from broker.network.connection import RequestContext
+
+    Errors = Mapping[TopicPartition, ErrorCode]
+
+_BATCHED_FROM_VERSION = 4
+_CHARACTERS_A_STEP = 32_768
+_FENCED_FROM_VERSION = 2
+
+_Topic = AddPartitionsToTxnResponse.Topic
+
+
+def handle(
+    broker: BrokerServer, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    """Add or verify the partitions; wait until that is committed."""
+    return add_or_verify(broker, request, context.api_version)
+
+
+def add_or_verify(
+    broker: BrokerServer, request: AddPartitionsToTxnRequest, version: int
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    """Return the response to a request of `version`, now or once all is committed."""
+    if version >= _BATCHED_FROM_VERSION:
+        return _handle_batched(broker, request, version)
+    transaction = AddPartitionsToTxnRequest.Transaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return then(
+        _handle_one(broker, transaction, version),
+        lambda errors: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(errors)),
+    )
+
+
+def _handle_batched(
+    broker: BrokerServer, request: AddPartitionsToTxnRequest, version: int
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
+    if sum(len(transaction.transactional_id) for transaction in request.transactions) > _CHARACTERS_A_STEP:
+        return _handle_in_steps(broker, request, version)
+    outcomes = [_handle_one(broker, transaction, version) for transaction in request.transactions]
+    waiting = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
+    return _respond_later(request, outcomes, waiting) if waiting else _batched_response(request, outcomes)
+
+
+async def _handle_in_steps(
+    broker: BrokerServer, request: AddPartitionsToTxnRequest, version: int
+) -> AddPartitionsToTxnResponse:
+    """Handle many or long transactional ids: their hashes would take too long for one turn of the loop."""
+    outcomes: list[Outcome[Errors]] = []
+    characters = 0
+    for transaction in request.transactions:
+        outcomes.append(_handle_one(broker, transaction, version))
+        characters += len(transaction.transactional_id)
+        if characters > _CHARACTERS_A_STEP:
+            characters = 0
+            await asyncio.sleep(0)
+    waiting = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
+    return await _respond_later(request, outcomes, waiting)
+
+
+async def _respond_later(
+    request: AddPartitionsToTxnRequest, outcomes: list[Outcome[Errors]], waiting: list[asyncio.Future[Errors]]
+) -> AddPartitionsToTxnResponse:
+    if waiting:
+        await asyncio.wait(waiting)
+    return _batched_response(request, outcomes)
+
+
+def _batched_response(
+    request: AddPartitionsToTxnRequest, outcomes: list[Outcome[Errors]]
+) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[
+            AddPartitionsToTxnResponse.Transaction(
+                transactional_id=transaction.transactional_id,
+                topic_results=_results(outcome.result() if isinstance(outcome, asyncio.Future) else outcome),
+            )
+            for transaction, outcome in zip(request.transactions, outcomes, strict=True)
+        ]
+    )
+
+
+def _handle_one(
+    broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction, version: int
+) -> Outcome[Errors]:
+    image = broker.image
+    partitions = TransactionPartitions.of(
+        (topic.name, index) for topic in transaction.topics for index in topic.partitions
+    )
+    missing = {each for each in partitions if image.partition(*each) is None}
+    if missing:
+        return {
+            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+            for each in partitions
+        }
+    producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+    if transaction.verify_only:
+        return broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions)
+    client_version = EPOCH_PER_TRANSACTION if version >= _BATCHED_FROM_VERSION else 0
+    outcome = broker.transactions.add_partitions(transaction.transactional_id, producer, partitions, client_version)
+
+    def errors(error: ErrorCode) -> Errors:
+        return dict.fromkeys(partitions, error_for_version(error, version))
+
+    if not isinstance(outcome, asyncio.Future):
+        return errors(outcome)
+    given: asyncio.Future[Errors] = broker.loop.create_future()
+    outcome.add_done_callback(lambda done: None if given.done() else given.set_result(errors(done.result())))
+    return given
+
+
+def add_offsets(
+    broker: BrokerServer, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
+    """Add the group's partition of `__consumer_offsets`; wait until that is committed."""
+    partition = (CONSUMER_OFFSETS, broker.groups.runtime.partition_of(request.group_id))
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    outcome = broker.transactions.add_partitions(
+        request.transactional_id, producer, TransactionPartitions.of([partition]), 0
+    )
+    return then(
+        outcome, lambda error: AddOffsetsToTxnResponse(error_code=error_for_version(error, context.api_version))
+    )
+
+
+def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
+    """Return `error` as old clients know it."""
+    if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM_VERSION:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error
+
+
+def _results(errors: Errors) -> list[_Topic]:
+    by_topic: dict[str, list[_Topic.Partition]] = {}
+    for topic, index in errors:
+        by_topic.setdefault(topic, []).append(
+            _Topic.Partition(partition_index=index, partition_error_code=errors[topic, index])
+        )
+    return [_Topic(name=topic, results_by_partition=results) for topic, results in by_topic.items()]

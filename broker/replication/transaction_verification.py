@@ -1,0 +1,394 @@
+"""Verification of transactions with their coordinators, before their first batches are appended (KIP-890).
+
+`verify` starts the verification in each partition (`storage.log.verification`), and sends the partitions whose
+transaction is not open there yet to the coordinator: to verify that the transaction has them, or, from Produce 12 and
+TxnOffsetCommit 5 on, to add them. The leader of the partition of `__transaction_state` that the transactional id
+belongs to is the coordinator; if that is this broker, it is called without a socket. The result has the guards to
+append with, and the errors. `verify_produce` repeats it for a short time while the coordinator completes the
+transaction before: the client's backoff would be longer.
+
+A Produce that waits holds copies of its batches, which count as request memory. Their number and size are limited: at
+the limit, `check_room` refuses further ones with a retriable error.
+
+`verification_queue` has the rules of the requests. Kafka: `AddPartitionsToTxnManager`,
+`ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
+from broker.coordinator.runtime.coordinator_runtime import partition_for
+from broker.monitoring.request_times import Times
+from broker.replication.verification_queue import (
+    PartitionErrors,
+    PendingVerification,
+    TopicPartition,
+    TransactionOperation,
+    VerificationQueue,
+    complete,
+    produce_operation,
+    request_of,
+)
+from controller.topic_names import TRANSACTION_STATE
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from storage.log.verification import NOT_VERIFIED, VerificationGuard
+
+if TYPE_CHECKING:
+    from broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
+    from broker.network.network_client import NetworkClient
+    from broker.replication.partition import Partition
+    from controller.image import MetadataImage
+    from protocol.record_batch import BatchHeader
+    from protocol.request_memory import RequestMemory
+
+    CallHere = Callable[
+        [AddPartitionsToTxnRequest, int], AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]
+    ]
+
+BROKER_VERSION = 4
+"""From this version on, AddPartitionsToTxn is a request of brokers."""
+
+MAX_HELD_REQUESTS = 4096
+MAX_HELD_BYTES = 128 * 1024 * 1024
+
+_LATEST_VERSION = AddPartitionsToTxnRequest.VERSIONS[1]
+_RETRIABLE = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+_log = logging.getLogger("broker.replication.transactions")
+
+
+class Verified(NamedTuple):
+    """The result: errors, and the guards of the partitions that were verified.
+
+    A partition in neither has the transaction open already.
+    """
+
+    errors: dict[Partition, KafkaError]
+    guards: dict[Partition, VerificationGuard]
+
+
+class Transaction(NamedTuple):
+    """The transaction of a request, and what the request's version supports."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    operation: TransactionOperation
+
+
+class TransactionVerification:
+    """The verifications of this broker (Kafka: `AddPartitionsToTxnManager`)."""
+
+    def __init__(
+        self,
+        node_id: int,
+        *,
+        image: Callable[[], MetadataImage],
+        connect_broker: Callable[[int], NetworkClient],
+        call_here: CallHere,
+        config: Callable[[str], Any],
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        request_memory: RequestMemory,
+    ) -> None:
+        """`call_here` handles a request of some version as the coordinator; `config` returns a setting's value."""
+        self._node_id = node_id
+        self._image = image
+        self._connect_broker = connect_broker
+        self._call_here = call_here
+        self._config = config
+        self._loop = loop
+        self._now_ms = now_ms
+        self._request_memory = request_memory
+        self._queue = VerificationQueue()
+        self._clients: dict[int, NetworkClient] = {}
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop holds only weak references
+        self.held_requests = 0
+        self.held_bytes = 0
+        self.times = Times(loop.time())
+        """How long coordinators took to verify or add the partitions of a transaction."""
+        self.failures = 0
+        """The partitions that were not verified or added."""
+
+    def stop(self) -> None:
+        """Close the connections; what waits fails with NETWORK_EXCEPTION."""
+        for client in self._clients.values():
+            client.close()
+
+    # Memory of waiting requests.
+
+    def check_room(self, size_bytes: int) -> None:
+        """Raise NOT_ENOUGH_REPLICAS, which is retriable, if a request with batches of this size could not wait.
+
+        A single request is never too large.
+        """
+        full = self.held_requests >= MAX_HELD_REQUESTS or self.held_bytes + size_bytes > MAX_HELD_BYTES
+        if full and self.held_requests:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, "too many batches wait for the verification of transactions"
+            )
+
+    def hold(self, size_bytes: int) -> None:
+        """Count the copies of a request's batches that wait."""
+        self.held_requests += 1
+        self.held_bytes += size_bytes
+        self._request_memory.take(size_bytes)
+
+    def release(self, size_bytes: int) -> None:
+        """Count the copies no more: they are appended or refused."""
+        self.held_requests -= 1
+        self.held_bytes -= size_bytes
+        self._request_memory.give(size_bytes)
+
+    # Verification.
+
+    def verify_produce(
+        self, transaction: Transaction, sequences: Mapping[Partition, int]
+    ) -> Verified | Awaitable[Verified]:
+        """Verify the batches of a Produce, each with its first sequence; the errors are those of its response.
+
+        While another transaction of the id is completing, an added partition is tried again for
+        `add.partitions.to.txn.retry.backoff.max.ms`.
+        """
+        outcome = self.verify(transaction, sequences)
+        if isinstance(outcome, Verified) and not _must_retry(transaction, outcome):
+            return _for_produce(transaction, outcome)
+        return self._verify_again(transaction, sequences, outcome)
+
+    async def _verify_again(
+        self, transaction: Transaction, sequences: Mapping[Partition, int], outcome: Verified | Awaitable[Verified]
+    ) -> Verified:
+        most_ms = min(self._config("add.partitions.to.txn.retry.backoff.max.ms"), self._config("request.timeout.ms"))
+        backoff_s = self._config("add.partitions.to.txn.retry.backoff.ms") / 1000
+        deadline = self._loop.time() + most_ms / 1000
+        while True:
+            verified = outcome if isinstance(outcome, Verified) else await outcome
+            if not _must_retry(transaction, verified) or self._loop.time() >= deadline:
+                return _for_produce(transaction, verified)
+            await asyncio.sleep(backoff_s)
+            outcome = self.verify(transaction, sequences)
+
+    def verify(self, transaction: Transaction, sequences: Mapping[Partition, int]) -> Verified | Awaitable[Verified]:
+        """Verify the transaction's partitions, each with the first sequence of its batch, or add them to it.
+
+        At once if no coordinator has to decide, or this broker does without waiting.
+        """
+        verifies: bool = self._config("transaction.partition.verification.enable")
+        _, producer_id, epoch, operation = transaction
+        adds = operation is TransactionOperation.ADD
+        errors: dict[Partition, KafkaError] = {}
+        guards: dict[Partition, VerificationGuard] = {}
+        if not (adds or verifies):
+            return Verified(errors, dict.fromkeys(sequences, NOT_VERIFIED))
+        for partition, sequence in sequences.items():
+            try:
+                partition.check()
+                guard = partition.log.producers.start_verification(
+                    producer_id, epoch, sequence, self._now_ms(), supports_epoch_bump=adds
+                )
+            except KafkaError as error:
+                errors[partition] = error
+                continue
+            if guard is not None:
+                guards[partition] = guard
+        decided: PartitionErrors | asyncio.Future[PartitionErrors] = {}
+        if guards:
+            decided = self._add_or_verify(transaction, [(one.topic, one.index) for one in guards])
+        if not verifies:
+            guards = {partition: NOT_VERIFIED for partition in sequences if partition not in errors}
+        if isinstance(decided, dict):
+            return _verified(errors, guards, decided)
+        return self._when_decided(errors, guards, decided)
+
+    def verify_here(
+        self,
+        coordinator: TransactionCoordinator,
+        version: int,
+        transactional_id: str,
+        partition: Partition,
+        header: BatchHeader,
+    ) -> VerificationGuard | None:
+        """Return the guard for a batch of a Produce whose transaction this broker's `coordinator` verifies at once.
+
+        None if `verify_produce` has to decide: this broker does not coordinate the transaction, verifies nothing, has
+        to add the partition, or refuses the batch.
+        """
+        if produce_operation(version) is TransactionOperation.ADD:
+            return None
+        if not self._config("transaction.partition.verification.enable"):
+            return None
+        producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+        place = partition.topic, partition.index
+        if coordinator.verify_partitions(transactional_id, producer, (place,))[place] != ErrorCode.NONE:
+            return None
+        try:
+            partition.check()
+            return partition.log.producers.start_verification(
+                *producer, header.base_sequence, self._now_ms(), supports_epoch_bump=False
+            )
+        except KafkaError:
+            return None
+
+    async def verify_one(
+        self, transaction: Transaction, partition: Partition, sequence: int
+    ) -> VerificationGuard | None:
+        """Return the guard for one partition, None if the transaction is open there; raise the KafkaError of `verify`.
+
+        Kafka: `ReplicaManager.maybeSendPartitionToTransactionCoordinator`.
+        """
+        outcome = self.verify(transaction, {partition: sequence})
+        errors, guards = outcome if isinstance(outcome, Verified) else await outcome
+        if partition in errors:
+            raise errors[partition]
+        return guards.get(partition)
+
+    async def _when_decided(
+        self,
+        errors: dict[Partition, KafkaError],
+        guards: dict[Partition, VerificationGuard],
+        decided: asyncio.Future[PartitionErrors],
+    ) -> Verified:
+        return _verified(errors, guards, await decided)
+
+    # Requests to coordinators.
+
+    def _add_or_verify(
+        self, transaction: Transaction, partitions: Sequence[TopicPartition]
+    ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
+        """Return the coordinator's errors."""
+        coordinator = self._coordinator(transaction.transactional_id)
+        if coordinator is None:
+            self.failures += len(partitions)
+            return dict.fromkeys(partitions, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        decided: asyncio.Future[PartitionErrors] = self._loop.create_future()
+        transactional_id, producer_id, epoch, operation = transaction
+        pending = PendingVerification(
+            transactional_id,
+            producer_id,
+            epoch,
+            partitions,
+            operation,
+            partial(self._decided, decided, self._loop.time()),
+        )
+        if coordinator == self._node_id:
+            self._decide_here(pending)
+        else:
+            self._queue.add(coordinator, pending)
+            self._send(coordinator)
+        return decided.result() if decided.done() else decided
+
+    def _decided(self, decided: asyncio.Future[PartitionErrors], began: float, errors: PartitionErrors) -> None:
+        now = self._loop.time()
+        self.times.add(now - began, now)
+        self.failures += len(errors)
+        if not decided.done():
+            decided.set_result(errors)
+
+    def _coordinator(self, transactional_id: str) -> int | None:
+        """Return the broker that coordinates the id; None if there is none now."""
+        image = self._image()
+        topic = image.topic(TRANSACTION_STATE)
+        if topic is None or not topic.partitions:
+            return None
+        state = topic.partitions.get(partition_for(transactional_id, len(topic.partitions)))
+        broker = None if state is None else image.brokers.get(state.leader)
+        return None if broker is None or broker.fenced else broker.broker_id
+
+    def _decide_here(self, pending: PendingVerification) -> None:
+        try:
+            response = self._call_here(request_of([pending]), _LATEST_VERSION)
+        except Exception as error:
+            _fail([pending], error)
+            return
+        if isinstance(response, AddPartitionsToTxnResponse):
+            complete([pending], response)
+        else:
+            self._start(self._complete([pending], response))
+
+    def _send(self, coordinator: int) -> None:
+        batch = self._queue.take(coordinator)
+        if batch:
+            client = self._clients.get(coordinator)
+            if client is None:
+                client = self._clients[coordinator] = self._connect_broker(coordinator)
+            self._start(self._call(coordinator, batch, client.call(request_of(batch), min_version=BROKER_VERSION)))
+
+    async def _call(self, coordinator: int, batch: list[PendingVerification], response: Awaitable[Any]) -> None:
+        await self._complete(batch, response)
+        self._queue.finished(coordinator)
+        self._send(coordinator)
+
+    async def _complete(self, batch: list[PendingVerification], response: Awaitable[Any]) -> None:
+        try:
+            complete(batch, await response)
+        except Exception as error:
+            _fail(batch, error)
+
+    def _start(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _fail(batch: Iterable[PendingVerification], error: Exception) -> None:
+    """Complete a request that the coordinator has not decided."""
+    if not isinstance(error, KafkaError):
+        _log.error("The verification of transactions failed", exc_info=error)
+    for pending in batch:
+        if not isinstance(error, KafkaError):
+            pending.fail(ErrorCode.UNKNOWN_SERVER_ERROR)
+        elif error.code is ErrorCode.UNSUPPORTED_VERSION:
+            pending.complete({})  # as in Kafka: a coordinator of an older version verifies nothing
+        else:
+            pending.fail(error.code)
+
+
+def _verified(
+    errors: dict[Partition, KafkaError], guards: dict[Partition, VerificationGuard], decided: PartitionErrors
+) -> Verified:
+    for partition in list(guards):
+        code = decided.get((partition.topic, partition.index))
+        if code is not None:
+            errors[partition] = KafkaError(code)
+            del guards[partition]
+    return Verified(errors, guards)
+
+
+def _must_retry(transaction: Transaction, verified: Verified) -> bool:
+    return transaction.operation is TransactionOperation.ADD and any(
+        error.code is ErrorCode.CONCURRENT_TRANSACTIONS for error in verified.errors.values()
+    )
+
+
+def _for_produce(transaction: Transaction, verified: Verified) -> Verified:
+    """Return the result with the errors that producers of this version handle.
+
+    NOT_ENOUGH_REPLICAS stands for retriable errors of coordinators: older producers do not retry those, and it does not
+    make them refresh their metadata.
+    """
+    adds = transaction.operation is TransactionOperation.ADD
+    errors = {}
+    for partition, error in verified.errors.items():
+        code = error.code
+        if code in _RETRIABLE or (code is ErrorCode.CONCURRENT_TRANSACTIONS and not adds):
+            text = f"the transaction could not be verified: {code.name}"
+            errors[partition] = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, text)
+        elif code is ErrorCode.INVALID_TXN_STATE:
+            errors[partition] = KafkaError(code, "the partition was not added to the transaction")
+        else:
+            errors[partition] = error
+    return Verified(errors, verified.guards)

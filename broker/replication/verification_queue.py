@@ -1,0 +1,167 @@
+"""AddPartitionsToTxn requests to coordinators: what is sent together, and what the results mean (KIP-890).
+
+Each coordinator gets one request at a time, with all transactions that wait for it. A transactional id waits at most
+once for a coordinator. If its producer sends another batch meanwhile, it repeats a request whose connection was lost,
+or is another instance of the producer:
+
+- a higher epoch ends the wait of the lower one with INVALID_PRODUCER_EPOCH;
+- the same epoch ends the earlier wait with NETWORK_EXCEPTION: its response is not read any more;
+- a lower epoch is refused with INVALID_PRODUCER_EPOCH.
+
+Pure. `transaction_verification` sends the requests. Kafka: `AddPartitionsToTxnManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+
+TopicPartition: TypeAlias = tuple[str, int]
+PartitionErrors: TypeAlias = "dict[TopicPartition, ErrorCode]"
+
+_ADDS_FROM_PRODUCE_VERSION = 12
+_ABORTABLE_FROM_PRODUCE_VERSION = 11
+_ADDS_FROM_OFFSET_COMMIT_VERSION = 5
+_ABORTABLE_FROM_OFFSET_COMMIT_VERSION = 4
+
+
+class TransactionOperation(IntEnum):
+    """What a client's request version supports (Kafka: `TransactionSupportedOperation`)."""
+
+    VERIFY = 0
+    """The partition was added before by AddPartitionsToTxn; without TRANSACTION_ABORTABLE."""
+    VERIFY_ABORTABLE = 1
+    """The same; the client knows TRANSACTION_ABORTABLE."""
+    ADD = 2
+    """The request adds the partition to the transaction, and each transaction has its own epoch."""
+
+
+def produce_operation(version: int) -> TransactionOperation:
+    """Return the operation for a version of Produce."""
+    return _operation(version, _ADDS_FROM_PRODUCE_VERSION, _ABORTABLE_FROM_PRODUCE_VERSION)
+
+
+def txn_offset_commit_operation(version: int) -> TransactionOperation:
+    """Return the operation for a version of TxnOffsetCommit."""
+    return _operation(version, _ADDS_FROM_OFFSET_COMMIT_VERSION, _ABORTABLE_FROM_OFFSET_COMMIT_VERSION)
+
+
+def _operation(version: int, adds_from: int, abortable_from: int) -> TransactionOperation:
+    if version >= adds_from:
+        return TransactionOperation.ADD
+    return TransactionOperation.VERIFY_ABORTABLE if version >= abortable_from else TransactionOperation.VERIFY
+
+
+class PendingVerification(NamedTuple):
+    """Partitions to verify in a transaction, or to add to it; `complete` gets the errors, none for a success."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Sequence[TopicPartition]
+    operation: TransactionOperation
+    complete: Callable[[PartitionErrors], None]
+
+    def fail(self, code: ErrorCode) -> None:
+        """Complete with one error for all partitions."""
+        self.complete(dict.fromkeys(self.partitions, code))
+
+
+class VerificationQueue:
+    """The transactions that wait for each coordinator."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, dict[str, PendingVerification]] = {}
+        self._in_flight: set[int] = set()
+
+    def add(self, coordinator: int, new: PendingVerification) -> None:
+        """Let `new` wait for a coordinator; complete what it replaces, or `new` itself if its epoch is lower."""
+        waiting = self._waiting.setdefault(coordinator, {})
+        earlier = waiting.get(new.transactional_id)
+        if earlier is not None and earlier.producer_epoch > new.producer_epoch:
+            new.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
+            return
+        waiting[new.transactional_id] = new
+        if earlier is not None:
+            same = earlier.producer_epoch == new.producer_epoch
+            earlier.fail(ErrorCode.NETWORK_EXCEPTION if same else ErrorCode.INVALID_PRODUCER_EPOCH)
+
+    def take(self, coordinator: int) -> list[PendingVerification]:
+        """Return what to send to a coordinator now; nothing while a request is in flight. `finished` ends that."""
+        if coordinator in self._in_flight or coordinator not in self._waiting:
+            return []
+        self._in_flight.add(coordinator)
+        return list(self._waiting.pop(coordinator).values())
+
+    def finished(self, coordinator: int) -> None:
+        """End the request in flight."""
+        self._in_flight.discard(coordinator)
+
+
+def request_of(batch: Iterable[PendingVerification]) -> AddPartitionsToTxnRequest:
+    """Return the request for a batch of transactions."""
+    transactions = []
+    for pending in batch:
+        topics: dict[str, list[int]] = {}
+        for topic, index in pending.partitions:
+            topics.setdefault(topic, []).append(index)
+        transactions.append(
+            AddPartitionsToTxnRequest.Transaction(
+                transactional_id=pending.transactional_id,
+                producer_id=pending.producer_id,
+                producer_epoch=pending.producer_epoch,
+                verify_only=pending.operation is not TransactionOperation.ADD,
+                topics=[
+                    AddPartitionsToTxnRequest.Topic(name=topic, partitions=indexes) for topic, indexes in topics.items()
+                ],
+            )
+        )
+    return AddPartitionsToTxnRequest(transactions=transactions)
+
+
+def complete(batch: Iterable[PendingVerification], response: AddPartitionsToTxnResponse | None) -> None:
+    """Complete the transactions of a request with its response; None if it was lost.
+
+    A transaction without a result counts as lost, too.
+    """
+    if response is None:
+        _fail_all(batch, ErrorCode.NETWORK_EXCEPTION)
+        return
+    if response.error_code:
+        code = ErrorCode(response.error_code)
+        # The producer must not believe that it is not authorized.
+        unauthorized = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        _fail_all(batch, ErrorCode.INVALID_TXN_STATE if unauthorized else code)
+        return
+    results = {result.transactional_id: result for result in response.results_by_transaction}
+    for pending in batch:
+        result = results.get(pending.transactional_id)
+        if result is None:
+            pending.fail(ErrorCode.NETWORK_EXCEPTION)
+            continue
+        pending.complete(
+            {
+                (topic.name, one.partition_index): _client_error(ErrorCode(one.partition_error_code), pending.operation)
+                for topic in result.topic_results
+                for one in topic.results_by_partition
+                if one.partition_error_code
+            }
+        )
+
+
+def _fail_all(batch: Iterable[PendingVerification], code: ErrorCode) -> None:
+    for pending in batch:
+        pending.fail(code)
+
+
+def _client_error(code: ErrorCode, operation: TransactionOperation) -> ErrorCode:
+    """Return the error that a producer expects instead of the coordinator's."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and operation is TransactionOperation.VERIFY:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
