@@ -187,6 +187,15 @@ def positive(text: str, most: int = MAX_INT64) -> int:
     return int(text)
 
 
+def natural(text: str, most: int = MAX_INT64) -> int:
+    """Parse an integer from 0 to `most`."""
+    if text.isascii() and text.isdecimal() and not text.strip("0"):
+        return 0
+    if not (text.isascii() and text.isdecimal()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 0")
+    return positive(text, most)
+
+
 def partition_count(text: str) -> int:
     """Parse a number of partitions."""
     return positive(text, MAX_INT32)

@@ -197,6 +197,8 @@ def settings_of(node: NodeFiles, nodes: Sequence[NodeFiles], cluster_id: str, ow
         "log.dirs": node.data_dir,
         "default.replication.factor": str(copies),
         "offsets.topic.replication.factor": str(copies),
+        "transaction.state.log.replication.factor": str(copies),
+        "transaction.state.log.min.isr": "2" if copies > 2 else "1",
         "min.insync.replicas": "2" if copies > 2 else "1",
         "group.initial.rebalance.delay.ms": "0",
         **own,

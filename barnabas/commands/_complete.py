@@ -86,6 +86,7 @@ def _values(action: argparse.Action, words: Sequence[str]) -> Iterable[Candidate
         found = server_candidates("settings", _kind_of_settings(action, words))
         return found if action.dest in ("change", "config", "define") else [(name[:-1], about) for name, about in found]
     names = {"topic": _topics, "topics": _topics, "group": _groups, "to_group": _groups, "resource": _resources}
+    names["transactional_id"] = _transactional_ids
     look_up = names.get(action.dest)
     return [(name, "") for name in look_up(_connection(words))] if look_up else []
 
@@ -138,6 +139,14 @@ def _groups(options: argparse.Namespace) -> list[str]:
 
     with admin(options) as client:
         return sorted(str(group["group_id"]) for group in client.list_groups(client.answering()))
+
+
+def _transactional_ids(options: argparse.Namespace) -> list[str]:
+    from barnabas.commands._client import admin
+    from barnabas.commands._transactions import list_transactions
+
+    with admin(options) as client:
+        return [one.name for one in list_transactions(client, client.answering())]
 
 
 def _resources(options: argparse.Namespace) -> list[str]:

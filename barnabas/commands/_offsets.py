@@ -101,6 +101,13 @@ def _parse_range(text: str, now_ms: int) -> Range:
     return Range(_point(first, text) if first else Point("start"), _point(stop, text) if stop else None)
 
 
+def duration_ms(text: str) -> int:
+    """Parse a duration, such as 90s, 15m or 1h30m, in ms."""
+    if not re.fullmatch(_SPAN, text) or text.startswith("-"):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a duration as 90s, 15m or 1h30m")
+    return _span_ms(text)
+
+
 def resolve(
     at_time: Callable[[list[TopicPartition], int], Offsets],
     point: Point,

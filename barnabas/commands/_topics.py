@@ -89,6 +89,14 @@ def end_offsets(client: KafkaAdminClient, partitions: Iterable[TopicPartition]) 
     return _offsets(client, partitions, OffsetSpec.LATEST)
 
 
+def last_stable_offsets(client: KafkaAdminClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the offset up to which read_committed consumers can read each partition."""
+    from kafka.admin import OffsetSpec
+    from kafka.protocol.consumer import IsolationLevel
+
+    return _offsets(client, partitions, OffsetSpec.LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
+
+
 def offsets_at(
     client: KafkaAdminClient, partitions: Iterable[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int]:
@@ -104,8 +112,10 @@ def uuid_text(uuid: Any) -> str:
     return base64.urlsafe_b64encode(UUID(str(uuid)).bytes).decode().rstrip("=")
 
 
-def _offsets(client: KafkaAdminClient, partitions: Iterable[TopicPartition], which: Any) -> dict[TopicPartition, int]:
+def _offsets(
+    client: KafkaAdminClient, partitions: Iterable[TopicPartition], which: Any, **options: Any
+) -> dict[TopicPartition, int]:
     wanted = dict.fromkeys(partitions, which)
     if not wanted:
         return {}
-    return {partition: answer.offset for partition, answer in client.list_partition_offsets(wanted).items()}
+    return {partition: answer.offset for partition, answer in client.list_partition_offsets(wanted, **options).items()}

@@ -1,4 +1,7 @@
-"""Show partitions, offsets and settings of topics."""
+"""Show partitions, offsets and settings of topics, and the transactions that read_committed consumers wait for.
+
+A read_committed consumer reads up to the last stable offset: the start of the first open transaction, if there is one.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,16 @@ from barnabas.commands._output import complain_of, print_facts, print_table, sho
 from barnabas.commands._topics import (
     choose,
     end_offsets,
+    last_stable_offsets,
     missing,
     partitions_of,
     start_offsets,
     uuid_text,
 )
+from barnabas.commands._transactions import age_text, open_rows
 
 if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
+    from barnabas.commands._admin import Admin
 
 EXAMPLES = """
   barnabas topic describe orders
@@ -28,6 +33,7 @@ EXAMPLES = """
   barnabas topic describe '^orders-' --json
 """
 COLUMNS = ("partition", "leader", "epoch", "replicas", "in_sync", "start", "end", "records")
+TRANSACTIONS = ("partition", "stable_end", "end", "producer_id", "epoch", "start", "duration", "transactional_id")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,23 +49,30 @@ def run(options: argparse.Namespace) -> int:
         chosen = choose(client, options.topic, internal=False)
         there = [topic for topic in chosen if not topic["error_code"]]
         answering = client.answering()
-        described = [_described(client, topic, answering, options.all) for topic in there]
+        problems: list[str] = []
+        described = [_described(client, topic, answering, options.all, problems) for topic in there]
     if options.json:
         show_json(described)
     else:
         for number, topic in enumerate(described):
             sys.stdout.write("\n" if number else "")
             _print(topic)
-    return complain_of(options.command, missing(options.topic, chosen))
+    return complain_of(options.command, [*missing(options.topic, chosen), *problems])
 
 
 def _described(
-    client: KafkaAdminClient, topic: dict[str, Any], answering: list[int], everything: bool
+    client: Admin, topic: dict[str, Any], answering: list[int], everything: bool, problems: list[str]
 ) -> dict[str, Any]:
+    """Return the description of a topic; add an error message to `problems` for each partition that lacks a part."""
     led = [partition for partition in topic["partitions"] if partition["leader_id"] in answering]
     partitions = partitions_of([{**topic, "partitions": led}])
     starts = {partition.partition: offset for partition, offset in start_offsets(client, partitions).items()}
     ends = {partition.partition: offset for partition, offset in end_offsets(client, partitions).items()}
+    # After the ends, so that only a transaction can make it the smaller one.
+    stable = {partition.partition: offset for partition, offset in last_stable_offsets(client, partitions).items()}
+    waiting = [one for one in partitions if stable[one.partition] < ends[one.partition]]
+    transactions, failures = open_rows(client, waiting, answering)
+    problems += failures
     settings = describe_configs(client, f"topic/{topic['name']}")
     return {
         "topic": topic["name"],
@@ -76,7 +89,9 @@ def _described(
                 "offline": partition["offline_replicas"],
                 "start": starts.get(index),
                 "end": ends.get(index),
+                "stable_end": min(stable[index], ends[index]) if index in ends else None,
                 "records": ends[index] - starts[index] if index in starts else None,
+                "transactions": transactions.get((topic["name"], index), []),
             }
             for partition in sorted(topic["partitions"], key=lambda one: int(one["partition_index"]))
         ],
@@ -88,6 +103,20 @@ def _print(topic: dict[str, Any]) -> None:
     for name, value in topic["configs"].items():
         sys.stdout.write(f"  {name}={'' if value is None else value}\n")
     print_table(COLUMNS, topic["partitions"], wrong=_is_wrong)
+    waiting = [one for one in topic["partitions"] if one["end"] is not None and one["stable_end"] < one["end"]]
+    if waiting:
+        sys.stdout.write("read_committed consumers wait at STABLE-END for:\n")
+        print_table(TRANSACTIONS, [row for partition in waiting for row in _rows(partition)])
+
+
+def _rows(partition: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a row for the transaction that holds back the last stable offset: the oldest; an empty one for none.
+
+    There is none while a marker is not replicated yet.
+    """
+    where = {name: partition[name] for name in ("partition", "stable_end", "end")}
+    first = next(iter(partition["transactions"]), None)
+    return [where if first is None else {**where, **first, "duration": age_text(first["duration_ms"])}]
 
 
 def _is_wrong(partition: Mapping[str, Any]) -> bool:

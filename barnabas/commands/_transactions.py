@@ -1,0 +1,244 @@
+"""Transactions for the commands: listed by their coordinators, and open in partitions (KIP-664).
+
+A transaction is open in a partition from its first record there to its marker. A coordinator that has the transaction
+writes the marker when the transaction ends. A transaction hangs if its coordinator does not have it, or not with this
+partition: nothing will end it, and it holds back the last stable offset.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
+
+from barnabas.commands._output import CommandError, WrongCall, amount_of, explain, explain_code
+from barnabas.commands._partitions import led_by, without_leader
+
+if TYPE_CHECKING:
+    from kafka import TopicPartition
+    from kafka.admin import PartitionProducerState, TransactionDescription
+
+    from barnabas.commands._admin import Admin
+
+T = TypeVar("T")
+
+TRANSACTIONS = "__transaction_state"
+UNKNOWN_ID = "there is no such transactional id"
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
+INVALID_REGULAR_EXPRESSION = 128
+MAX_PARTITIONS = 500
+"""The most partitions of one DescribeProducers request, as in Kafka's tool."""
+RETRY_S = 0.1
+ADMIN_COORDINATOR_EPOCH = 0
+"""Sent for a producer without markers, which has no coordinator epoch: no coordinator has a lower one."""
+
+
+class Listed(NamedTuple):
+    """A transactional id, and the broker that coordinates it."""
+
+    name: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class Open(NamedTuple):
+    """An open transaction of one partition.
+
+    `coordinator_epoch` is that of the producer's latest marker, -1 if it has none; `last_ms` the timestamp of its
+    latest batch.
+    """
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start: int
+    last_ms: int
+
+
+def list_transactions(client: Admin, brokers: Sequence[int], **filters: Any) -> list[Listed]:
+    """Return the transactional ids that these brokers coordinate, in order; `filters` are kafka-python's."""
+    from kafka.errors import BrokerResponseError
+
+    try:
+        listed = retried(client, lambda: client.list_transactions(broker_ids=list(brokers), **filters))
+    except BrokerResponseError as error:
+        if error.errno == INVALID_REGULAR_EXPRESSION:
+            raise WrongCall(f"{filters['transactional_id_pattern']!r} is not a regular expression of RE2") from error
+        raise CommandError(explained(error)) from error
+    return sorted(
+        Listed(one.transactional_id, broker, one.producer_id, one.state.value)
+        for broker, transactions in listed.items()
+        for one in transactions
+    )
+
+
+def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str | None:
+    """Return why ids are missing from `list_transactions`, with the brokers `away`; None if none are."""
+    state = [topic for topic in topics if topic["name"] == TRANSACTIONS and not topic["error_code"]]
+    lost = [*without_leader(state), *(name for number in away for name in led_by(state, number))]
+    partitions = f"{amount_of(len(lost), 'partition')} of {TRANSACTIONS}"
+    return f"the transactions of {partitions} are unknown: no coordinator answers" if lost else None
+
+
+def describe(client: Admin, names: Iterable[str]) -> dict[str, TransactionDescription | str]:
+    """Return the transactions in the order of `names`; an error message in place of one that cannot be described."""
+    from kafka.errors import KafkaError, TransactionalIdNotFoundError
+
+    found: dict[str, TransactionDescription | str] = {}
+    for name in dict.fromkeys(names):
+        try:
+            found[name] = retried(client, lambda name=name: client.describe_transactions([name])[name])  # type: ignore[misc]
+        except TransactionalIdNotFoundError:
+            found[name] = UNKNOWN_ID
+        except KafkaError as error:
+            found[name] = explained(error)
+    return found
+
+
+def open_transactions(
+    client: Admin, partitions: Sequence[TopicPartition], broker: int | None = None
+) -> tuple[list[Open], list[str]]:
+    """Return the open transactions of partitions, in order, and an error message for each that cannot be described.
+
+    They are those of the replicas of `broker`, or of the leaders.
+    """
+    found: list[Open] = []
+    problems: list[str] = []
+    for first in range(0, len(partitions), MAX_PARTITIONS):
+        for partition, state in _producers(client, partitions[first : first + MAX_PARTITIONS], broker).items():
+            if isinstance(state, str):
+                problems.append(f"{partition.topic}-{partition.partition}: {state}")
+                continue
+            found += [
+                Open(
+                    partition,
+                    one.producer_id,
+                    one.producer_epoch,
+                    one.coordinator_epoch,
+                    one.current_transaction_start_offset,
+                    one.last_timestamp,
+                )
+                for one in state.active_producers
+                if one.current_transaction_start_offset >= 0
+            ]
+    return sorted(found, key=lambda one: (one.partition, one.start)), problems
+
+
+def open_rows(
+    client: Admin, partitions: Sequence[TopicPartition], brokers: Sequence[int]
+) -> tuple[dict[tuple[str, int], list[dict[str, Any]]], list[str]]:
+    """Return the open transactions of partitions as rows, the oldest first, and an error message for each that fails.
+
+    A row has the transactional id and the start if one of these brokers, as coordinator, knows them.
+    """
+    found, problems = open_transactions(client, partitions)
+    names = owners(client, brokers, (one.producer_id for one in found))
+    described = describe(client, sorted(set(names.values())))
+    now_ms = int(time.time() * 1000)
+    rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for one in found:
+        name = names.get(one.producer_id)
+        transaction = described.get(name or "")
+        started_ms = transaction.transaction_start_time_ms if _has(transaction, one.partition) else None
+        rows.setdefault(tuple(one.partition), []).append(
+            {
+                "transactional_id": name,
+                "producer_id": one.producer_id,
+                "epoch": one.producer_epoch,
+                "start": one.start,
+                "started_ms": started_ms,
+                "last_record_ms": one.last_ms,
+                "duration_ms": now_ms - (one.last_ms if started_ms is None else started_ms),
+            }
+        )
+    return rows, problems
+
+
+def owners(client: Admin, brokers: Sequence[int], producer_ids: Iterable[int]) -> dict[int, str]:
+    """Return the transactional id of each producer id that one of these brokers, as coordinator, knows."""
+    ids = sorted(set(producer_ids))
+    if not ids:
+        return {}
+    return {one.producer_id: one.name for one in list_transactions(client, brokers, producer_id_filters=ids)}
+
+
+def hanging(client: Admin, brokers: Sequence[int], candidates: Sequence[Open]) -> list[Open]:
+    """Return those of the `candidates` whose coordinator does not have them, or not with their partition.
+
+    `brokers` are all coordinators; CommandError if one cannot describe a transaction.
+    """
+    names = owners(client, brokers, (one.producer_id for one in candidates))
+    described = describe(client, sorted(set(names.values())))
+    for name, found in described.items():
+        if isinstance(found, str) and found != UNKNOWN_ID:
+            raise CommandError(f"{name}: {found}")
+
+    return [one for one in candidates if not _has(described.get(names.get(one.producer_id, "")), one.partition)]
+
+
+def retried(client: Admin, request: Callable[[], T]) -> T:
+    """Return the result of a request; repeat it while a coordinator is loading or being elected, until the timeout."""
+    from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError
+
+    ends = time.monotonic() + client.config["bootstrap_timeout_ms"] / 1000
+    while True:
+        try:
+            return request()
+        except (CoordinatorLoadInProgressError, CoordinatorNotAvailableError):
+            if time.monotonic() > ends:
+                raise
+        time.sleep(RETRY_S)
+
+
+def explained(error: Exception) -> str:
+    """Return a one-line message for a Kafka client error: that of the code alone if a broker sent one.
+
+    kafka-python's own text has the whole response.
+    """
+    from kafka.errors import BrokerResponseError, IncompatibleBrokerVersion
+
+    if isinstance(error, BrokerResponseError) and not isinstance(error, IncompatibleBrokerVersion):
+        return explain_code(error.errno)
+    return explain(error) or str(error)
+
+
+def time_text(time_ms: int) -> str | None:
+    """Return a time in UTC, as `2026-01-02T03:04:05Z`; None for a negative one, which is none."""
+    return None if time_ms < 0 else f"{datetime.fromtimestamp(time_ms // 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def age_text(duration_ms: int | None) -> str | None:
+    """Return a duration in its two largest units, rounded down: "1d2h", "5m3s", "0s"; None for None."""
+    if duration_ms is None:
+        return None
+    left = max(duration_ms, 0) // 1000
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        number, left = divmod(left, size)
+        if number or parts:
+            parts.append(f"{number}{unit}")
+    return "".join(parts[:2]) or "0s"
+
+
+def _has(
+    transaction: TransactionDescription | str | None, partition: TopicPartition
+) -> TypeGuard[TransactionDescription]:
+    """Return whether a coordinator has a transaction with this partition."""
+    return not (transaction is None or isinstance(transaction, str)) and partition in transaction.topic_partitions
+
+
+def _producers(
+    client: Admin, partitions: Sequence[TopicPartition], broker: int | None
+) -> dict[TopicPartition, PartitionProducerState | str]:
+    """Return the producers of partitions; kafka-python raises the first error, so then each by itself."""
+    from kafka.errors import KafkaError
+
+    try:
+        return dict(client.describe_producers(partitions, broker_id=broker))
+    except KafkaError as error:
+        if len(partitions) == 1:
+            return {partitions[0]: explained(error)}
+    return {one: state for each in partitions for one, state in _producers(client, [each], broker).items()}

@@ -1,0 +1,13 @@
+"""Transactions: their states and partitions, and those that hang (KIP-664)."""
+
+SUBCOMMANDS = {
+    "list": "list transactional ids with their states",
+    "describe": "show the state and the partitions of a transaction",
+    "hanging": "find transactions that no coordinator will end",
+    "abort": "abort a transaction in one partition",
+}
+EXAMPLES = """
+  barnabas txn ls --state Ongoing
+  barnabas txn describe payments-1
+  barnabas txn hanging --topic orders
+"""

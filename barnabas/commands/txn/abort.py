@@ -1,0 +1,98 @@
+"""Abort a transaction in one partition, where `barnabas txn hanging` found it.
+
+The leader of the partition writes the abort marker; the coordinator of the transaction takes no part. So this is for
+transactions that hang: a transaction that its coordinator has may still be committed in its other partitions.
+
+Brokers before Kafka 3.0 do not describe the producers of a partition: give the producer's id and epoch, and the epoch
+of its coordinator, in place of the start offset.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING
+
+from barnabas.commands._client import MAX_INT16, MAX_INT32, add_common_options, admin, natural
+from barnabas.commands._output import CommandError, Report, WrongCall
+from barnabas.commands._transactions import ADMIN_COORDINATOR_EPOCH, explained, open_transactions, owners
+
+if TYPE_CHECKING:
+    from kafka import TopicPartition
+    from kafka.admin import AbortTransactionSpec
+
+    from barnabas.commands._admin import Admin
+
+EXAMPLES = """
+  barnabas txn abort orders -p 0 --start-offset 1234 --dry-run
+  barnabas txn abort orders -p 0 --start-offset 1234
+  barnabas txn abort orders -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 3
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("topic", metavar="TOPIC")
+    parser.add_argument("-p", "--partition", type=partial(natural, most=MAX_INT32), required=True)
+    parser.add_argument(
+        "-o", "--start-offset", type=natural, metavar="N", help="the offset of the transaction's first record"
+    )
+    parser.add_argument("--producer-id", type=natural, metavar="ID", help="in place of the start offset, all three:")
+    parser.add_argument("--producer-epoch", type=partial(natural, most=MAX_INT16), metavar="N")
+    parser.add_argument("--coordinator-epoch", type=partial(natural, most=MAX_INT32), metavar="N")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be aborted")
+    add_common_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Abort the transaction."""
+    from kafka import TopicPartition
+    from kafka.admin import AbortTransactionSpec
+
+    producer = (options.producer_id, options.producer_epoch, options.coordinator_epoch)
+    has_producer = producer != (None, None, None)
+    if has_producer == (options.start_offset is not None) or (has_producer and None in producer):
+        raise WrongCall("give either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch")
+    report = Report(options)
+    where = TopicPartition(options.topic, options.partition)
+    with admin(options) as client:
+        spec = AbortTransactionSpec(where, *producer) if has_producer else _starting_at(client, where, options)
+        note = f"producer {spec.producer_id}, epoch {spec.producer_epoch}"
+        if options.dry_run:
+            name = owners(client, client.answering(), [spec.producer_id]).get(spec.producer_id)
+            note += f", transactional id {name}" if name else ""
+        else:
+            _abort(client, spec)
+    report.done(
+        "would abort" if options.dry_run else "aborted",
+        f"{where.topic}-{where.partition}",
+        note,
+        producer_id=spec.producer_id,
+        producer_epoch=spec.producer_epoch,
+        coordinator_epoch=spec.coordinator_epoch,
+    )
+    return report.end()
+
+
+def _abort(client: Admin, spec: AbortTransactionSpec) -> None:
+    from kafka.errors import BrokerResponseError
+
+    try:
+        client.abort_transaction(spec)
+    except BrokerResponseError as error:
+        where = spec.topic_partition
+        raise CommandError(f"{where.topic}-{where.partition}: {explained(error)}") from error
+
+
+def _starting_at(client: Admin, where: TopicPartition, options: argparse.Namespace) -> AbortTransactionSpec:
+    """Return the transaction that starts at the offset."""
+    from kafka.admin import AbortTransactionSpec
+
+    transactions, problems = open_transactions(client, [where])
+    if problems:
+        raise CommandError(problems[0])
+    for one in transactions:
+        if one.start == options.start_offset:
+            epoch = max(one.coordinator_epoch, ADMIN_COORDINATOR_EPOCH)
+            return AbortTransactionSpec(where, one.producer_id, one.producer_epoch, epoch)
+    raise CommandError(f"{where.topic}-{where.partition}: no open transaction starts at offset {options.start_offset}")
