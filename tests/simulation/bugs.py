@@ -26,7 +26,7 @@ from storage.log import loader
 from storage.log.flush import Flush
 from storage.log.log import Log
 from storage.log.log_validator import LogAppendInfo
-from storage.log.producer_state import ProducerStateManager
+from storage.log.producer_state import CLIENT, ProducerStateManager
 from storage.log_directory import LOG_STARTS, LogDirectory
 from storage.log_manager import LogManager
 from tests.planting import Bug, Planter
@@ -50,14 +50,14 @@ def never_syncs_logs(plant: Planter) -> None:
 
 def ignores_producer_sequences(plant: Planter) -> None:
     """The sequences of producers are not checked."""
-    plant.setattr(ProducerStateManager, "check", lambda self, header, from_client=True: None)
+    plant.setattr(ProducerStateManager, "check", lambda self, header, origin=CLIENT: None)
 
 
 def remembers_only_last_producer_batch(plant: Planter) -> None:
     """Only one batch per producer is remembered, not five."""
     check = ProducerStateManager.check
 
-    def checked(self: ProducerStateManager, header: Any, *args: bool) -> Any:
+    def checked(self: ProducerStateManager, header: Any, *args: Any) -> Any:
         entry = self.producers.get(header.producer_id)
         while entry is not None and len(entry.batches) > 1:
             del entry.batches[0]

@@ -120,7 +120,7 @@ class Client:
         self._bootstrap = [(host, PORT) for host in bootstrap]
         self._links: dict[Address, Link] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
-        self._coordinators: dict[str, Address] = {}
+        self._coordinators: dict[tuple[int, str], Address] = {}
         self._reported = -1
 
     def any_broker(self) -> Address:
@@ -199,17 +199,20 @@ class Client:
         """Return the address of the leader from the last lookup."""
         return self._leaders.get((topic, partition))
 
-    async def coordinator(self, group: str) -> Address:
-        """Return the address of a group's coordinator; raise `Lost` if no broker knows it."""
-        found = self._coordinators.get(group)
+    async def coordinator(self, key: str, key_type: int = 0) -> Address:
+        """Return the address of the coordinator of a group, or with `key_type` 1 of a transactional id.
+
+        Raise `Lost` if no broker knows it.
+        """
+        found = self._coordinators.get((key_type, key))
         if found is None:
             answer = await self.call(
-                self.any_broker(), ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[group]
+                self.any_broker(), ApiKey.FIND_COORDINATOR, 4, key_type=key_type, coordinator_keys=[key]
             )
             [one] = answer.coordinators
             if one.error_code != ErrorCode.NONE:
                 raise Lost(f"no coordinator: {ErrorCode(one.error_code).name}")
-            found = self._coordinators[group] = (one.host, one.port)
+            found = self._coordinators[key_type, key] = (one.host, one.port)
         return found
 
     def forget(self) -> None:

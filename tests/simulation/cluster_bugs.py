@@ -402,7 +402,7 @@ BUGS = (
     Bug(loses_vote_at_restart, Invariant.VOTES_ARE_KEPT, 1, 0),
     Bug(raft_bugs.commits_earlier_epochs_by_counting, Invariant.QUORUM_COMMITS_ITS_EPOCH, 1, 0),
     Bug(raft_bugs.half_counts_as_majority, Invariant.METADATA_ON_A_MAJORITY, 1, 0),
-    Bug(leader_epochs_end_at_log_end, Invariant.EPOCHS_END, 9, 0),
+    Bug(leader_epochs_end_at_log_end, Invariant.EPOCHS_END, 11, 0),
     Bug(follower_high_watermark_passes_log_end, Invariant.OFFSETS_ARE_ORDERED, 1, 0),
     Bug(all_directories_go_offline_with_one, Invariant.OTHER_DIRECTORIES_SERVE, 14, 0),
     Bug(commits_unsynced_metadata, Invariant.METADATA_ON_A_MAJORITY, 1, 0),

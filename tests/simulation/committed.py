@@ -2,7 +2,8 @@
 
     Committed     of a log that is not compacted: its batches, by base offset
     Compacted     of a compacted log: its records. A record may be removed once a later one of its key is committed; the
-                  last one of a key stays at its offset, unless it is an expired tombstone (KIP-534)
+                  last one of a key stays at its offset, unless it is an expired tombstone (KIP-534). Records of aborted
+                  transactions may be removed, and replace no other; markers are not compared
 
 Each replica compacts by itself, so the bytes differ; the remaining records must be unchanged.
 """
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from protocol.record_batch import iter_batches, iter_records
+from protocol.record_batch import end_txn_marker, iter_batches, iter_records
 from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
@@ -84,15 +85,39 @@ class Compacted(Committed):
         super().__init__()
         self._records: dict[int, _Kept] = {}
         self._last: dict[bytes | None, int] = {}
+        self._open: dict[int, list[int]] = {}
+        """The offsets of the records of open transactions, by producer id."""
+        self._aborted: set[int] = set()
 
     def advance(self, log: Log, begin: int, end: int, check: Check, name: str) -> None:
         found, read = self._compare(log, begin, end, check, name)
-        for offset, kept in found.items():
-            if offset >= self.end:
-                self._records[offset] = kept
-                self._last[kept.key] = offset
+        for header, data in headed(log, begin, end):
+            if header.base_offset >= self.end:
+                self._add(header, data, found)
         self.end = max(self.end, read.stop)
         self._check_missing(found, read, log, check, name)
+
+    def _add(self, header: BatchHeader, data: memoryview, found: dict[int, _Kept]) -> None:
+        """Keep the records of a new batch; those of a transaction count for compaction once it is committed."""
+        if header.is_control:
+            marker = end_txn_marker(data)
+            ended = [] if marker is None else self._open.pop(header.producer_id, [])
+            if marker is not None and not marker.committed:
+                self._aborted.update(ended)
+            else:
+                self._count(ended)
+            return
+        offsets = [offset for offset in range(header.base_offset, header.next_offset) if offset in found]
+        self._records.update((offset, found[offset]) for offset in offsets)
+        if header.is_transactional:
+            self._open.setdefault(header.producer_id, []).extend(offsets)
+        else:
+            self._count(offsets)
+
+    def _count(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            key = self._records[offset].key
+            self._last[key] = max(offset, self._last.get(key, -1))
 
     def compacted(self, log: Log, check: Check, name: str) -> None:
         """Compare all of `log` below its high watermark, after a cleaner pass or a start."""
@@ -102,7 +127,8 @@ class Compacted(Committed):
     def lose(self, end: int) -> None:
         self.losses += end < self.end
         self._records = {offset: kept for offset, kept in self._records.items() if offset < end}
-        self._last = {kept.key: offset for offset, kept in sorted(self._records.items())}
+        self._last = {}
+        self._count([offset for offset in sorted(self._records) if offset not in self._aborted])
         self.end = min(self.end, end)
 
     def _compare(self, log: Log, begin: int, end: int, check: Check, name: str) -> tuple[dict[int, _Kept], range]:
@@ -112,8 +138,10 @@ class Compacted(Committed):
         """
         found: dict[int, _Kept] = {}
         first = last = begin
-        for header, data in _headed(log, begin, end):
+        for header, data in headed(log, begin, end):
             first, last = min(first, header.base_offset), header.next_offset
+            if header.is_control:
+                continue
             for record in iter_records(data):
                 offset = record.offset
                 content = crc32(repr((record.timestamp, record.value, record.headers)).encode())
@@ -134,7 +162,9 @@ class Compacted(Committed):
             kept = self._records.get(offset)
             if kept is None or offset in found or offset < log.log_start_offset:
                 continue
-            superseded = self._last[kept.key] > offset or (tombstones_go and not kept.has_value)
+            if offset in self._aborted:
+                continue
+            superseded = self._last.get(kept.key, -1) > offset or (tombstones_go and not kept.has_value)
             check(
                 Invariant.COMPACTED_KEEPS_LAST, superseded, f"{name} has lost {offset}, the last record of {kept.key!r}"
             )
@@ -142,10 +172,11 @@ class Compacted(Committed):
 
 def batches_of(log: Log, begin: int, end: int) -> list[Batch]:
     """Return the batches of a log between two offsets."""
-    return [Batch(header.base_offset, header.next_offset, crc32(data)) for header, data in _headed(log, begin, end)]
+    return [Batch(header.base_offset, header.next_offset, crc32(data)) for header, data in headed(log, begin, end)]
 
 
-def _headed(log: Log, begin: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+def headed(log: Log, begin: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the batches of a log between two offsets, each with its header."""
     while begin < end:
         slices = log.read(begin, 1 << 20, limit_offset=end).slices
         if not slices:

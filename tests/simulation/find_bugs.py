@@ -5,20 +5,41 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import cache
+from typing import NamedTuple
 
 from tests.planting import Bug, planted, survey, unplanted
-from tests.simulation import bugs, cluster_bugs
+from tests.simulation import bugs, cluster_bugs, transaction_bugs
 from tests.simulation.simulation import Outcome, run
 
 EVENTS = 6_000
 EVENTS_OF_CLUSTERS = 20_000
-ALL = (*bugs.BUGS, *cluster_bugs.BUGS)
+ALL = (*bugs.BUGS, *cluster_bugs.BUGS, *transaction_bugs.BUGS)
+
+
+class Scenario(NamedTuple):
+    """What the seeds of a table of bugs choose from."""
+
+    events: int
+    brokers: int
+    transactions: bool = False
+
+
+ONE_BROKER = Scenario(EVENTS, 1)
+CLUSTERS = Scenario(EVENTS_OF_CLUSTERS, 3)
+TRANSACTIONS = Scenario(EVENTS_OF_CLUSTERS, 3, transactions=True)
+
+
+def scenario_of(bug: Bug) -> Scenario:
+    """Return the scenario of a bug's seeds."""
+    if bug in transaction_bugs.BUGS:
+        return TRANSACTIONS
+    return CLUSTERS if bug in cluster_bugs.BUGS else ONE_BROKER
 
 
 def outcome_of(bug: Bug, seed: int) -> BaseException | None:
     """Return the outcome of a run with a bug; `NeverCalledError` if the run does not call a patched function."""
     with planted(bug.plant) as planter:
-        error = _run(seed, bug in cluster_bugs.BUGS).error
+        error = _run(seed, scenario_of(bug)).error
     planter.require_calls()
     return error
 
@@ -26,17 +47,17 @@ def outcome_of(bug: Bug, seed: int) -> BaseException | None:
 def control_of(bug: Bug, seed: int) -> BaseException | None:
     """Return the outcome of the same run without the bug, cached: many bugs share a seed."""
     with unplanted(bug.plant) as planter:
-        return control(seed, bug in cluster_bugs.BUGS, tuple(planter.tuned)).error
+        return control(seed, scenario_of(bug), tuple(planter.tuned)).error
 
 
 @cache
-def control(seed: int, clustered: bool, tuned: tuple[str, ...] = ()) -> Outcome:
+def control(seed: int, scenario: Scenario, tuned: tuple[str, ...] = ()) -> Outcome:
     """Return the outcome of a seed without any bug; `tuned` are the changes to the workload."""
-    return _run(seed, clustered)
+    return _run(seed, scenario)
 
 
-def _run(seed: int, clustered: bool) -> Outcome:
-    return run(seed, EVENTS_OF_CLUSTERS, 3) if clustered else run(seed, EVENTS)
+def _run(seed: int, scenario: Scenario) -> Outcome:
+    return run(seed, scenario.events, scenario.brokers, transactions=scenario.transactions)
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from broker.replication.partition import Partition
     from tests.simulation.history import History
     from tests.simulation.loop import Loop
+    from tests.simulation.transaction_invariants import TransactionInvariants
 
 
 class Seen:
@@ -57,8 +58,9 @@ class Seen:
 class Invariants:
     """Check a host after each of its events."""
 
-    def __init__(self, world: World, history: History) -> None:
+    def __init__(self, world: World, history: History, transactions: TransactionInvariants | None = None) -> None:
         self._world = world
+        self._transactions = transactions
         self._history = history
         self._hosts = {host.name: host for host in world.hosts}
         self._seen: dict[tuple[str, bytes, int], Seen] = {}
@@ -86,6 +88,7 @@ class Invariants:
             return
         self._look_for_deleted_groups(broker)
         seen_of = self._seen_of[host.name]
+        changed = []
         for partition in broker.replicas.partitions:
             seen = seen_of.get(partition)
             if seen is not None:
@@ -101,6 +104,9 @@ class Invariants:
                 ):
                     continue
             seen_of[partition] = self._look(host, partition)
+            changed.append(partition)
+        if changed and self._transactions is not None:
+            self._transactions.after(host, changed)
 
     def _look_for_deleted_groups(self, broker: BrokerServer) -> None:
         """Let a group without offsets begin anew once its coordinator has deleted it."""

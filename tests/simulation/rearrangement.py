@@ -6,6 +6,7 @@ since an unclean election loses acknowledged records.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from controller.topic_names import CONSUMER_OFFSETS
@@ -26,11 +27,14 @@ _ELECTIONS = PATIENCE | {ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEAD
 class Reassigner:
     """Reassign partitions and elect preferred leaders."""
 
-    def __init__(self, client: Client, topics: list[Topic], brokers: list[int]) -> None:
+    def __init__(self, client: Client, topics: list[Topic], brokers: list[int], internal: Sequence[str] = ()) -> None:
+        """`internal` are internal topics in addition to that of the groups' offsets."""
         self.client = client
         offsets = client.world.hosts[0].settings["offsets.topic.num.partitions"]
         self._partitions = [(topic.name, index) for topic in topics for index in range(topic.partitions)]
         self._partitions += [(CONSUMER_OFFSETS, index) for index in range(offsets)]
+        state = client.world.hosts[0].settings["transaction.state.log.num.partitions"]
+        self._partitions += [(topic, index) for topic in internal for index in range(state)]
         self._brokers = brokers
 
     async def run(self) -> None:

@@ -12,9 +12,9 @@ import asyncio
 import gc
 from collections.abc import Mapping
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from controller.topic_names import CONSUMER_OFFSETS
+from controller.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.simulation.administration import (
     RecordsAdministrator,
     TopicAdministrator,
@@ -35,7 +35,8 @@ from tests.simulation.loop import Loop, Schedule, Trace
 from tests.simulation.network import Network
 from tests.simulation.producers import Producer
 from tests.simulation.rearrangement import Reassigner
-from tests.simulation.violation import EVERYWHERE, IN_CLUSTERS, Invariant, Violation
+from tests.simulation.transactional_workload import TransactionalWorkload
+from tests.simulation.violation import EVERYWHERE, IN_CLUSTERS, IN_TRANSACTIONS, Invariant, Violation
 from tests.simulation.workload import Consumer, Topic, within
 
 _HEALED_S = 90.0
@@ -56,12 +57,15 @@ class Outcome(NamedTuple):
     """How often each invariant was checked."""
 
 
-def run(seed: int, events: int, brokers: int = 1) -> Outcome:
-    """Run a seed for `events` events and then to its end; with several `brokers`, as a cluster."""
+def run(seed: int, events: int, brokers: int = 1, *, transactions: bool = False) -> Outcome:
+    """Run a seed for `events` events and then to its end; with several `brokers`, as a cluster.
+
+    With `transactions`, most clients are transactional.
+    """
     collecting = gc.isenabled()
     gc.disable()  # the time of a collection is not the seed's choice
     try:
-        return Simulation(seed, events, brokers).run()
+        return Simulation(seed, events, brokers, transactions=transactions).run()
     finally:
         if collecting:
             gc.enable()
@@ -70,14 +74,17 @@ def run(seed: int, events: int, brokers: int = 1) -> Outcome:
 class Simulation:
     """The brokers of a seed, and their clients."""
 
-    def __init__(self, seed: int, events: int, brokers: int = 1) -> None:
+    def __init__(self, seed: int, events: int, brokers: int = 1, *, transactions: bool = False) -> None:
         self._events = events
         trace = Trace()
         random = World.random_of(seed, "plan")
         self.schedule = schedule = Schedule(World.random_of(seed, "schedule"), trace)
         self.world = world = World(seed, schedule, Network(schedule, World.random_of(seed, "network")))
         world.always = random.random() < 0.5
-        chosen = {
+        self.transactions = TransactionalWorkload(world) if transactions else None
+        if transactions and brokers == 1:
+            world.always = True  # a power cut may take an unsynced decision, and leave the records
+        chosen: dict[str, object] = {
             "barnabas.fsync": "always" if world.always else "flush",
             "log.index.interval.bytes": random.choice((0, 500, 4096)),
             "log.flush.interval.messages": random.choice((1, 7, 2**63 - 1, 2**63 - 1)),
@@ -111,12 +118,15 @@ class Simulation:
                 "controller.quorum.fetch.timeout.ms": random.choice((500, 2_000)),
                 "leader.imbalance.check.interval.seconds": random.choice((1, 1, 300)),
             }
+        if self.transactions is not None:
+            chosen |= self.transactions.settings(brokers)
         self._names = names = [f"b{number}" for number in range(1, brokers + 1)]
         nodes = names + [f"q{number}" for number in range(1, controllers + 1)]
         cluster: list[Host] = []
         cluster += [Host(world, name, cluster_settings(nodes, at, chosen), cluster) for at, name in enumerate(nodes)]
         self.history = History(world, always=world.always)
-        self.invariants = Invariants(world, self.history)
+        transactional = None if self.transactions is None else self.transactions.invariants
+        self.invariants = Invariants(world, self.history, transactional)
         for host in world.hosts:
             host.before_power_cut = self._before_power_cut
         self._random = random
@@ -124,6 +134,9 @@ class Simulation:
         self._fate = schedule.keeper = schedule.loop("fate")
         schedule.after_event = self._after_event
         self.topics: list[Topic] = []
+        self._producers: list[Producer] = []
+        self._committers: list[Committer] = []
+        self._administrator: TopicAdministrator
 
     def _before_power_cut(self, host: Host) -> None:
         self.world.power_cuts += 1
@@ -150,7 +163,7 @@ class Simulation:
                 error = world.found or raised
             for loop in schedule.loops:
                 loop.die()
-        if error is None and (missing := unchecked(world)):
+        if error is None and (missing := unchecked(world, transactions=self.transactions is not None)):
             error = Violation(Invariant.EVERY_CHECK_RAN, f"never checked: {', '.join(missing)}")
         world.count("checks", self.invariants.checks)
         return Outcome(
@@ -181,7 +194,7 @@ class Simulation:
         return done
 
     async def _all(self) -> None:
-        world, random, history = self.world, self._random, self.history
+        world, random = self.world, self._random
         for host in world.hosts:
             host.start()
         while any(host.state != "up" for host in world.hosts):
@@ -190,9 +203,33 @@ class Simulation:
         replicas = min(3, len(self._names))
         if world.clustered:
             await keep_eligible_replicas(setup, random.random() < 0.8)
-        for name in ("steady0", "steady1", "compacted"):
+        if self.transactions is not None:
+            await self.transactions.prepare(setup, replicas, self._client)
+        for name in ("steady0", "steady1", "compacted") if self.transactions is None else ("steady0",):
             partitions, config = _topic(world.random(f"topic {name}"), name)
             self.topics.append(await create_topic(setup, name, partitions, replicas, config))
+        actors = self._transactional_actors() if self.transactions is not None else await self._actors(setup, replicas)
+        working = [self._begin(actor.client, actor) for actor in actors]
+        usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
+        faults = Faults(world, ("c1", "c2"), usual_pause_s)
+        await faults.run()
+        await within(world, _HEALED_S, "the brokers start", faults.heal())
+        await within(world, _HEALED_S, "the clients end what they began", *working)
+        await within(world, _HEALED_S, "a last round", self._last_round(self._producers, self._committers))
+        await self._converge()
+        if world.clustered:
+            await lagging_follower_leaves(world, self._producers[0])
+            await self._converge()
+        await within(world, _HEALED_S, "every node reaches the others", self._connect())
+        await within(world, _HEALED_S, "a topic is made", self._administrator.serve_at_once())
+        await self._verify()
+        await within(world, _HEALED_S, "the brokers stop and start", self._restart(faults))
+        await self._converge()
+        await self._verify()
+
+    async def _actors(self, setup: Client, replicas: int) -> list[Any]:
+        """Return the clients of a run without transactions."""
+        world, random, history = self.world, self._random, self.history
         first = Committer(setup, history, self.topics[0])  # without offsets it may be created anew when empty
         first.group = "members"
         while not await first.commit(0):
@@ -218,7 +255,7 @@ class Simulation:
         ]
         committers = [Committer(self._client(f"committer{number}"), history, self.topics[0]) for number in range(2)]
         members = [Member(self._client(f"member{number}"), history, self.topics[0], "members") for number in range(2)]
-        administrators = [TopicAdministrator(self._client("admin"), replicas)]
+        administrator = TopicAdministrator(self._client("admin"), replicas)
         deleters = [RecordsAdministrator(self._client("deleter"), history, random.choice(steady))]
         for index in range(steady[1].partitions):
             history.partition(steady[1].name, index).retention_ms = _RETENTION_MS
@@ -227,24 +264,22 @@ class Simulation:
             brokers = [host.node_id for host in world.hosts if host.settings.is_broker]
             movers.append(Reassigner(self._client("mover"), self.topics, brokers))
         lookup = Lookup(self._client("lookup"), history, self.topics)
-        actors = (lookup, *producers, *consumers, *committers, *members, *administrators, *deleters, *movers)
-        working = [self._begin(actor.client, actor) for actor in actors]  # type: ignore[attr-defined]
-        usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
-        faults = Faults(world, ("c1", "c2"), usual_pause_s)
-        await faults.run()
-        await within(world, _HEALED_S, "the brokers start", faults.heal())
-        await within(world, _HEALED_S, "the clients end what they began", *working)
-        await within(world, _HEALED_S, "a last round", self._last_round(producers, committers))
-        await self._converge()
-        if world.clustered:
-            await lagging_follower_leaves(world, producers[0])
-            await self._converge()
-        await within(world, _HEALED_S, "every node reaches the others", self._connect())
-        await within(world, _HEALED_S, "a topic is made", administrators[0].serve_at_once())
-        await self._verify()
-        await within(world, _HEALED_S, "the brokers stop and start", self._restart(faults))
-        await self._converge()
-        await self._verify()
+        self._producers, self._committers, self._administrator = producers, committers, administrator
+        return [lookup, *producers, *consumers, *committers, *members, administrator, *deleters, *movers]
+
+    def _transactional_actors(self) -> list[Any]:
+        """Return the clients of a run with transactions: one of each other kind, beside the transactional ones."""
+        assert self.transactions is not None
+        steady, replicas = self.topics[0], min(3, len(self._names))
+        self._producers = [Producer(self._client("producer0"), self.history, steady, idempotent=True, acks=-1)]
+        self._committers = [Committer(self._client("committer0"), self.history, steady)]
+        self._administrator = TopicAdministrator(self._client("admin"), replicas)
+        actors = [*self._producers, *self._committers, Consumer(self._client("consumer0"), self.history, steady)]
+        if self.world.clustered:
+            brokers = [host.node_id for host in self.world.hosts if host.settings.is_broker]
+            moved = [*self.topics, *self.transactions.topics]
+            actors.append(Reassigner(self._client("mover"), moved, brokers, [TRANSACTION_STATE]))
+        return [*actors, *self.transactions.actors]
 
     async def _connect(self) -> None:
         """Wait for connection attempts that started while a link was down: followers fetch over them."""
@@ -263,6 +298,8 @@ class Simulation:
             for index in range(committer.topic.partitions):
                 while not await committer.commit(index):
                     await asyncio.sleep(0.1)
+        if self.transactions is not None:
+            await self.transactions.last_round(self._fate)
 
     async def _restart(self, faults: Faults) -> None:
         for host in self.world.hosts:
@@ -298,11 +335,17 @@ class Simulation:
             committer.group = group
             while not await committer.read(index):
                 await asyncio.sleep(0.1)
+        if self.transactions is not None:
+            await within(self.world, _HEALED_S, "transactional topics are read", self.transactions.verify(self._reader))
+
+    def _reader(self, name: str) -> Client:
+        return Client(self.world, self._fate, name, self._names)
 
 
-def unchecked(world: World) -> list[str]:
+def unchecked(world: World, *, transactions: bool = False) -> list[str]:
     """Return the invariants that every run has to check, and this one has not."""
     expected = EVERYWHERE | IN_CLUSTERS if world.clustered else EVERYWHERE
+    expected |= IN_TRANSACTIONS if transactions else frozenset()
     return sorted(one.name for one in expected if not world.checked[one])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from storage.log.log import Log
-from tests.compacted import COMPACTED, Pair, compact, put, records
+from tests.compacted import COMPACTED, Pair, compact, end_txn, put, records
 from tests.logs import NOW_MS, open_log
 from tests.simulation.committed import Compacted
 from tests.simulation.violation import Invariant, Violation
@@ -71,3 +71,21 @@ def test_expired_tombstone_may_be_removed(tmp_path: Path) -> None:
         known.compacted(log, check, "log")
         offsets = {record.offset for record in records(log)}
         assert (3 not in offsets) == goes
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_aborted_record_replaces_no_other(tmp_path: Path, commit: bool) -> None:
+    """A transaction writes `b`; `b` of before must stay if it is aborted, and may go if it is committed."""
+    log = log_of(tmp_path / "log", *BEFORE)
+    put(log, (b"b", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end_txn(log, 7, commit=commit)
+    known = committed(log)
+    compact(log)
+    known.compacted(log, check, "log")
+    log = log_of(tmp_path / "other", *BEFORE)
+    put(log, (b"b", b"2"), producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end_txn(log, 7, commit=not commit)
+    compact(log)
+    with pytest.raises(Violation) as found:
+        known.compacted(log, check, "log")
+    assert found.value.invariant is Invariant.COMPACTED_KEEPS_LAST

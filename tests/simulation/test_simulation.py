@@ -14,7 +14,7 @@ import pytest
 from tests import proofs
 from tests.planting import Bug, replay
 from tests.seeds import first_seed
-from tests.simulation import availability, cluster_bugs, find_bugs
+from tests.simulation import availability, find_bugs
 from tests.simulation.simulation import Simulation, run, unchecked
 from tests.simulation.violation import EVERYWHERE, REPORTED, Invariant
 
@@ -35,21 +35,31 @@ def brokers_of(seed: int) -> int:
     return 1 if seed % 4 == 0 else CLUSTERS
 
 
+def has_transactions(seed: int) -> bool:
+    """Return whether the clients of a seed are transactional: those of a quarter of the clusters and lone brokers."""
+    return seed // 4 % 4 == 0
+
+
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SEEDS))
 def test_seed_finds_nothing(seed: int) -> None:
-    brokers = brokers_of(seed)
-    outcome = run(seed, EVENTS, brokers)
+    brokers, transactions = brokers_of(seed), has_transactions(seed)
+    outcome = run(seed, EVENTS, brokers, transactions=transactions)
     proofs.count("events of simulated brokers" if brokers == 1 else "events of simulated clusters", outcome.events)
     replay = f"python -m tests.simulation --brokers {brokers} --seed {seed} --events {EVENTS}"
+    replay += " --transactions" if transactions else ""
     assert outcome.error is None, f"{outcome.error!r}; replay: {replay}"
-    assert outcome.counts["acknowledged records"] > 20
-    assert outcome.counts["read records"] > 20
+    if transactions:
+        assert outcome.counts["committed transactions"] > 5
+        assert outcome.counts["committed records that were read"] > 20
+    else:
+        assert outcome.counts["acknowledged records"] > 20
+        assert outcome.counts["read records"] > 20
 
 
-@pytest.mark.parametrize("brokers", ["1", "3"])
-def test_same_seed_repeats_run_in_another_process(brokers: str) -> None:
+@pytest.mark.parametrize("options", [("--brokers", "1"), ("--brokers", "3"), ("--brokers", "3", "--transactions")])
+def test_same_seed_repeats_run_in_another_process(options: tuple[str, ...]) -> None:
     def hash_with(hash_seed: str) -> str:
-        command = [sys.executable, "-m", "tests.simulation", "--brokers", brokers, "--seed", "3", "--seeds", "2"]
+        command = [sys.executable, "-m", "tests.simulation", *options, "--seed", "3", "--seeds", "2"]
         command += ["--events", "3000"]
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
@@ -69,8 +79,8 @@ def test_planted_bug_breaks_its_invariant(bug: Bug) -> None:
 def test_recorded_seeds_check_every_invariant() -> None:
     """Run the seeds of the planted bugs without them. Reported invariants have no check to count."""
     checked = Counter[Invariant]()
-    for seed, clustered in sorted({(bug.seed, bug in cluster_bugs.BUGS) for bug in find_bugs.ALL}):
-        checked.update(find_bugs.control(seed, clustered).checked)
+    for seed, scenario in sorted({(bug.seed, find_bugs.scenario_of(bug)) for bug in find_bugs.ALL}):
+        checked.update(find_bugs.control(seed, scenario).checked)
     assert [invariant.name for invariant in Invariant if not checked[invariant] and invariant not in REPORTED] == []
 
 

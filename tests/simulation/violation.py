@@ -66,6 +66,26 @@ class Invariant(Enum):
     ASSIGNMENTS_ARE_THE_LEADERS = "a member is assigned what the leader of its generation sent"
     GENERATIONS_ARE_FENCED = "a commit of a former generation is refused"
 
+    # Of transactions
+    TRANSACTION_ANSWERS = "transactional APIs return expected errors only"
+    TRANSACTIONAL_EPOCHS_RISE = "the epochs of a transactional id rise"
+    FENCED_PRODUCERS_STAY_FENCED = "a fenced producer stays fenced"
+    TRANSACTION_STATES_FOLLOW = "a transactional id goes from one state to the next, as stored"
+    DECIDED_BEFORE_MARKERS = "a transaction's result is committed before its first marker is written"
+    MARKED_BEFORE_COMPLETED = "a transaction is completed once its markers are committed"
+    ONE_OUTCOME = "a transaction has the same result in every partition"
+    OUTCOME_AS_ANSWERED = "a transaction has the result that its producer received"
+    NO_RECORD_AFTER_MARKER = "no record of a transaction follows its marker"
+    STABLE_OFFSET_IS_EXACT = "the last stable offset is before the first open transaction, and no lower"
+    STABLE_OFFSET_RISES = "a consumer sees no last stable offset go back"
+    READ_COMMITTED_IS_COMMITTED = "a read_committed consumer gets no record of an open or aborted transaction"
+    TRANSACTIONAL_RECORDS_STAY = "visible records stay where they are, once"
+    TRANSACTIONS_ARE_ATOMIC = "all records of a transaction are visible, or none"
+    TRANSACTIONS_COMPLETE = "in the end every transaction is completed"
+    OFFSETS_ARE_OF_COMMITTED = "a group's offset is that of a committed transaction, never a pending one"
+    PROCESSED_ONCE = "each input record is processed exactly once"
+    COORDINATOR_HAS_ITS_LOG = "a transaction coordinator has the state of its log"
+
     # Visible to administrators
     ADMIN_ANSWERS = "APIs of topics and settings return expected errors only"
     TOPIC_IDS_ARE_UNIQUE = "a topic id is given once"
@@ -131,6 +151,29 @@ IN_CLUSTERS = frozenset(
     }
 )
 """Invariants that every complete run of a cluster checks in addition."""
+
+IN_TRANSACTIONS = frozenset(
+    {
+        Invariant.TRANSACTIONAL_EPOCHS_RISE,
+        Invariant.FENCED_PRODUCERS_STAY_FENCED,
+        Invariant.TRANSACTION_STATES_FOLLOW,
+        Invariant.DECIDED_BEFORE_MARKERS,
+        Invariant.MARKED_BEFORE_COMPLETED,
+        Invariant.ONE_OUTCOME,
+        Invariant.OUTCOME_AS_ANSWERED,
+        Invariant.NO_RECORD_AFTER_MARKER,
+        Invariant.STABLE_OFFSET_IS_EXACT,
+        Invariant.STABLE_OFFSET_RISES,
+        Invariant.READ_COMMITTED_IS_COMMITTED,
+        Invariant.TRANSACTIONAL_RECORDS_STAY,
+        Invariant.TRANSACTIONS_ARE_ATOMIC,
+        Invariant.TRANSACTIONS_COMPLETE,
+        Invariant.OFFSETS_ARE_OF_COMMITTED,
+        Invariant.PROCESSED_ONCE,
+        Invariant.COORDINATOR_HAS_ITS_LOG,
+    }
+)
+"""Invariants that every complete run with transactions checks in addition."""
 
 REPORTED = frozenset(
     {
