@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from benchmarks import cluster_start, failover, leader_kill, replicated_produce
+from benchmarks import cluster_start, failover, leader_kill, replicated_produce, transactions
 from benchmarks._cluster import BARNABAS, CLUSTERS, KAFKA, Command
 from benchmarks._rows import Row, Target, at_least, at_most, in_turn, no_more_than, row
 from benchmarks._rows import runs as figures_of_runs
@@ -32,6 +32,7 @@ def rows(runs: int, rest_s: float) -> list[Row]:
 
     starts = both(cluster_start.measure)
     produced = both(replicated_produce.measure)
+    committed = both(transactions.measure_cluster)
     killed = both(leader_kill.measure)
     killed_in_memory = both(partial(leader_kill.measure, directory="/dev/shm"))
     return [
@@ -40,6 +41,11 @@ def rows(runs: int, rest_s: float) -> list[Row]:
         _warmed(replicated_produce.MB_PER_S, at_least(1.2), produced),
         _warmed(replicated_produce.CPU, at_most(0.65), produced),
         _warmed(replicated_produce.MEMORY, no_more_than(300), produced),
+        *(
+            _warmed(name, target, committed)
+            for name, target in transactions.TARGET.items()
+            if name.startswith(transactions.REPLICATED)
+        ),
         _row("3,000 partitions of three replicas on tmpfs: create, s", no_more_than(2), killed_in_memory, _creation),
         _row("the same on this disk, s", at_most(1), killed, _creation),
         row("the same: a plain loop that makes these files, s", at_most(60), [run.files_s for run in killed[BARNABAS]]),

@@ -27,8 +27,9 @@ PRODUCER_SETTINGS = ("batch.size=131072", "linger.ms=5")
 PARTITIONS = 6
 TIMEOUT_S = 600
 
-# Columns of ConsumerPerformance: data.consumed.in.nMsg, and fetch.MB.sec, whose time excludes the rebalance.
+# Columns of ConsumerPerformance: data.consumed.in.nMsg, fetch.time.ms, which excludes the rebalance, and fetch.MB.sec.
 _CONSUMED_RECORDS = 4
+_FETCH_MS = 7
 _FETCH_MB_PER_S = 8
 
 
@@ -41,14 +42,40 @@ def tool(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def produce_rate(bootstrap: str, topic: str, *settings: str, records: int = RECORDS) -> float:
-    """Let ProducerPerformance send records; return its megabytes (2^20 bytes) a second."""
+def produce_rate(
+    bootstrap: str, topic: str, *settings: str, records: int = RECORDS, options: Sequence[str] = ()
+) -> float:
+    """Let ProducerPerformance send records, with more `options`; return its megabytes (2^20 bytes) a second."""
     printed = tool(
         "ProducerPerformance",
         *("--topic", topic, "--num-records", str(records), "--record-size", str(RECORD_BYTES), "--throughput", "-1"),
+        *options,
         *("--bootstrap-server", bootstrap, "--command-property", *PRODUCER_SETTINGS, *settings),
     )
     return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
+
+
+class Consumed(NamedTuple):
+    """What a consumer took without its rebalance, and the broker's CPU seconds meanwhile."""
+
+    mb_per_s: float
+    seconds: float
+    cpu_s: float
+
+
+def consume(server: Server, topic: str, records: int, *settings: str) -> Consumed:
+    """Let ConsumerPerformance read a topic; raise RuntimeError unless it receives exactly `records`."""
+    before_s = sum(server.cpu())
+    printed = tool(
+        "ConsumerPerformance",
+        *("--bootstrap-server", server.bootstrap, "--topic", topic, "--num-records", str(records)),
+        *("--command-property", "group.protocol=classic", *settings, "--timeout", "60000", "--hide-header"),
+    )
+    cpu_s = sum(server.cpu()) - before_s
+    columns = printed.strip().splitlines()[-1].split(", ")
+    if int(columns[_CONSUMED_RECORDS]) != records:
+        raise RuntimeError(f"{columns[_CONSUMED_RECORDS]} of {records} records were consumed:\n{printed}")
+    return Consumed(float(columns[_FETCH_MB_PER_S]), int(columns[_FETCH_MS]) / 1e3, cpu_s)
 
 
 class Load(NamedTuple):
@@ -91,20 +118,10 @@ def _consume(server: Server) -> Callable[[], Figures]:
     written.check(RECORDS)
 
     def run() -> Figures:
-        before_s = sum(server.cpu())
-        printed = tool(
-            "ConsumerPerformance",
-            *("--bootstrap-server", server.bootstrap, "--topic", "consumed", "--num-records", str(RECORDS)),
-            *("--command-property", "group.protocol=classic", "--timeout", "60000", "--hide-header"),
-        )
-        cpu_s = sum(server.cpu()) - before_s
-        columns = printed.strip().splitlines()[-1].split(", ")
-        consumed = int(columns[_CONSUMED_RECORDS])
-        if consumed != RECORDS:
-            raise RuntimeError(f"{consumed} of {RECORDS} records were consumed:\n{printed}")
+        consumed = consume(server, "consumed", RECORDS)
         return {
-            "consume without the rebalance, MB/s": float(columns[_FETCH_MB_PER_S]),
-            "consume, CPU s/GB": cpu_s / (consumed * RECORD_BYTES / 1e9),
+            "consume without the rebalance, MB/s": consumed.mb_per_s,
+            "consume, CPU s/GB": consumed.cpu_s / (RECORDS * RECORD_BYTES / 1e9),
         }
 
     return run

@@ -35,6 +35,8 @@ from benchmarks import (
     produce_cpu,
     requests,
     start,
+    transactional_ids,
+    transactions,
     while_compacting,
 )
 from benchmarks._loopback import BARE_LOOP, BROKER, Costs, running
@@ -69,6 +71,7 @@ TARGET: Mapping[str, Target] = {
     "end to end, p99 ms": at_most(1.0),
     "crowd, records/s": at_least(1.0),
     "crowd, p99 ms": at_most(1.0),
+    **{name: target for name, target in transactions.TARGET.items() if not name.startswith(transactions.REPLICATED)},
 }
 
 
@@ -76,7 +79,7 @@ def beside_kafka(pairs: int, rest_s: float) -> list[Row]:
     """Run every load on both brokers, `pairs` times, each on a newly started broker."""
     warmed: dict[str, defaultdict[str, list[Warmed]]] = {name: defaultdict(list) for name in BROKERS}
     for pair in range(pairs):
-        for load in _loads.LOADS:
+        for load in (*_loads.LOADS, *transactions.loads()):
             for name in in_turn(BROKERS, pair):
                 print(f"pair {pair + 1}, {load.name}: {name}", file=sys.stderr, flush=True)
                 time.sleep(rest_s)
@@ -132,6 +135,7 @@ def by_itself(runs: int) -> list[Row]:
     rows.append(row("the same, user s/GB", at_most(0.25), [cost.user_s_per_gb for cost in produced[BROKER]]))
     fetched = fetch_cpu.measure(runs, fetch_cpu.LARGE_BYTES, 5000)
     rows.append(_beside_bare_loop("fetch, 1-MB answers, MB/s", 0.8, fetched))
+    rows += transactions.own_rows(runs)
     return rows + log_by_itself(runs) + compacting(runs) + durability_and_scale(runs)
 
 
@@ -172,6 +176,7 @@ def durability_and_scale(runs: int) -> list[Row]:
         row("the same: memory, MB", at_most(200), [one.resident_mb for one in clean]),
         row("the same: descriptors", at_most(1500), [one.descriptors for one in clean]),
         row("the same after a kill: first answer, s", at_most(60), [one.seconds for one in killed]),
+        *transactional_ids.rows(runs),
     ]
 
 

@@ -31,8 +31,10 @@ VERSION = 17
 LARGE_BYTES = 1000 * 1000
 
 
-def fetch_frames(topic_id: bytes, partitions: int, answer_bytes: int) -> list[bytes]:
-    """Return a request for each partition, from its first record on, without a fetch session."""
+def fetch_frames(
+    topic_id: bytes, partitions: int, answer_bytes: int, offsets: Sequence[int] = (0,), isolation_level: int = 0
+) -> list[bytes]:
+    """Return a request for each of the offsets of each partition, without a fetch session."""
     return [
         request_frame(
             ApiKey.FETCH,
@@ -40,18 +42,20 @@ def fetch_frames(topic_id: bytes, partitions: int, answer_bytes: int) -> list[by
             FetchRequest(
                 max_wait_ms=500,
                 min_bytes=1,
+                isolation_level=isolation_level,
                 topics=[
                     FetchRequest.Topic(
                         topic_id=topic_id,
                         partitions=[
                             FetchRequest.Topic.Partition(
-                                partition=index, fetch_offset=0, partition_max_bytes=answer_bytes
+                                partition=index, fetch_offset=offset, partition_max_bytes=answer_bytes
                             )
                         ],
                     )
                 ],
             ),
         )
+        for offset in offsets
         for index in range(partitions)
     ]
 

@@ -59,6 +59,7 @@ def apache_kafka(directory: Path, port: int) -> Sequence[str]:
         f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n"
         f"controller.listener.names=CONTROLLER\nlog.dirs={directory / 'data'}\n"
         "offsets.topic.replication.factor=1\n"
+        "transaction.state.log.replication.factor=1\ntransaction.state.log.min.isr=1\n"
     )
     java = (*KAFKA_JAVA, "-cp", kafka_classpath())
     cluster_id = "WV5yoIVIQ7q2wIB0pOwZQg"

@@ -6,11 +6,12 @@ from typing import Any
 
 from protocol.primitives import ZERO_UUID
 from protocol.record import Record
-from protocol.record_batch import BatchHeader, build_batch, iter_batches
+from protocol.record_batch import BatchHeader, build_batch, end_txn_marker, iter_batches
 from storage.disk import Disk, OsDisk
 from storage.log import loader
-from storage.log.log import Log, LogConfig
+from storage.log.log import Log, LogAppendInfo, LogConfig
 from storage.log.log_checkpoint import LogCheckpoint
+from storage.log.producer_state import AppendOrigin
 from storage.log_directory import LogDirectory
 
 NOW_MS = 1_700_000_000_000
@@ -48,6 +49,14 @@ def fill(log: Log, batches: int, *, count: int = 1, size: int = 10, epoch: int =
     for _ in range(batches):
         log.append_as_leader(batch(count, size=size), epoch, NOW_MS)
     log.update_high_watermark(log.log_end_offset)
+
+
+def append_marker(
+    log: Log, records: bytearray, leader_epoch: int, now_ms: int, *, transaction_version: int = 0
+) -> LogAppendInfo:
+    """Append a marker as the leader."""
+    origin = AppendOrigin(False, end_txn_marker(records), transaction_version)
+    return log.append_as_leader(records, leader_epoch, now_ms, origin=origin)
 
 
 def bases(log: Log) -> tuple[int, ...]:

@@ -30,11 +30,12 @@ from tests.proofs import REPORTED
 SECONDS = {
     "simulation": 430,
     "unit": 330,
-    "clients": 220,
-    "spark": 160,
+    "clients": 400,
+    "applications": 240,
+    "spark": 190,
     "clients/conformance": 150,
-    "oracles": 130,
-    "chaos": 120,
+    "oracles": 200,
+    "chaos": 210,
     "repo": 90,
     "crash": 60,
     "properties": 50,
@@ -46,12 +47,14 @@ SUITES = tuple(SECONDS)
 # Target duration of a part.
 PART_S = 150
 FULL_FIGURES = {
+    "BARNABAS_TEST_APPLICATION_KILLS": "12",
     "BARNABAS_TEST_CHAOS_RUNS": "3",
     "BARNABAS_TEST_CHAOS_SECONDS": "60",
     "BARNABAS_TEST_DROPPED_CONNECTIONS": "10000",
     "BARNABAS_TEST_EXAMPLES": "10",
     "BARNABAS_TEST_FRAMES": "400000",
     "BARNABAS_TEST_KILLS": "30",
+    "BARNABAS_TEST_MIRROR_MAKER": "1",
     "BARNABAS_TEST_NEW_TOPICS": "1000",
     "BARNABAS_TEST_PIPELINES": "2000",
     "BARNABAS_TEST_SEEDS": "250",

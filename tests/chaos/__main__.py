@@ -26,6 +26,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="the first seed")
     parser.add_argument("--directory", type=Path, help="where the runs are; a temporary one by default")
     parser.add_argument("--no-java", action="store_true", help="without the Java clients")
+    parser.add_argument("--transactions", action="store_true", help="with transactional clients instead of Java's")
     options = parser.parse_args()
     directory = options.directory or Path(tempfile.mkdtemp(prefix="barnabas-chaos-"))
     java = not options.no_java and shutil.which("java") is not None and shutil.which("mvn") is not None
@@ -34,10 +35,13 @@ def main() -> int:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             return 0
-        outcome = run(seed, min(RUN_S, left_s), directory / f"seed-{seed}", java=java)
+        where = directory / f"seed-{seed}"
+        outcome = run(seed, min(RUN_S, left_s), where, java=java, transactional=options.transactions)
         print(outcome, flush=True)
         if not outcome.has_passed:
-            print(f"again: make chaos SEED={seed} MINUTES={options.minutes:g}")
+            print(
+                f"again: make chaos {'TRANSACTIONS=1 ' * options.transactions}SEED={seed} MINUTES={options.minutes:g}"
+            )
             return 1
     raise AssertionError  # seeds never end
 

@@ -24,10 +24,13 @@ IDS = (1, 2, 3)
 CLIENTS, INTERNAL, CONTROLLER = LISTENERS = ("CLIENTS", "INTERNAL", "CONTROLLER")
 OF_THE_VOTER = {"__cluster_metadata-0", "meta.properties"}
 SESSION_MS = 2000
+STATE_PARTITIONS = 3
 SETTINGS = {
     "default.replication.factor": 3,
     "min.insync.replicas": 2,
-    "offsets.topic.num.partitions": 3,
+    "offsets.topic.num.partitions": STATE_PARTITIONS,
+    "transaction.state.log.num.partitions": STATE_PARTITIONS,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
     "group.initial.rebalance.delay.ms": 0,
     # Short, so that several pauses longer than a session, and lagging followers, fit into a run.
     "broker.session.timeout.ms": SESSION_MS,

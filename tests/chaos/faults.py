@@ -16,8 +16,8 @@ A fault lasts until the rest of the cluster has made progress without the struck
     roll         rolling restart with clean shutdowns
     outage       SIGKILL of all brokers at once, restarted in any order; their machines stay up
 
-If a fault strikes one broker, the plan names its role: the leader of a partition, the active controller, or an id. So a
-seed always gives the same plan, although elections depend on time.
+If a fault strikes one broker, the plan names its role: the leader of a partition, the coordinator of transactions or of
+groups, the active controller, or an id. So a seed always gives the same plan, although elections depend on time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, Description
+from tests.chaos.cluster import DEADLINE_S, IDS, STATE_PARTITIONS, Cluster, ClusterError, Description
 from tests.chaos.network import CLIENTS, Link, Network
 from tests.chaos.workloads import PARTITIONS, Progress, name_of
 
@@ -42,9 +42,9 @@ class Fault(NamedTuple):
 
     kind: str
     role: str
-    """The broker: `leader`, `controller`, or `any`."""
+    """The broker: `leader`, `coordinator`, `controller`, or `any`."""
     number: int
-    """The partition (for `leader`), or the broker id."""
+    """The partition (for `leader` and `coordinator`), or the broker id."""
     way: int
     """One of the two variants of the kind, 0 or 1."""
 
@@ -52,6 +52,10 @@ class Fault(NamedTuple):
         """Return the broker that the fault strikes now."""
         if self.role == "leader":
             return found.partitions[name_of(self.number % PARTITIONS)].leader
+        if self.role == "coordinator":
+            for topic in ("__transaction_state", "__consumer_offsets"):
+                if state := found.partitions.get(name_of(self.number % STATE_PARTITIONS, topic)):
+                    return state.leader
         return found.controller if self.role == "controller" else IDS[self.number % len(IDS)]
 
     def struck(self, victim: int) -> set[int]:
@@ -79,6 +83,7 @@ class FaultInjector:
         self._cluster.wait_until_whole()
         self._go_on(f"after {fault.kind}")
         self._wait_for_progress_everywhere(f"after {fault.kind}")
+        self._wait_for_transactions(f"after {fault.kind}")
 
     def _go_on(self, when: str) -> None:
         if not self._acknowledge(GOING_ON, GOING_ON_S):
@@ -94,6 +99,17 @@ class FaultInjector:
 
         if not self._progress.wait_for(lambda: not missing(), DEADLINE_S):
             raise ClusterError(f"nothing acknowledged by {missing()} {when}, within {DEADLINE_S:g} s")
+
+    def _wait_for_transactions(self, when: str) -> None:
+        """Wait until every transactional client has committed again."""
+        committed = self._progress.committed
+        before = committed.copy()
+
+        def missing() -> list[str]:
+            return [client for client in before if committed[client] == before[client]]
+
+        if not self._progress.wait_for(lambda: not missing(), DEADLINE_S):
+            raise ClusterError(f"nothing committed by {missing()} {when}, within {DEADLINE_S:g} s")
 
     def _acknowledge(self, more: int, timeout_s: float) -> bool:
         aim = len(self._progress.acknowledged) + more
@@ -200,5 +216,5 @@ def plan(seed: int) -> Iterator[Fault]:
     random = Random(seed)
     while True:
         for kind in random.sample(DECK, len(DECK)):
-            role = random.choice(("leader", "controller", "any"))
+            role = random.choice(("leader", "coordinator", "controller", "any"))
             yield Fault(kind, role, random.randrange(PARTITIONS), random.randrange(2))

@@ -10,33 +10,21 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.chaos.clients import Clients, TransactionalClients
 from tests.chaos.cluster import DEADLINE_S, IDS, Cluster, ClusterError, wait_until
 from tests.chaos.faults import Fault, FaultInjector, plan
 from tests.chaos.gaps import Gap, gaps_of
 from tests.chaos.history import events
 from tests.chaos.history.checker import PASSED, Verdict, check
 from tests.chaos.network import Network
-from tests.chaos.workloads import (
-    PARTITIONS,
-    SILENT,
-    TOPIC,
-    JavaMember,
-    JavaProducer,
-    LibrdkafkaMember,
-    LibrdkafkaProducer,
-    Progress,
-    name_of,
-    read_back,
-)
-
-GROUP, JAVA_GROUP = "readers", "java-readers"
+from tests.chaos.workloads import PARTITIONS, SILENT, Progress, name_of
 
 
 class Outcome(NamedTuple):
@@ -68,64 +56,13 @@ class Outcome(NamedTuple):
         return "\n".join(lines)
 
 
-class _Clients:
-    """All clients of a run."""
-
-    def __init__(self, bootstrap: str, progress: Progress, java_directory: Path | None) -> None:
-        self._progress = progress
-        self.producers: list[LibrdkafkaProducer | JavaProducer] = [
-            LibrdkafkaProducer(bootstrap, name, progress) for name in ("a", "b")
-        ]
-        self.members: list[LibrdkafkaMember | JavaMember] = [
-            LibrdkafkaMember(bootstrap, GROUP, name, progress) for name in ("c", "d")
-        ]
-        self.groups = [GROUP]
-        if java_directory is not None:
-            self.producers.append(JavaProducer(bootstrap, "java-producer", progress, java_directory))
-            self.members.append(JavaMember(bootstrap, JAVA_GROUP, "java-member", progress))
-            self.groups.append(JAVA_GROUP)
-
-    def __enter__(self) -> _Clients:
-        for client in (*self.producers, *self.members):
-            client.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for client in (*self.producers, *self.members):
-            client.close()
-
-    def wait_until_at_work(self) -> None:
-        """Return once every producer and partition has an acknowledgement, and every group has received a record."""
-        at_work = self._progress.wait_for(
-            lambda: (
-                {value.partition("-")[0].partition(".")[0] for value in self._progress.acknowledged}
-                >= {"a", "b", *([JavaProducer.PREFIX] if JAVA_GROUP in self.groups else [])}
-                and len(self._progress.acknowledged_of) == PARTITIONS
-                and all(self._progress.seen[group] for group in self.groups)
-            ),
-            DEADLINE_S,
-        )
-        if not at_work:
-            raise ClusterError("not every client came to work")
-
-    def finish(self) -> Iterator[str]:
-        """Finish all clients, and yield the problems of those that do not."""
-        for producer in self.producers:
-            if not producer.finish(DEADLINE_S):
-                yield f"not every outcome was known {DEADLINE_S:g} s after the last fault"
-        for group in self.groups:
-            if not self._progress.wait_for(lambda group=group: not self._progress.unseen(group), DEADLINE_S):  # type: ignore[misc]  # a lambda with a default has no inferred type
-                missing = sorted(self._progress.unseen(group))
-                yield f"{group} was not given {len(missing)} records within {DEADLINE_S:g} s, such as {missing[:3]}"
-
-
-def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
-    """Inject the faults of a seed for `seconds`; with `java`, Java clients work too."""
+def run(seed: int, seconds: float, directory: Path, *, java: bool, transactional: bool = False) -> Outcome:
+    """Inject the faults of a seed for `seconds`; Java clients work too, or transactional ones."""
     directory.mkdir(parents=True)
     recorder = events.Recorder(directory / "history.jsonl")
     progress = Progress(recorder)
     faults: Counter[str] = Counter()
-    progress(events.Run({"seed": seed, "seconds": seconds, "java": java}))
+    progress(events.Run({"seed": seed, "seconds": seconds, "java": java, "transactional": transactional}))
     problems: list[str] = []
     gaps: list[Gap] = []
     with ExitStack() as stack:
@@ -133,8 +70,12 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
         cluster = stack.enter_context(Cluster(directory, network))
         with recording_problems(problems):
             cluster.wait_for(lambda _: all(node.is_ready for node in cluster.nodes.values()), "all brokers ready")
-            create_topic(cluster.bootstrap)
-            with _Clients(cluster.bootstrap, progress, directory if java else None) as clients:
+            create_topics(cluster.bootstrap, (TransactionalClients if transactional else Clients).topics)
+            with (
+                TransactionalClients(cluster.bootstrap, progress, seed)
+                if transactional
+                else Clients(cluster.bootstrap, progress, directory if java else None)
+            ) as clients:
                 clients.wait_until_at_work()
                 cluster.wait_until_whole()
                 with recording_problems(problems):
@@ -143,7 +84,6 @@ def run(seed: int, seconds: float, directory: Path, *, java: bool) -> Outcome:
                     )
                 network.heal()
                 problems += clients.finish()
-                read_back(cluster.bootstrap, progress, DEADLINE_S)
         problems += [f"too long: {gap}" for gap in gaps if gap.is_too_long]
         problems += [f"{error} ({count} times)" for error, count in progress.errors.items()]
         problems += [
@@ -169,11 +109,13 @@ def recording_problems(problems: list[str]) -> Iterator[None]:
         problems.append(str(error))
 
 
-def create_topic(bootstrap: str) -> None:
-    """Create the topic, with retries until a new cluster knows all its brokers."""
+def create_topics(bootstrap: str, topics: Mapping[str, int]) -> None:
+    """Create the topics, with retries until a new cluster knows all its brokers."""
     admin = AdminClient({"bootstrap.servers": bootstrap} | SILENT)  # type: ignore[arg-type]  # a dict's values are invariant
     wait_until(lambda: len(admin.list_topics(timeout=10).brokers) == len(IDS), "three brokers in the metadata")
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(IDS))])[TOPIC].result(DEADLINE_S)
+    wanted = [NewTopic(topic, partitions, len(IDS)) for topic, partitions in topics.items()]
+    for created in admin.create_topics(wanted).values():
+        created.result(DEADLINE_S)
 
 
 def deal(

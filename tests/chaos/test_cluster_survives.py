@@ -9,8 +9,10 @@ import os
 import shutil
 from itertools import islice
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+from confluent_kafka import Message
 
 from tests import proofs
 from tests.chaos import workloads
@@ -18,7 +20,7 @@ from tests.chaos.faults import DECK, KINDS, Fault, plan
 from tests.chaos.gaps import BOUNDS, FAILOVER_S, REQUEST_TIMEOUT_S, SHRINK_S, gaps_of
 from tests.chaos.history.events import Acknowledged, Event, Failed, Send, Unknown
 from tests.chaos.run import run
-from tests.chaos.workloads import PARTITIONS, JavaProducer, Progress, name_of
+from tests.chaos.workloads import PARTITIONS, JavaProducer, Progress, name_of, offset_of
 from tests.seeds import first_seed
 
 FIRST_SEED = first_seed()
@@ -128,3 +130,10 @@ def test_record_sent_while_its_producer_closes_was_never_sent(
     producer._take({"name": "producer_send_error", "value": "7.1", "message": message})
     assert reported[1:] == [Send("j", "", "7.1"), Failed("j", "7.1") if finishing else Unknown("j", "7.1")]
     assert progress.errors.total() == problems
+
+
+@pytest.mark.parametrize(("reported", "offset"), [(7, 7), (None, -1), (-1001, -1)])
+def test_acknowledgement_without_offset_is_recorded_as_such(reported: int | None, offset: int) -> None:
+    message = Mock(spec=Message)
+    message.offset.return_value = reported
+    assert offset_of(message) == offset

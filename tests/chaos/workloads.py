@@ -19,8 +19,10 @@ from typing import IO, Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 
 from tests.chaos.history.events import (
+    Abort,
     Acknowledged,
     Assigned,
+    Committed,
     Event,
     Failed,
     Polled,
@@ -30,6 +32,7 @@ from tests.chaos.history.events import (
     Unknown,
 )
 from tests.chaos.history.events import Producer as ProducerEvent
+from tests.chaos.history.index import topic_of
 from tests.oracles.apache_kafka import kafka_tool
 from tests.typed import present
 
@@ -47,12 +50,15 @@ CLOSED = {"Cannot perform operation after producer has been closed", "Producer c
 Report = Callable[[Event], None]
 
 
-def name_of(partition: int) -> str:
-    return f"{TOPIC}-{partition}"
+def name_of(partition: int, topic: str = TOPIC) -> str:
+    return f"{topic}-{partition}"
 
 
 class Progress:
-    """Counts acknowledged records and records that groups received, and wakes waiters."""
+    """Counts acknowledged records, committed transactions, and records that groups received, and wakes waiters.
+
+    A transaction's records count as acknowledged once it is committed. Records of other topics than `TOPIC` do not.
+    """
 
     def __init__(self, report: Report, now_s: Callable[[], float] = time.monotonic) -> None:
         self._report = report
@@ -61,7 +67,13 @@ class Progress:
         self.acknowledged: set[str] = set()
         self.acknowledged_of: Counter[str] = Counter()
         """Number of records by partition."""
+        self.committed: Counter[str] = Counter()
+        """Number of transactions by client."""
+        self._pending: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        """Records of `TOPIC` by process and open transaction."""
         self.seen: defaultdict[str, set[str]] = defaultdict(set)
+        self.ends: dict[str, int] = {}
+        """The end of what was read back, by partition."""
         self.errors: Counter[str] = Counter()
         self._gaps_s: dict[str, float] = {}
         self._last_s: dict[str, float] = {}
@@ -69,7 +81,14 @@ class Progress:
     def __call__(self, event: Event) -> None:
         with self._changed:
             match event:
-                case Acknowledged(_, partition, value):
+                case Send(process, partition, value, transaction) if transaction:
+                    self._pending[process][transaction] += [value] if topic_of(partition) == TOPIC else []
+                case Committed(process, transaction):
+                    self.acknowledged.update(self._pending[process].pop(transaction, []))
+                    self.committed[process.partition(".")[0]] += 1
+                case Abort(process, transaction):
+                    self._pending[process].pop(transaction, None)
+                case Acknowledged(process, partition, value) if process not in self._pending:
                     self.acknowledged.add(value)
                     self.acknowledged_of[partition] += 1
                     now_s = self._now_s()
@@ -77,6 +96,8 @@ class Progress:
                     self._last_s[partition] = now_s
                 case Polled(_, group, _, records):
                     self.seen[group].update(value for _, value in records)
+                case ReadBack(partition, records):
+                    self.ends[partition] = records[-1][0] + 1 if records else 0
             self._report(event)
             self._changed.notify_all()
 
@@ -107,6 +128,12 @@ class Progress:
     def unseen(self, group: str) -> set[str]:
         """Return the acknowledged records that a group has not received; for `wait_for`."""
         return self.acknowledged - self.seen[group]
+
+
+def offset_of(message: Message) -> int:
+    """Return the offset of an acknowledged record; -1 if it is unknown, as after a duplicate outside the window."""
+    offset = message.offset()
+    return -1 if offset is None or offset < 0 else offset
 
 
 class LibrdkafkaProducer:
@@ -143,6 +170,13 @@ class LibrdkafkaProducer:
             self._report.failed(self._name, error)
 
     def _run(self) -> None:
+        try:
+            self._send()
+        except Exception as error:
+            self._report.failed(self._name, repr(error))
+            raise
+
+    def _send(self) -> None:
         for number in itertools.count():
             if self._stopping.is_set():
                 return
@@ -158,7 +192,7 @@ class LibrdkafkaProducer:
     def _accepted(self, partition: int, value: str) -> bool:
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is None:
-                self._report(Acknowledged(self._name, name_of(partition), value, present(message.offset())))
+                self._report(Acknowledged(self._name, name_of(partition), value, offset_of(message)))
             else:
                 self._report.failed(self._name, error)
                 never = error.code() in NEVER_SENT
@@ -211,9 +245,8 @@ def by_partition(messages: list[Message]) -> Iterator[tuple[str, Records]]:
     found: dict[str, Records] = {}
     for message in messages:
         if message.error() is None:
-            found.setdefault(name_of(present(message.partition())), []).append(
-                (message.offset(), present(message.value()).decode())  # type: ignore[arg-type]  # only this comes here
-            )
+            partition = name_of(present(message.partition()), present(message.topic()))
+            found.setdefault(partition, []).append((present(message.offset()), present(message.value()).decode()))
     yield from found.items()
 
 
@@ -308,21 +341,24 @@ class JavaMember(JavaProgram):
                 self._report(Polled(self._name, self._group, name_of(partition), [(offset, value)]))
 
 
-def read_back(bootstrap: str, report: Report, timeout_s: float) -> None:
+def read_back(
+    bootstrap: str, report: Report, timeout_s: float, topic: str = TOPIC, partitions: int = PARTITIONS
+) -> None:
     """Read every partition from its start to its end, within the timeout; no producer is active."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "read-back", "enable.auto.commit": False}
     consumer = Consumer(settings | SILENT | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
-    records: dict[int, Records] = {partition: [] for partition in range(PARTITIONS)}
+    records: dict[str, Records] = {name_of(partition, topic): [] for partition in range(partitions)}
     unread = set(records)
-    consumer.assign([TopicPartition(TOPIC, partition, OFFSET_BEGINNING) for partition in records])
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
     deadline = time.monotonic() + timeout_s
     while unread and time.monotonic() < deadline:
-        for message in consumer.consume(5000, 0.2):
+        messages = consumer.consume(5000, 0.2)
+        for partition, read in by_partition(messages):
+            records[partition] += read
+        for message in messages:
             error = message.error()
-            if error is None:
-                records[present(message.partition())].append((message.offset(), present(message.value()).decode()))  # type: ignore[arg-type]  # only this comes here
-            elif error.code() == KafkaError._PARTITION_EOF:
-                unread.discard(message.partition())
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                unread.discard(name_of(present(message.partition()), topic))
     consumer.close()
     for partition, found in records.items():
-        report(ReadBack(name_of(partition), found, partition not in unread))
+        report(ReadBack(partition, found, partition not in unread))

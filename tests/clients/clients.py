@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from tests.oracles.apache_kafka import kafka_tool
+from tests.oracles.apache_kafka import JVM, kafka_classpath, kafka_tool
 from tests.setups import prepared, require, run
 
 HERE = Path(__file__).parent
@@ -48,6 +48,7 @@ class Client:
     sends_timestamps: bool = field(default=True, kw_only=True)
     has_admin: bool = field(default=True, kw_only=True)
     has_static_members: bool = field(default=False, kw_only=True)
+    has_transactions: bool = field(default=True, kw_only=True)
 
     def produce(self, bootstrap: str, topic: str, codec: str, records: Sequence[Record]) -> tuple[Sequence[str], str]:
         """Return a command that produces the records, and its standard input."""
@@ -65,6 +66,12 @@ class Client:
     def admin(self, bootstrap: str, topic: str) -> Sequence[str]:
         """Return a command that runs the client's admin operations and prints their results."""
         return (*self.program(), "admin", bootstrap, topic)
+
+    def transactions(
+        self, bootstrap: str, transactional_id: str, timeout_ms: int, group: str, topic: str
+    ) -> Sequence[str]:
+        """Return a command that runs the steps of its standard input with a transactional producer."""
+        return (*self.program(), "transactions", bootstrap, transactional_id, str(timeout_ms), group, topic)
 
     def parse(self, line: str) -> Record | None:
         """Return the record in a printed line, or None."""
@@ -117,7 +124,7 @@ class Kcat(Client):
 
 
 class JavaConsole(Client):
-    """Apache Kafka's console producer and consumer."""
+    """Apache Kafka's console producer and consumer; a program around its clients for transactions."""
 
     NULL = "\N{EMPTY SET}"
     STRATEGIES: ClassVar = {
@@ -209,6 +216,11 @@ def node_program() -> Sequence[str]:
     return ("node", str(prepared("node", sources, install) / "kafkajs_client.js"))
 
 
+def java_program() -> Sequence[str]:
+    """Return the program around the Java clients, which Java compiles at each start."""
+    return (*JVM, "-cp", kafka_classpath(), str(HERE / "java" / "Transactions.java"))
+
+
 def kcat_program() -> Sequence[str]:
     """Return kcat, a package of Linux distributions."""
     require("kcat")
@@ -216,8 +228,15 @@ def kcat_program() -> Sequence[str]:
 
 
 CLIENTS = (
-    JavaConsole("java", lambda: (), sends_timestamps=False, has_admin=False, has_static_members=True),
-    Kcat("kcat", kcat_program, assignors=("range", "roundrobin"), sends_timestamps=False, has_admin=False),
+    JavaConsole("java", java_program, sends_timestamps=False, has_admin=False, has_static_members=True),
+    Kcat(
+        "kcat",
+        kcat_program,
+        assignors=("range", "roundrobin"),
+        sends_timestamps=False,
+        has_admin=False,
+        has_transactions=False,
+    ),
     Client(
         "confluent-kafka",
         python_program("confluent_client"),
@@ -228,6 +247,8 @@ CLIENTS = (
     Client("aiokafka", python_program("aiokafka_client"), assignors=("range", "roundrobin", "sticky")),
     Client("franz-go", go_program("franz"), has_static_members=True),
     Client("sarama", go_program("sarama"), assignors=("range", "roundrobin", "sticky")),
-    Client("kafka-go", go_program("segmentio"), assignors=("range", "roundrobin"), has_admin=False),
+    Client(
+        "kafka-go", go_program("segmentio"), assignors=("range", "roundrobin"), has_admin=False, has_transactions=False
+    ),
     Client("kafkajs", node_program, codecs=("none", "gzip", "snappy"), assignors=("roundrobin",)),
 )

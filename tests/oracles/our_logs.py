@@ -17,9 +17,9 @@ from protocol.compression import Compression
 from protocol.record import Record
 from protocol.record_batch import EndTxnMarker, build_batch
 from storage.log.log import Log, LogConfig
-from storage.log.transaction_marker import append_marker, build_marker
+from storage.log.transaction_marker import build_marker
 from tests.compacted import compact
-from tests.logs import open_log
+from tests.logs import append_marker, open_log
 
 # Kafka expires producers that have been idle for a day.
 NOW_MS = time.time_ns() // 1_000_000 - 60_000

@@ -12,8 +12,9 @@ from storage.disk import OsDisk
 from storage.log.config import LogConfig
 from storage.log.log import Log
 from storage.log.transaction_index import decode_entries
-from storage.log.transaction_marker import append_marker, build_marker
+from storage.log.transaction_marker import build_marker
 from storage.log_manager import LogManager
+from tests.logs import append_marker
 from tests.oracles.dump_log_segments import Dump, dump, dumpable, field
 
 NOW_MS = 1_800_000_000_000

@@ -24,7 +24,17 @@ from tests.logs import NOW_MS, batch, content, open_log
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100)
 
 DOINGS = [
-    *("plain", "plain", "transactional", "commit", "abort", "bump", "unknown_client"),
+    *(
+        "plain",
+        "plain",
+        "transactional",
+        "commit",
+        "abort",
+        "commit_and_bump",
+        "abort_and_bump",
+        "bump",
+        "unknown_client",
+    ),
     *("flush", "roll", "restart", "crash", "truncate"),
 ]
 # (producer, action, number of records)
@@ -67,8 +77,8 @@ class Writer:
                 self.sequences[producer] = 0
         elif action == "unknown_client":
             self.append(batch(count))
-        elif action in ("commit", "abort"):
-            self.end_transaction(producer, committed=action == "commit")
+        elif action in ("commit", "abort", "commit_and_bump", "abort_and_bump"):
+            self.end_transaction(producer, committed=action.startswith("commit"), bumps=action.endswith("bump"))
         else:
             self.write(producer, count, transactional=action == "transactional" or producer in self.in_transaction)
 
@@ -90,10 +100,14 @@ class Writer:
         if transactional:
             self.in_transaction.add(producer)
 
-    def end_transaction(self, producer: int, *, committed: bool) -> None:
+    def end_transaction(self, producer: int, *, committed: bool, bumps: bool) -> None:
+        """Append a marker; with transaction.version 2 it has the epoch of the next transaction."""
         if producer not in self.in_transaction:
             return
         self.in_transaction.discard(producer)
+        if bumps:
+            self.epochs[producer] += 1
+            self.sequences[producer] = 0
         kind = ControlType.COMMIT if committed else ControlType.ABORT
         marker = build_batch(
             [(control_record_key(kind), bytes(6))],

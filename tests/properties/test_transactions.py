@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from protocol.record_batch import BatchHeader, EndTxnMarker, end_txn_marker, iter_batches, read_header
 from storage.log.log import Log, LogConfig
 from storage.log.transaction_index import AbortedTxn, decode_entries
-from storage.log.transaction_marker import append_marker, build_marker
+from storage.log.transaction_marker import build_marker
 from tests.examples import examples
-from tests.logs import NOW_MS, batch, content, open_log
+from tests.logs import NOW_MS, append_marker, batch, content, open_log
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100, file_delete_delay_ms=0)
 PRODUCERS = range(1, 5)

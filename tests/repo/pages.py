@@ -33,8 +33,8 @@ class Block(NamedTuple):
 
     @property
     def file_name(self) -> str:
-        """Return the name of a settings file, from the comment on its first line."""
-        return self.text.partition("\n")[0].removeprefix("# ")
+        """Return the name of a file of settings or a Java program, from the comment on its first line."""
+        return self.text.partition("\n")[0].lstrip("#/ ")
 
 
 def text_of(page: str) -> str:

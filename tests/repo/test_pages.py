@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker_process import COMMAND, free_address
+from tests.oracles.apache_kafka import kafka_classpath
 from tests.repo.pages import INTERRUPT, PAGES, Block, anchors, blocks, prints, text_of
 from tests.repo.tree import ROOT, files
 from tests.setups import require
@@ -69,6 +70,8 @@ class Reader:
         if block.language == "console":
             for command, expected in block.commands:
                 self.type(command, [self.here(line) for line in expected])
+        elif block.language == "java":
+            self.run_java(block)
         elif block.language == "properties":
             (self.folder / block.file_name).write_text(self.here(block.text))
         elif block.language == "log":
@@ -135,6 +138,12 @@ class Reader:
         command: list[str | Path] = [sys.executable, *how, program]
         subprocess.run(command, cwd=self.folder, env=self._environment, timeout=300, check=True)
 
+    def run_java(self, block: Block) -> None:
+        program = self.folder / block.file_name
+        program.write_text(self.here(block.text))
+        command: list[str | Path] = ["java", "-cp", kafka_classpath(), program]
+        subprocess.run(command, cwd=self.folder, timeout=300, check=True)
+
     def here(self, text: str) -> str:
         """Return the text with this reader's ports, and its folder in place of /tmp."""
         text = text.replace("/tmp/", f"{self.folder}/")
@@ -163,6 +172,8 @@ def test_commands_of_a_page_run_in_order_print_its_output(page: str, reader: Rea
     missing: set[str] = set()
     for block in blocks(page):
         needed = {tool for sign, tool in NEEDS.items() if re.search(rf"\b{sign}\b", block.text)}
+        if block.language == "java":
+            needed |= {"java", "mvn"}
         if absent := {tool for tool in needed if shutil.which(tool) is None}:
             missing |= absent
         else:
@@ -172,7 +183,7 @@ def test_commands_of_a_page_run_in_order_print_its_output(page: str, reader: Rea
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_has_a_language_that_the_tests_run(page: str) -> None:
-    assert {block.language for block in blocks(page)} <= {"console", "python", "properties", "log"}
+    assert {block.language for block in blocks(page)} <= {"console", "python", "java", "properties", "log"}
 
 
 def test_console_blocks_are_on_these_pages_only() -> None:

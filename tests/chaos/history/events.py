@@ -1,7 +1,8 @@
 """The operations of producers and consumers and their results, in order: one JSON object per line.
 
 Every value is sent once, so it identifies its record. Partitions are written `topic-0`. Consumers read committed
-records. An operation that times out is `Unknown`; the checker draws no conclusion from it.
+records. A send that times out is `Unknown`; the checker draws no conclusion from it. A transaction with a `Commit` and
+neither `Committed` nor `Abort` is ambiguous: it may be committed or not, but only as a whole.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ class Producer(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A record is passed to a producer."""
+    """A record is passed to a producer; `source` is the value of the record from which a pipeline made it."""
 
     process: str
     partition: str
     value: str
     transaction: str = ""
+    source: str = ""
 
 
 class Acknowledged(NamedTuple):
@@ -75,15 +77,26 @@ class Commit(NamedTuple):
     transaction: str
 
 
+class Committed(NamedTuple):
+    """The commit of a transaction succeeded; its records must be stored."""
+
+    process: str
+    transaction: str
+
+
 class Abort(NamedTuple):
-    """Abort of a transaction is requested; its records must never be read."""
+    """A transaction is never committed; its records must never be read.
+
+    Its abort was requested and no commit before, or its abort succeeded, or its producer was fenced before it
+    requested a commit.
+    """
 
     process: str
     transaction: str
 
 
 class Assigned(NamedTuple):
-    """A consumer's assignment changes here."""
+    """A consumer's assignment changes here, or the application changes its position."""
 
     process: str
     group: str
@@ -91,12 +104,16 @@ class Assigned(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """A consumer received records of a partition, in this order."""
+    """A consumer received records of a partition, in this order.
+
+    `group`: empty for a consumer without a group. `transaction`: the one that the process had open.
+    """
 
     process: str
     group: str
     partition: str
     records: Records
+    transaction: str = ""
 
 
 class ReadBack(NamedTuple):
@@ -107,12 +124,34 @@ class ReadBack(NamedTuple):
     complete: bool
 
 
-Event = Run | Fault | Producer | Send | Acknowledged | Unknown | Failed | Commit | Abort | Assigned | Polled | ReadBack
+class Offsets(NamedTuple):
+    """The committed offsets of a pipeline's group after the run, by partition."""
+
+    group: str
+    offsets: dict[str, int]
+
+
+Event = (
+    Run
+    | Fault
+    | Producer
+    | Send
+    | Acknowledged
+    | Unknown
+    | Failed
+    | Commit
+    | Committed
+    | Abort
+    | Assigned
+    | Polled
+    | ReadBack
+    | Offsets
+)
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         *(Run, Fault, Producer, Send, Acknowledged, Unknown, Failed),
-        *(Commit, Abort, Assigned, Polled, ReadBack),
+        *(Commit, Committed, Abort, Assigned, Polled, ReadBack, Offsets),
     )
 }
 

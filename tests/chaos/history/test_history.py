@@ -1,4 +1,7 @@
-"""The checker finds each planted anomaly, and none in histories that Kafka allows."""
+"""The checker finds each planted anomaly, and none in histories that Kafka allows.
+
+Histories with transactions are in `test_transactions.py`.
+"""
 
 import io
 import subprocess
@@ -10,10 +13,8 @@ import pytest
 
 from tests.chaos.history.checker import FAILED, MIN_ACKNOWLEDGED, PASSED, UNKNOWN, check
 from tests.chaos.history.events import (
-    Abort,
     Acknowledged,
     Assigned,
-    Commit,
     Event,
     Failed,
     Fault,
@@ -74,14 +75,6 @@ def after(*events: Event) -> list[Event]:
     return [*clean(), *events]
 
 
-def in_transaction(*ends: Event, at: str) -> list[Event]:
-    """Return the clean history with an additional record that is polled before or after its transaction ends."""
-    poll = Polled("c", "g", P, [(COUNT, "tx")])
-    events = [Producer("t", True), Send("t", P, "tx", "1")]
-    events += [poll, *ends] if at == "before" else [*ends, poll]  # type: ignore[list-item]  # stands in for tuple[str | bool, ...]
-    return [*clean(), *events, ReadBack(P, [(COUNT, "tx")], True)]  # type: ignore[list-item]  # only this comes here
-
-
 PLANTED = {
     "lost write": {
         "acknowledged, and gone": read_back(lambda records: records.pop(5)),
@@ -94,7 +87,6 @@ PLANTED = {
     },
     "aborted read": {
         "a record that failed": after(Send("a", P, "x"), Failed("a", "x"), ReadBack(P, [(COUNT, "x")], True)),
-        "a transaction that was aborted": in_transaction(Abort("t", "1"), at="after"),
     },
     "duplicate": {
         "appended twice": read_back(lambda records: records.update({COUNT: value(5)})),
@@ -129,10 +121,6 @@ PLANTED = {
             Acknowledged("a", P, "x", COUNT + 1),
             ReadBack(P, [(COUNT, "y"), (COUNT + 1, "x")], True),
         ],
-    },
-    "precommitted read": {
-        "before it is committed": in_transaction(Commit("t", "1"), at="before"),
-        "never committed": in_transaction(at="after"),
     },
     "unseen": {"never polled": instead(polled(COUNT - 1)[0])},
 }
@@ -173,8 +161,6 @@ ALLOWED = {
         Polled("c", "g", P, [(COUNT, "y"), (COUNT + 1, "x")]),
         ReadBack(P, [(COUNT, "y"), (COUNT + 1, "x")], True),
     ),
-    "a transaction": in_transaction(Commit("t", "1"), at="after"),
-    "a transaction that is aborted and not read": after(Send("t", P, "tx", "1"), Abort("t", "1")),
 }
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's command-line tools in a first session with a new broker: 28 steps, one after the other.
+"""Apache Kafka's command-line tools in a first session with a new broker: 29 steps, one after the other.
 
 A step passes if its tool exits with status 0. Later steps need the results of earlier ones.
 """
@@ -51,6 +51,7 @@ STEPS = {
     "delete-records": "DeleteRecordsCommand AT --offset-json-file FOLDER/delete.json",
     "log-dirs": "LogDirsCommand AT --describe",
     "transactions-list": "TransactionsCommand AT list",
+    "transactions-find-hanging": "TransactionsCommand AT find-hanging --broker-id 1",
     "transactions-describe-producers": "TransactionsCommand AT describe-producers --topic tools-1 --partition 0",
     "cluster-id": "ClusterTool cluster-id AT",
     "quorum-status": "MetadataQuorumCommand AT describe --status",

@@ -89,8 +89,70 @@ async function admin(bootstrap, topic) {
   await client.disconnect()
 }
 
+async function transactions(bootstrap, transactionalId, timeout, groupId, input) {
+  const client = connect(bootstrap)
+  const producer = client.producer({
+    transactionalId, idempotent: true, maxInFlightRequests: 1, transactionTimeout: Number(timeout),
+  })
+  const consumers = []
+  let transaction
+  let isNew = false
+  const send = (topic, partition, value) => transaction.send({ topic, messages: [{ partition, value }] })
+
+  async function read(count) {
+    const consumer = client.consumer({ groupId, maxWaitTimeInMs: 100 })
+    consumers.push(consumer)
+    await consumer.connect()
+    await consumer.subscribe({ topic: input, fromBeginning: true })
+    const messages = []
+    await new Promise((resolve, reject) => consumer.run({
+      autoCommit: false,
+      eachMessage: async ({ partition, message }) => {
+        if (messages.length < count) messages.push({ partition, ...message })
+        if (messages.length === count) resolve()
+      },
+    }).catch(reject))
+    return messages
+  }
+
+  const steps = {
+    // The first transaction of a producer initializes it.
+    init: async () => {
+      await producer.connect()
+      transaction = await producer.transaction()
+      isNew = true
+    },
+    begin: async () => {
+      if (!isNew) transaction = await producer.transaction()
+      isNew = false
+    },
+    send: async (...record) => { await send(...record) },
+    pipe: async (count, topic) => {
+      const messages = await read(count)
+      for (const { value } of messages) await send(topic, 0, value)
+      const { partition, offset } = messages[messages.length - 1]
+      const partitions = [{ partition, offset: String(Number(offset) + 1) }]
+      await transaction.sendOffsets({ consumerGroupId: groupId, topics: [{ topic: input, partitions }] })
+      return messages.map(({ value }) => text(value))
+    },
+    commit: () => transaction.commit(),
+    abort: () => transaction.abort(),
+  }
+
+  for await (const line of require('readline').createInterface({ input: process.stdin })) {
+    const [step, ...values] = JSON.parse(line)
+    try {
+      console.log(JSON.stringify({ done: (await steps[step](...values)) ?? null }))
+    } catch (error) {
+      console.log(JSON.stringify({ error: String(error) }))
+    }
+  }
+  for (const consumer of consumers) await consumer.disconnect()
+  process.exit(0)
+}
+
 const [command, ...args] = process.argv.slice(2)
-const commands = { produce, consume, member, admin }
+const commands = { produce, consume, member, admin, transactions }
 commands[command](...args).catch(error => {
   console.error(error)
   process.exit(1)

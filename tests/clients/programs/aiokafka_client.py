@@ -4,7 +4,7 @@ import asyncio
 import signal
 from contextlib import suppress
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -110,9 +110,72 @@ async def admin(bootstrap: str, topic: str) -> dict[str, object]:
     return answer
 
 
+class Transactions:
+    """A transactional producer, and a consumer whose offsets it commits; its loop runs during each step."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int, group: str, topic: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._settings = {
+            "bootstrap_servers": bootstrap,
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": timeout_ms,
+        }
+        self._group, self._topic = group, topic
+        self._producer: AIOKafkaProducer
+        self._consumer: AIOKafkaConsumer | None = None
+
+    def init(self) -> None:
+        async def start() -> None:
+            self._producer = AIOKafkaProducer(**self._settings)
+            await self._producer.start()
+
+        self._loop.run_until_complete(start())
+
+    def begin(self) -> None:
+        self._loop.run_until_complete(self._producer.begin_transaction())
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        self._loop.run_until_complete(self._producer.send_and_wait(topic, value.encode(), partition=partition))
+
+    def pipe(self, count: int, topic: str) -> list[str]:
+        return self._loop.run_until_complete(self._pipe(count, topic))
+
+    async def _pipe(self, count: int, topic: str) -> list[str]:
+        self._consumer = AIOKafkaConsumer(
+            self._topic,
+            bootstrap_servers=self._settings["bootstrap_servers"],
+            group_id=self._group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
+        await self._consumer.start()
+        values: list[str] = []
+        offsets: dict[TopicPartition, int] = {}
+        while len(values) < count:
+            for partition, records in (await self._consumer.getmany(timeout_ms=100)).items():
+                values += [record.value.decode() for record in records]
+                offsets[partition] = records[-1].offset + 1
+        for value in values:
+            await self._producer.send_and_wait(topic, value.encode(), partition=0)
+        await self._producer.send_offsets_to_transaction(offsets, self._group)
+        return values
+
+    def commit(self) -> None:
+        self._loop.run_until_complete(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._loop.run_until_complete(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._loop.run_until_complete(self._consumer.stop())
+
+
 main(
     lambda *arguments: asyncio.run(produce(*arguments)),
     lambda *arguments: asyncio.run(consume(*arguments)),
     lambda *arguments: asyncio.run(member(*arguments)),
     lambda *arguments: asyncio.run(admin(*arguments)),
+    Transactions,
 )

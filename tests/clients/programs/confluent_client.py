@@ -23,6 +23,7 @@ from exchange import (  # type: ignore[import-not-found]  # it lies beside this 
     records_from_stdin,
 )
 
+CALL_S = 30
 REBALANCES = (KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.UNKNOWN_MEMBER_ID)
 
 
@@ -150,4 +151,56 @@ def admin(bootstrap: str, topic: str) -> dict[str, object]:
     return answer
 
 
-main(produce, consume, member, admin)
+class Transactions:
+    """A transactional producer, and a consumer whose offsets it commits."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int, group: str, topic: str) -> None:
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": timeout_ms,
+            "socket.timeout.ms": min(timeout_ms, 30_000),
+        }
+        self._producer = Producer(settings)
+        self._bootstrap, self._group, self._topic = bootstrap, group, topic
+        self._consumer: Consumer | None = None
+
+    def init(self) -> None:
+        self._producer.init_transactions(CALL_S)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        self._producer.produce(topic, value, partition=partition)
+        if self._producer.flush(CALL_S):
+            raise TimeoutError(f"{value} was not sent")
+
+    def pipe(self, count: int, topic: str) -> list[str]:
+        settings = {"group.id": self._group, "enable.auto.commit": False}
+        self._consumer = consumer(self._bootstrap, self._topic, settings)
+        values: list[str] = []
+        while len(values) < count:
+            for message in self._consumer.consume(count - len(values), 1.0):
+                if message.error():
+                    raise KafkaException(message.error())
+                values.append((message.value() or b"").decode())
+        for value in values:
+            self.send(topic, 0, value)
+        offsets = self._consumer.position(self._consumer.assignment())
+        members = self._consumer.consumer_group_metadata()
+        self._producer.send_offsets_to_transaction(offsets, members, CALL_S)
+        return values
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(CALL_S)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(CALL_S)
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+
+
+main(produce, consume, member, admin, Transactions)

@@ -5,6 +5,17 @@
     PROGRAM member  BOOTSTRAP TOPIC GROUP ASSIGNOR [INSTANCE]
                                                     prints records as they come; on SIGTERM commits and leaves
     PROGRAM admin   BOOTSTRAP TOPIC                 creates, describes, alters, deletes TOPIC; prints the results
+    PROGRAM transactions BOOTSTRAP ID TIMEOUT_MS GROUP INPUT
+                                                    runs the steps of standard input with a transactional producer, and
+                                                    prints {"done": result} or {"error": text} after each
+
+A step of a transaction is a JSON list:
+
+    ["init"], ["begin"], ["commit"], ["abort"]
+    ["send", TOPIC, PARTITION, VALUE]               sends a record; done when it is stored
+    ["pipe", COUNT, TOPIC]                          as a member of GROUP, reads COUNT records of INPUT, sends their
+                                                    values to TOPIC and the offsets to the transaction; the result is
+                                                    the values
 
 A record is one line of JSON: ``key`` and ``value`` are text or null, ``headers`` is a list of pairs of text,
 ``timestamp`` is in milliseconds; a consumed record also has its ``partition`` and ``offset``. The programs in
@@ -16,6 +27,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 SESSION_TIMEOUT_MS = 1500
 # A static member must return before its session ends; otherwise its partitions are reassigned.
@@ -71,11 +83,36 @@ class Stop:
         return self.requested
 
 
+class Transactions(Protocol):
+    """The steps of a transactional producer."""
+
+    def init(self) -> None: ...
+    def begin(self) -> None: ...
+    def send(self, topic: str, partition: int, value: str) -> None: ...
+    def pipe(self, count: int, topic: str) -> list[str]: ...
+    def commit(self) -> None: ...
+    def abort(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def run_steps(transactions: Transactions) -> None:
+    """Run the steps of standard input, and print the result of each."""
+    for line in sys.stdin:
+        name, *arguments = json.loads(line)
+        try:
+            answer = {"done": getattr(transactions, name)(*arguments)}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+    transactions.close()
+
+
 def main(
     produce: Callable[..., None],
     consume: Callable[..., None],
     member: Callable[..., None],
     admin: Callable[..., dict[str, object]],
+    transactions: Callable[[str, str, int, str, str], Transactions],
 ) -> None:
     """Run the command of the command line."""
     command, *arguments = sys.argv[1:]
@@ -84,5 +121,8 @@ def main(
         consume(bootstrap, topic, int(count))
     elif command == "admin":
         print(json.dumps(admin(*arguments)))
+    elif command == "transactions":
+        bootstrap, transactional_id, timeout_ms, group, topic = arguments
+        run_steps(transactions(bootstrap, transactional_id, int(timeout_ms), group, topic))
     else:
         {"produce": produce, "member": member}[command](*arguments)

@@ -20,6 +20,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import CommitFailedError, RebalanceInProgressError, TopicAlreadyExistsError
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -52,6 +53,20 @@ def consume(bootstrap: str, topic: str, count: int) -> None:
     consumer.close()
 
 
+def poll(consumer: KafkaConsumer) -> dict[TopicPartition, list[ConsumerRecord]]:
+    """Return the next records of a member of a group.
+
+    Version 3.0.12 lacks the fix of KAFKA-9815 in the Java client. A member that rejoins because of new topic metadata
+    (for example when it joined before its first metadata response) forgets the reason once its request is sent. If that
+    poll ends before the join does, no later one completes it: the member sends no heartbeat, and the broker expels it.
+    """
+    coordinator = consumer._coordinator
+    if coordinator.rebalance_in_progress():
+        coordinator.request_rejoin()
+    records: dict[TopicPartition, list[ConsumerRecord]] = consumer.poll(timeout_ms=100)
+    return records
+
+
 def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
     stop = Stop()
     consumer = KafkaConsumer(
@@ -65,14 +80,7 @@ def member(bootstrap: str, topic: str, group: str, assignor: str) -> None:
         heartbeat_interval_ms=HEARTBEAT_INTERVAL_MS,
     )
     while not stop:
-        # Version 3.0.12 lacks the fix of KAFKA-9815 in the Java client. A member that rejoins because of new topic
-        # metadata (for example when it joined before its first metadata response) forgets the reason once its request
-        # is sent. If that poll ends before the join does, no later one completes it: the member sends no heartbeat, and
-        # the broker expels it.
-        coordinator = consumer._coordinator
-        if coordinator.rebalance_in_progress():
-            coordinator.request_rejoin()
-        for records in consumer.poll(timeout_ms=100).values():
+        for records in poll(consumer).values():
             for record in records:
                 show(record)
             # During a rebalance, the partition's next owner reads the records again.
@@ -114,4 +122,54 @@ def admin(bootstrap: str, topic: str) -> dict[str, object]:
     return answer
 
 
-main(produce, consume, member, admin)
+class Transactions:
+    """A transactional producer, and a consumer whose offsets it commits."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int, group: str, topic: str) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
+        )
+        self._bootstrap, self._group, self._topic = bootstrap, group, topic
+        self._consumer: KafkaConsumer | None = None
+
+    def init(self) -> None:
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        self._producer.send(topic, value.encode(), partition=partition).get(timeout=30)
+
+    def pipe(self, count: int, topic: str) -> list[str]:
+        self._consumer = KafkaConsumer(
+            self._topic,
+            bootstrap_servers=self._bootstrap,
+            group_id=self._group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            isolation_level="read_committed",
+        )
+        values: list[str] = []
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        while len(values) < count:
+            for partition, records in poll(self._consumer).items():
+                values += [record.value.decode() for record in records]
+                offsets[partition] = OffsetAndMetadata(records[-1].offset + 1, "", -1)
+        for value in values:
+            self.send(topic, 0, value)
+        self._producer.send_offsets_to_transaction(offsets, self._consumer.group_metadata())
+        return values
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+
+
+main(produce, consume, member, admin, Transactions)

@@ -6,6 +6,9 @@
     heartbeat member=M generation=N [instance=I]
     leave as=A members=(M, ...) | instances=(I, ...)
     commit offset=N [topic=t] [partition=0] [member=M] [instance=I] [generation=-1] [retention=ms] [unknown=old]
+    txn-commit producer=N offset=N [epoch=0] [topic=t] [partition=0] [member=M] [instance=I] [generation=-1]
+    end-txn producer=N [abort]    the marker of a producer's transaction
+    fetch [topic=t] [partition=0]  the committed offset, and whether one is pending, so that it is unstable
     delete-offsets [topic=t] partitions=(N, ...)
     delete-group
     expire               delete offsets older than `offsets.retention.minutes`
@@ -32,7 +35,8 @@ from broker.coordinator.group.classic_group import read_subscription
 from broker.coordinator.group.context import GroupContext, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
-from broker.coordinator.runtime.context import Append, CoordinatorResponse
+from broker.coordinator.runtime.context import Append, CoordinatorResponse, ProducerIdAndEpoch
+from broker.coordinator.runtime.partition_log import Marker
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from tests.scripts.conftest import Script, Step
@@ -170,6 +174,31 @@ class Machine:
         self.write(records)
         self.observed += [error.name for error in errors]
 
+    def do_txn_commit(self, step: Step) -> None:
+        producer = ProducerIdAndEpoch(step.int("producer"), step.int("epoch", 0))
+        committed_by = Commit(
+            step.get("group", "g"),
+            self.member(step.get("member")),
+            step.get("instance") or None,
+            step.int("generation", -1),
+        )
+        offset = Offset(step.get("topic", "t"), TOPIC_ID, step.int("partition", 0), step.int("offset"), -1, "")
+        result = self.shard.commit_transactional(self.context(), committed_by, producer, [offset])
+        assert result.producer == producer
+        self.write(result.records, producer)
+        self.observed += [error.name for error in result.response]
+
+    def do_end_txn(self, step: Step) -> None:
+        marker = Marker(ProducerIdAndEpoch(step.int("producer"), 0), not step.flag("abort"))
+        self.shard.replay_end_transaction_marker(*marker)
+        self.log.append(marker)
+
+    def do_fetch(self, step: Step) -> None:
+        topic, partition = step.get("topic", "t"), step.int("partition", 0)
+        committed = self.shard.fetch("g", topic, TOPIC_ID, partition)
+        unstable = " unstable" if self.shard.offsets.is_pending(("g", topic, partition)) else ""
+        self.observed.append(f"{'none' if committed is None else committed.offset}{unstable}")
+
     def do_delete_offsets(self, step: Step) -> None:
         partitions = [(step.get("topic", "t"), int(partition)) for partition in step.list("partitions")]
         records, errors, *_ = self.shard.delete_offsets(step.get("group", "g"), partitions)
@@ -187,11 +216,12 @@ class Machine:
         for records in self.shard.forget_topics([(step.get("topic", "t"), TOPIC_ID)]):
             self.write(records)
 
-    def write(self, records: list[tuple[bytes, bytes | None]]) -> None:
+    def write(self, records: list[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch | None = None) -> None:
         for key, value in records:
-            self.observed.append(f"append {describe_record(key, value)}")
-            self.shard.replay(int(self.now * 1000), len(self.log), key, value)
-            self.log.append((key, value))
+            suffix = "" if producer is None else f" by producer {producer.producer_id}"
+            self.observed.append(f"append {describe_record(key, value)}{suffix}")
+            self.shard.replay(int(self.now * 1000), len(self.log), key, value, producer)
+            self.log.append((key, value) if producer is None else (key, value, producer))
 
     def do_wait(self, step: Step) -> None:
         until = self.now + step.int("ms") / 1000
@@ -230,8 +260,11 @@ class Machine:
     def do_reload(self, step: Step) -> None:
         self.timers = Timers()
         self.shard = GroupCoordinatorShard()
-        for offset, (key, value) in enumerate(self.log):
-            self.shard.replay(int(self.now * 1000), offset, key, value)
+        for offset, stored in enumerate(self.log):
+            if isinstance(stored, Marker):
+                self.shard.replay_end_transaction_marker(*stored)
+            else:
+                self.shard.replay(int(self.now * 1000), offset, *stored)
         context = self.context()
         self.shard.loaded(context)
         self.perform(context)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple
 
 from broker.coordinator.runtime.context import CoordinatorContext, CoordinatorResult, ProducerIdAndEpoch, Record
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
@@ -17,11 +18,15 @@ from broker.coordinator.runtime.shard_host import Outcome
 from broker.coordinator.runtime.timers import Timer, Timers
 from protocol.compression import Compression
 from protocol.errors import ErrorCode, KafkaError
+from protocol.record_batch import EndTxnMarker
+from storage.log.producer_state import AppendOrigin
 from tests.unit.broker.node import LocalBroker
 
 TOPIC = "t"
 LIFETIME_MS = 60_000
 RETRY_MS = 1_000
+
+Verify = Callable[[int], Awaitable[AppendOrigin]]
 
 
 class CounterTimeout(NamedTuple):
@@ -143,6 +148,18 @@ class CounterCoordinator:
     def add(self, name: str, amount: int, producer: ProducerIdAndEpoch | None = None) -> Outcome[int]:
         host = self.runtime.host_of(name)
         return host.write(lambda shard, context: shard.add(context, name, amount, producer))
+
+    def add_verified(
+        self, name: str, amount: int, producer: ProducerIdAndEpoch, verify: Verify
+    ) -> Coroutine[Any, Any, int]:
+        """Add in a transaction that `verify` verifies first."""
+        return self.runtime.write_transactional(
+            name, verify, lambda shard, context: shard.add(context, name, amount, producer)
+        )
+
+    def complete(self, producer: ProducerIdAndEpoch, committed: bool, coordinator_epoch: int = 0) -> Outcome[None]:
+        """End a producer's transaction."""
+        return self.runtime.complete_transaction(0, producer, EndTxnMarker(committed, coordinator_epoch), 0)
 
     def reset(self, name: str) -> Outcome[int | ErrorCode]:
         host = self.runtime.host_of(name)

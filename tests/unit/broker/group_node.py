@@ -9,14 +9,17 @@ from broker.coordinator.group.context import Join, Leaving, Sync
 from broker.coordinator.group.group_coordinator import GroupCoordinator
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, Offset
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey, response_class
 from protocol.errors import ErrorCode, KafkaError
 from storage.log.config import LogConfig
+from storage.log.producer_state import COORDINATOR, AppendOrigin
 from tests.unit.broker.node import NODE_ID, Node
 
 FOLLOWER_ID = 2
 PARTITIONS = 3
+PRODUCER = ProducerIdAndEpoch(7, 0)
 
 
 class GroupNode:
@@ -105,6 +108,38 @@ class GroupNode:
         committer = Commit(group, "", None, -1)._replace(**client_fields)
         offsets = [Offset(topic, bytes(16), partition, offset, -1, "")]
         return self.groups.commit(committer, offsets, retention_ms=-1, reports_unknown_group=True)
+
+    def txn_commit(
+        self,
+        offset: int = 5,
+        topic: str = "t",
+        partition: int = 0,
+        group: str = "g",
+        *,
+        producer: ProducerIdAndEpoch = PRODUCER,
+        **client_fields: Any,
+    ) -> Any:
+        """Commit in the transaction of `producer`, which counts as verified; return a task."""
+        committer = Commit(group, "", None, -1)._replace(**client_fields)
+        offsets = [Offset(topic, bytes(16), partition, offset, -1, "")]
+
+        async def verify(_index: int) -> AppendOrigin:
+            return COORDINATOR
+
+        committing = self.node.loop.create_task(self.groups.commit_transactional(committer, producer, offsets, verify))
+        self.settle()
+        return committing
+
+    def end_transaction(
+        self, committed: bool = True, group: str = "g", *, producer: ProducerIdAndEpoch = PRODUCER
+    ) -> Any:
+        """Write the marker of the producer's transaction; return the outcome."""
+        index = self.groups.runtime.partition_of(group)
+        return self.groups.complete_transaction(index, *producer, 0, committed, 0)
+
+    def is_pending(self, topic: str = "t", partition: int = 0, group: str = "g") -> bool:
+        """Return whether an open transaction commits an offset."""
+        return self.groups.shard_of(group).offsets.is_pending((group, topic, partition))
 
     def stable_member(self, group: str = "g", *, instance: str | None = None, **changes: Any) -> str:
         """Form a stable group of one member; return its id."""

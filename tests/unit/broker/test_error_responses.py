@@ -8,6 +8,7 @@ from broker.error_responses import error_response
 from broker.routes import served_apis
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import ErrorCode
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
@@ -100,6 +101,15 @@ def test_resource_type_is_copied() -> None:
     request = DescribeConfigsRequest(resources=[resource])
     (result,) = failed(ApiKey.DESCRIBE_CONFIGS, 4, request, CODE, "why").results
     assert (result.resource_type, result.resource_name, result.error_message) == (4, "1", "why")
+
+
+def test_an_added_partition_fails_alone_before_version_4() -> None:
+    topic = AddPartitionsToTxnRequest.Topic(name="t", partitions=[4, 6])
+    request = AddPartitionsToTxnRequest(v3_and_below_topics=[topic])
+    (answer,) = failed(ApiKey.ADD_PARTITIONS_TO_TXN, 3, request, CODE).results_by_topic_v3_and_below
+    found = [(each.partition_index, each.partition_error_code) for each in answer.results_by_partition]
+    assert (answer.name, found) == ("t", [(4, CODE), (6, CODE)])
+    assert failed(ApiKey.ADD_PARTITIONS_TO_TXN, 5, request, CODE).error_code == CODE
 
 
 @pytest.mark.parametrize("key", served_apis("broker"))

@@ -31,7 +31,7 @@ class Slice:
 
 def shown(topics: list[list[Found]], version: int, read_committed: bool) -> bytes:
     """Return the frame that the message class encodes."""
-    aborted: list[FetchResponse.Topic.Partition.AbortedTransaction] | None = [] if read_committed else None
+    aborted_transaction = FetchResponse.Topic.Partition.AbortedTransaction
     response = FetchResponse(
         session_id=77,
         responses=[
@@ -44,10 +44,15 @@ def shown(topics: list[list[Found]], version: int, read_committed: bool) -> byte
                         high_watermark=high_watermark,
                         last_stable_offset=stable,
                         log_start_offset=start,
-                        aborted_transactions=aborted,
+                        aborted_transactions=[
+                            aborted_transaction(producer_id=producer_id, first_offset=first_offset)
+                            for producer_id, first_offset, _ in aborted
+                        ]
+                        if read_committed
+                        else None,
                         records=list(slices) or b"",
                     )
-                    for index, high_watermark, stable, start, slices, _ in found
+                    for index, high_watermark, stable, start, slices, _, aborted in found
                 ],
             )
             for number, found in enumerate(topics)
@@ -58,7 +63,12 @@ def shown(topics: list[list[Found]], version: int, read_committed: bool) -> byte
 
 
 def found(index: int, *sizes: int) -> Found:
-    return index, 2**40 + index, 300 + index, index, [Slice(size) for size in sizes], sum(sizes)
+    return index, 2**40 + index, 300 + index, index, [Slice(size) for size in sizes], sum(sizes), ()
+
+
+def with_aborted(one: Found, count: int) -> Found:
+    """Return the partition with aborted transactions; they have a field that the response does not have."""
+    return *one[:6], [(2**40 + number, number, -1) for number in range(count)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -79,3 +89,12 @@ def test_response_equals_the_message_encoding(topics: list[list[Found]], version
     named = IDS if version >= TOPIC_IDS_FROM_VERSION else [encode_topic_name(name) for name in NAMES]
     answer = encode_plain_response(5, 77, dict(zip(named, topics, strict=False)), read_committed)
     assert read_parts(answer) == shown(topics, version, read_committed)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("count", [1, 126, 127])
+def test_aborted_transactions_equal_the_message_encoding(count: int, version: int) -> None:
+    topics = [[found(4, 10), with_aborted(found(3, 100, 20_000), count), found(9, 1)]]
+    named = IDS[0] if version >= TOPIC_IDS_FROM_VERSION else encode_topic_name(NAMES[0])
+    answer = encode_plain_response(5, 77, {named: topics[0]}, read_committed=True)
+    assert read_parts(answer) == shown(topics, version, read_committed=True)

@@ -21,7 +21,7 @@ def request(*batches: bytes | None, name: str = NAME, **changes: Any) -> Produce
     return ProduceRequest(**{"acks": -1, "timeout_ms": 1000, "topic_data": [topic]} | changes)  # type: ignore[arg-type]  # keywords of several types
 
 
-def read(encoded: bytes, version: int) -> tuple[int, bytes, list[tuple[int, memoryview]]] | None:
+def read(encoded: bytes, version: int) -> tuple[int, bytes, list[tuple[int, memoryview]], str | None] | None:
     return decode_plain_produce(memoryview(bytearray(b"head" + encoded)), 4, version)
 
 
@@ -33,7 +33,7 @@ def topic_on_the_wire(version: int) -> bytes:
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 200_000])
 def test_batch_is_read_as_the_message_encodes_it(version: int, size: int) -> None:
     records = bytes(size)
-    assert read(request(records).encode(version), version) == (-1, topic_on_the_wire(version), [(77, records)])  # type: ignore[comparison-overlap]  # equal by content
+    assert read(request(records).encode(version), version) == (-1, topic_on_the_wire(version), [(77, records)], None)  # type: ignore[comparison-overlap]  # equal by content
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -43,10 +43,25 @@ def test_timeout_is_read_at_its_offset(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("transactional_id", ["", "t", "\u00e9", "t" * 126])
+def test_batches_and_timeout_of_a_transactional_request_are_read(version: int, transactional_id: str) -> None:
+    encoded = request(b"one", b"two", transactional_id=transactional_id, timeout_ms=54_321).encode(version)
+    batches = [(77, b"one"), (78, b"two")]
+    assert read(encoded, version) == (-1, topic_on_the_wire(version), batches, transactional_id)  # type: ignore[comparison-overlap]  # equal by content
+    assert plain_timeout_ms(memoryview(b"head" + encoded), 4) == 54_321
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_transactional_id_that_is_not_utf_8_is_left_to_the_message(version: int) -> None:
+    encoded = request(b"one", transactional_id="ab").encode(version).replace(b"ab", b"\xff\xfe")
+    assert read(encoded, version) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_batches_of_partitions_are_read_in_their_order(version: int) -> None:
     batches = [bytes([size % 251]) * size for size in (3, 0, 1000, 20_000)]
     found = read(request(*batches).encode(version), version)
-    assert found == (-1, topic_on_the_wire(version), list(enumerate(batches, 77)))  # type: ignore[comparison-overlap]  # equal by content
+    assert found == (-1, topic_on_the_wire(version), list(enumerate(batches, 77)), None)  # type: ignore[comparison-overlap]  # equal by content
 
 
 def test_fast_path_reads_up_to_126_partitions() -> None:
@@ -62,12 +77,12 @@ def test_fast_path_reads_up_to_126_partitions() -> None:
     [
         request(None),
         request(b"records", None),
-        request(b"records", transactional_id="t"),
+        request(b"records", transactional_id="t" * 127),
         request(topic_data=[]),
         request(),
         request(topic_data=[*request(b"one").topic_data, *request(b"two").topic_data]),
     ],
-    ids=["no batch", "one batch of two", "transactional", "no topic", "no partition", "two topics"],
+    ids=["no batch", "one batch of two", "long transactional id", "no topic", "no partition", "two topics"],
 )
 def test_request_of_another_shape_is_left_to_the_message(version: int, other: ProduceRequest) -> None:
     assert read(other.encode(version), version) is None
@@ -75,8 +90,11 @@ def test_request_of_another_shape_is_left_to_the_message(version: int, other: Pr
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("batches", [[bytes(300)], [b"one", b"two"]], ids=["one", "two"])
-def test_a_request_that_ends_early_or_late_is_left_to_the_message(version: int, batches: list[bytes]) -> None:
-    whole = request(*batches).encode(version)
+@pytest.mark.parametrize("transactional_id", [None, "t" * 9])
+def test_a_request_that_ends_early_or_late_is_left_to_the_message(
+    version: int, batches: list[bytes], transactional_id: str | None
+) -> None:
+    whole = request(*batches, transactional_id=transactional_id).encode(version)
     for size in range(len(whole)):
         assert read(whole[:size], version) is None
     assert read(whole + b"\0", version) is None

@@ -89,6 +89,54 @@ type Client struct {
 	Consume func(bootstrap, topic string, count int)
 	Member  func(stopped context.Context, bootstrap, topic, group, assignor, instance string)
 	Admin   func(bootstrap, topic string)
+	// Transactions returns a transactional producer that is not initialized, and a member of the group for Pipe; nil
+	// for clients without transactions.
+	Transactions func(bootstrap, id string, timeout time.Duration, group, topic string) Transactions
+}
+
+// Transactions are the steps of a transactional producer, as programs/exchange.py describes them.
+type Transactions interface {
+	Init() error
+	Begin() error
+	Send(topic string, partition int32, value string) error
+	Pipe(count int, topic string) ([]string, error)
+	Commit() error
+	Abort() error
+	Close()
+}
+
+// run runs one step.
+func run(transactions Transactions, step []any) (any, error) {
+	switch step[0] {
+	case "init":
+		return nil, transactions.Init()
+	case "begin":
+		return nil, transactions.Begin()
+	case "send":
+		return nil, transactions.Send(step[1].(string), int32(step[2].(float64)), step[3].(string))
+	case "pipe":
+		return transactions.Pipe(int(step[1].(float64)), step[2].(string))
+	case "commit":
+		return nil, transactions.Commit()
+	case "abort":
+		return nil, transactions.Abort()
+	}
+	return nil, fmt.Errorf("no step %v", step)
+}
+
+func runSteps(transactions Transactions) {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		var step []any
+		Check(json.Unmarshal(lines.Bytes(), &step))
+		result, err := run(transactions, step)
+		if err != nil {
+			Answer(map[string]any{"error": err.Error()})
+		} else {
+			Answer(map[string]any{"done": result})
+		}
+	}
+	transactions.Close()
 }
 
 // Main runs the command that the command line names.
@@ -111,5 +159,10 @@ func Main(client Client) {
 		client.Member(stopped, arguments[0], arguments[1], arguments[2], arguments[3], instance)
 	case "admin":
 		client.Admin(arguments[0], arguments[1])
+	case "transactions":
+		timeout, err := strconv.Atoi(arguments[2])
+		Check(err)
+		runSteps(client.Transactions(
+			arguments[0], arguments[1], time.Duration(timeout)*time.Millisecond, arguments[3], arguments[4]))
 	}
 }

@@ -152,6 +152,68 @@ func admin(bootstrap, topic string) {
 	exchange.Answer(answer)
 }
 
+// transactions is a session, which commits what it polled in its transactions.
+type transactions struct {
+	session *kgo.GroupTransactSession
+}
+
+func startTransactions(bootstrap, id string, timeout time.Duration, group, topic string) exchange.Transactions {
+	session, err := kgo.NewGroupTransactSession(
+		kgo.SeedBrokers(bootstrap),
+		kgo.TransactionalID(id),
+		kgo.TransactionTimeout(timeout),
+		kgo.ConsumerGroup(group),
+		kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.RequireStableFetchOffsets(),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	exchange.Check(err)
+	return &transactions{session}
+}
+
+func (t *transactions) Init() error {
+	_, _, err := t.session.Client().ProducerID(context.Background())
+	return err
+}
+
+func (t *transactions) Begin() error { return t.session.Begin() }
+
+func (t *transactions) Send(topic string, partition int32, value string) error {
+	record := &kgo.Record{Topic: topic, Partition: partition, Value: []byte(value)}
+	return t.session.ProduceSync(context.Background(), record).FirstErr()
+}
+
+func (t *transactions) Pipe(count int, topic string) ([]string, error) {
+	var values []string
+	for len(values) < count {
+		fetches := t.session.PollRecords(context.Background(), count-len(values))
+		if err := fetches.Err(); err != nil {
+			return nil, err
+		}
+		fetches.EachRecord(func(record *kgo.Record) { values = append(values, string(record.Value)) })
+	}
+	for _, value := range values {
+		if err := t.Send(topic, 0, value); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+func (t *transactions) end(commit kgo.TransactionEndTry) error {
+	committed, err := t.session.End(context.Background(), commit)
+	if err == nil && committed != bool(commit) {
+		return errors.New("the session was not ended as requested")
+	}
+	return err
+}
+
+func (t *transactions) Commit() error { return t.end(kgo.TryCommit) }
+func (t *transactions) Abort() error  { return t.end(kgo.TryAbort) }
+func (t *transactions) Close()        { t.session.Close() }
+
 func main() {
-	exchange.Main(exchange.Client{Produce: produce, Consume: consume, Member: member, Admin: admin})
+	exchange.Main(exchange.Client{
+		Produce: produce, Consume: consume, Member: member, Admin: admin, Transactions: startTransactions})
 }

@@ -167,6 +167,95 @@ func admin(bootstrap, topic string) {
 	exchange.Answer(answer)
 }
 
+type transactions struct {
+	bootstrap, group, topic string
+	config                  *sarama.Config
+	producer                sarama.SyncProducer
+	consumers               sarama.ConsumerGroup
+}
+
+func startTransactions(bootstrap, id string, timeout time.Duration, group, topic string) exchange.Transactions {
+	config := configured()
+	config.Consumer.IsolationLevel = sarama.ReadCommitted
+	config.Consumer.Offsets.AutoCommit.Enable = false
+	config.Producer.Return.Successes = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Idempotent = true
+	config.Net.MaxOpenRequests = 1
+	config.Producer.Partitioner = sarama.NewManualPartitioner
+	config.Producer.Transaction.ID = id
+	config.Producer.Transaction.Timeout = timeout
+	return &transactions{bootstrap: bootstrap, group: group, topic: topic, config: config}
+}
+
+func (t *transactions) Init() error {
+	producer, err := sarama.NewSyncProducer([]string{t.bootstrap}, t.config)
+	t.producer = producer
+	return err
+}
+
+func (t *transactions) Begin() error { return t.producer.BeginTxn() }
+
+func (t *transactions) Send(topic string, partition int32, value string) error {
+	_, _, err := t.producer.SendMessage(
+		&sarama.ProducerMessage{Topic: topic, Partition: partition, Value: sarama.StringEncoder(value)})
+	return err
+}
+
+// collector passes on each message of a claim.
+type collector struct {
+	messages chan *sarama.ConsumerMessage
+}
+
+func (collector) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (collector) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (c collector) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case message, open := <-claim.Messages():
+			if !open {
+				return nil
+			}
+			c.messages <- message
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+func (t *transactions) Pipe(count int, topic string) ([]string, error) {
+	consumers, err := sarama.NewConsumerGroup([]string{t.bootstrap}, t.group, t.config)
+	if err != nil {
+		return nil, err
+	}
+	t.consumers = consumers
+	read := collector{make(chan *sarama.ConsumerMessage, count)}
+	go consumers.Consume(context.Background(), []string{t.topic}, read)
+	var values []string
+	for range count {
+		message := <-read.messages
+		values = append(values, string(message.Value))
+		if err := t.Send(topic, 0, string(message.Value)); err != nil {
+			return nil, err
+		}
+		if err := t.producer.AddMessageToTxn(message, t.group, nil); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+func (t *transactions) Commit() error { return t.producer.CommitTxn() }
+func (t *transactions) Abort() error  { return t.producer.AbortTxn() }
+
+func (t *transactions) Close() {
+	if t.consumers != nil {
+		exchange.Check(t.consumers.Close())
+	}
+}
+
 func main() {
-	exchange.Main(exchange.Client{Produce: produce, Consume: consume, Member: member, Admin: admin})
+	exchange.Main(exchange.Client{
+		Produce: produce, Consume: consume, Member: member, Admin: admin, Transactions: startTransactions})
 }

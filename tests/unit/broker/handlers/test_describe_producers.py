@@ -9,6 +9,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_producers import DescribeProducersRequest
+from protocol.record_batch import EndTxnMarker
 from tests.unit.broker.node import START_MS, Node
 
 
@@ -38,6 +39,15 @@ def test_open_transaction_has_its_start_offset(node: Node) -> None:
         node.append("t", producer_id=7, producer_epoch=0, base_sequence=sequence, is_transactional=True)
     [found] = describe(node).active_producers
     assert found.current_txn_start_offset == 1
+
+
+def test_marker_of_the_next_epoch_ends_the_transaction(node: Node) -> None:
+    node.create("t")
+    node.append("t", producer_id=7, producer_epoch=0, base_sequence=4, is_transactional=True)
+    node.replicas.append_marker(node.partition("t"), 7, 1, EndTxnMarker(True, 6), transaction_version=2)
+    [found] = describe(node).active_producers
+    assert (found.producer_epoch, found.last_sequence, found.coordinator_epoch) == (1, -1, 6)
+    assert found.current_txn_start_offset == -1
 
 
 def test_follower_describes_producers(node: Node) -> None:

@@ -17,7 +17,8 @@ from protocol.primitives import Part, part_size
 from protocol.record_batch import EndTxnMarker, iter_batches
 from protocol.records.metadata import RemoveTopicRecord
 from storage.log.config import LogConfig
-from storage.log.transaction_marker import append_marker, build_marker
+from storage.log.transaction_marker import build_marker
+from tests.logs import append_marker
 from tests.unit.broker.node import LISTENER, Node, stored_bytes, topic_records
 
 Wanted = FetchRequest.Topic.Partition

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from controller.topic_names import CONSUMER_OFFSETS
+from controller.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from tests.unit.broker.conftest import NewController
@@ -45,30 +45,22 @@ def test_leaderless_partition_has_no_coordinator(hosting: GroupNode) -> None:
     assert (one.error_code, one.node_id, one.host, one.port) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
 
 
-@pytest.mark.parametrize(
-    ("key_type", "code"),
-    [
-        (1, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (2, ErrorCode.INVALID_REQUEST),
-        (3, ErrorCode.INVALID_REQUEST),
-    ],
-)
+@pytest.mark.parametrize("key_type", [2, 3])
 @pytest.mark.parametrize("version", [1, 3])
-def test_other_key_types_have_no_coordinator(hosting: GroupNode, version: int, key_type: int, code: ErrorCode) -> None:
+def test_other_key_types_have_no_coordinator(hosting: GroupNode, version: int, key_type: int) -> None:
     answer = hosting.answer(KEY, version, key="x", key_type=key_type)
-    assert (answer.error_code, answer.node_id) == (code, -1)
+    assert (answer.error_code, answer.node_id) == (ErrorCode.INVALID_REQUEST, -1)
     assert answer.error_message
 
 
-def test_each_transactional_id_is_refused_and_logged_once(hosting: GroupNode, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(2):
-        answer = hosting.answer(KEY, 4, coordinator_keys=["x", "y"], key_type=1)
-        assert [(one.key, one.error_code) for one in answer.coordinators] == [
-            ("x", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-            ("y", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        ]
-    warned = [record.getMessage() for record in caplog.records]
-    assert [name in line for name, line in zip(("'x'", "'y'"), warned, strict=True)] == [True, True]
+def test_transactional_id_creates_its_topic_and_has_its_leader(new_controller: NewController) -> None:
+    querying = new_controller(transaction_state_log_num_partitions="7")
+    [one] = querying.query(KEY, 4, coordinator_keys=["t"], key_type=1).coordinators
+    assert (one.error_code, one.node_id) == (ErrorCode.NONE, 1)
+    topic = querying.image.topic(TRANSACTION_STATE)
+    assert topic is not None
+    assert len(topic.partitions) == 7
+    assert querying.image.topic(CONSUMER_OFFSETS) is None
 
 
 class TestFirstGroup:

@@ -12,6 +12,7 @@ from protocol.compression import Compression
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.record import Record
+from protocol.record_batch import EndTxnMarker
 from tests.unit.broker.node import Node
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
@@ -90,6 +91,33 @@ def test_negative_timestamps_mean_log_start_and_end(
 @pytest.mark.parametrize("isolation_level", [0, 1])
 def test_latest_offset_in_both_isolation_levels_is_committed(node: Node, isolation_level: int) -> None:
     assert found(node, LATEST, isolation_level=isolation_level)[1] == 6
+
+
+def test_rule_22_read_committed_offsets_end_at_the_first_open_transaction(node: Node) -> None:
+    transaction = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "is_transactional": True}
+    node.append("t", Record(0, 500, None, b"v"), **transaction)
+    append(node, 600)
+
+    def latest(isolation_level: int) -> list[tuple[int, int, int, int]]:
+        timestamps = (LATEST, MAX_TIMESTAMP, 450, 550)
+        return [found(node, timestamp, isolation_level=isolation_level) for timestamp in timestamps]
+
+    uncommitted = [(0, 8, -1, 1), (0, 7, 600, 1), (0, 6, 500, 1), (0, 7, 600, 1)]
+    assert latest(0) == uncommitted
+    assert latest(1) == [(0, 6, -1, 1), NOTHING, NOTHING, NOTHING]
+    node.replicas.append_marker(node.partition("t"), 7, 0, EndTxnMarker(False, 0))
+    assert latest(1)[0] == (0, 9, -1, 1)
+    assert latest(1)[2] == (0, 6, 500, 1)  # of an aborted transaction, as in Kafka
+
+
+def test_deleted_records_of_an_open_transaction_do_not_hide_the_log_start(node: Node) -> None:
+    node.append("t", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    append(node, 600)
+    node.replicas.delete_records(node.partition("t"), 8)
+    assert found(node, LATEST, isolation_level=1) == (0, 8, -1, 1)
+    append(node, 700)
+    assert found(node, LATEST, isolation_level=1) == (0, 8, -1, 1)
+    assert found(node, LATEST, isolation_level=0) == (0, 9, -1, 1)
 
 
 def test_earliest_offset_is_the_log_start(node: Node) -> None:

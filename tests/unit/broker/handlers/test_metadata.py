@@ -157,7 +157,6 @@ def test_the_broker_can_forbid_creation(new_controller: NewController) -> None:
         ("a b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("is_there", ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("__transaction_state", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("__cluster_metadata", ErrorCode.INVALID_REQUEST),
     ],
 )
@@ -167,10 +166,11 @@ def test_invalid_topics_are_rejected_with_a_reason(controlled: ControllerNode, n
     assert (topic.error_code, topic.name, topic.partitions) == (error, name, [])
 
 
-def test_request_for_the_offsets_topic_creates_it_with_its_configs(controlled: ControllerNode) -> None:
-    [topic] = query(controlled, 13, named("__consumer_offsets"), allow_auto_topic_creation=True).topics
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_request_for_an_internal_topic_creates_it_with_its_configs(controlled: ControllerNode, name: str) -> None:
+    [topic] = query(controlled, 13, named(name), allow_auto_topic_creation=True).topics
     assert (topic.is_internal, len(topic.partitions)) == (True, 50)
-    assert controlled.image.configs(2, "__consumer_offsets")["cleanup.policy"] == "compact"
+    assert controlled.image.configs(2, name)["cleanup.policy"] == "compact"
 
 
 @pytest.mark.parametrize(("version", "cluster"), [(8, 8096), (10, 8096), (11, NOT_REQUESTED), (13, NOT_REQUESTED)])

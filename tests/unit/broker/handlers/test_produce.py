@@ -216,7 +216,7 @@ def test_produce_error_with_acks_0_closes_the_connection(node: Node) -> None:
         (build()[:-1] + b"!", ErrorCode.CORRUPT_MESSAGE),
         (
             build(is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0),
-            ErrorCode.INVALID_TXN_STATE,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
         (build(timestamp_ms=1_700_000_000_000 + 3_600_001), ErrorCode.INVALID_TIMESTAMP),
         (build([(None, bytes(1 << 20))]), ErrorCode.MESSAGE_TOO_LARGE),

@@ -158,9 +158,10 @@ def test_broker_with_lost_connection_is_suspected_until_reached(network: Network
     assert not known.suspects.ids
 
 
-def test_loss_of_voter_or_controller_connection_suspects_no_broker(network: Network) -> None:
+def test_loss_of_other_connections_suspects_no_broker(network: Network) -> None:
     known = node_clients(network)
-    for peer in (known.voter(Voter(2), ignore, ignore), known.controller(Voter(2), ignore)):
+    idle = known.broker(2, may_be_idle=True)
+    for peer in (known.voter(Voter(2), ignore, ignore), known.controller(Voter(2), ignore), idle):
         network.run_until_complete(peer.call(vote()))
         network.lines[-1].protocol.connection_lost(None)
     assert not known.suspects.ids

@@ -78,7 +78,11 @@ def snapshots(node: RaftRig) -> list[str]:
 
 def test_new_cluster_starts_with_features(stopped: RaftRig) -> None:
     stopped.start(join=False)
-    assert stopped.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert stopped.image.features == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    }
     assert stopped.image.configs(ResourceType.BROKER, "") == {"min.insync.replicas": "1"}
     assert stopped.image.cluster_id == CLUSTER_ID
     assert stopped.raft.is_only_voter

@@ -17,7 +17,7 @@ def begin(cluster: Cluster, *records: Message) -> None:
 
 def test_metadata_version_is_the_first_record_and_features_at_level_0_are_left_out() -> None:
     levels = [(record.name, record.feature_level) for record in bootstrap_records()]
-    assert levels == [("metadata.version", 30), ("eligible.leader.replicas.version", 1)]
+    assert levels == [("metadata.version", 30), ("transaction.version", 2), ("eligible.leader.replicas.version", 1)]
 
 
 def test_cluster_is_bootstrapped_once() -> None:
@@ -25,7 +25,11 @@ def test_cluster_is_bootstrapped_once() -> None:
     begin(cluster, *bootstrap_records())
     assert isinstance(cluster.records[0], BeginTransactionRecord)
     assert isinstance(cluster.records[-1], EndTransactionRecord)
-    assert cluster.image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert cluster.image.features == {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "eligible.leader.replicas.version": 1,
+    }
     begin(cluster, *bootstrap_records())
     assert cluster.records == ()
 

@@ -31,6 +31,15 @@ def test_manual_assignments_are_kept(cluster: Cluster) -> None:
     assert cluster.partition("t", 2).replicas == (3, 1)
 
 
+def test_partitions_of_transaction_state_cannot_be_increased(cluster: Cluster) -> None:
+    """Prepared transactions would belong to another coordinator."""
+    cluster.create("__transaction_state", 2, 2)
+    answer = cluster.grow("__transaction_state", 3)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert "cannot be changed: it has 2" in (answer.error_message or "")
+    assert len(present(cluster.image.topic("__transaction_state")).partitions) == 2
+
+
 def test_validation_alone_writes_nothing(cluster: Cluster) -> None:
     assert cluster.grow("t", 5, validate_only=True).error_code == ErrorCode.NONE
     assert len(present(cluster.image.topic("t")).partitions) == 2

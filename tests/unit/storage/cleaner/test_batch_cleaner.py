@@ -1,11 +1,12 @@
 from collections.abc import Mapping
 
 from protocol.compression import Compression
-from protocol.record_batch import NO_TIMESTAMP, build_batch, crc_matches, iter_records, read_header
+from protocol.record_batch import NO_TIMESTAMP, EndTxnMarker, build_batch, crc_matches, iter_records, read_header
 from storage.cleaner.batch_cleaner import BatchCleaner, LastBatch
 from storage.cleaner.offset_map import OffsetMap
 from storage.cleaner.transactions import Transactions
 from storage.log.transaction_index import AbortedTxn
+from storage.log.transaction_marker import build_marker
 from storage.steps import finish
 
 NOW_MS = 10_000
@@ -71,6 +72,19 @@ def test_last_batch_of_a_producer_stays_empty() -> None:
     assert left is not None
     assert read_header(left).last_sequence == 22
     assert clean(batch, {b"a": 50}, producers={4: LastBatch(1, 12), 5: LastBatch(1, 9)}) is None
+
+
+def test_rule_20_last_marker_of_a_producer_without_other_batches_stays_empty() -> None:
+    """With transaction.version 2 a marker begins the next epoch, which has no records yet."""
+    marker = build_marker(4, 2, EndTxnMarker(True, 0), NOW_MS)
+    dated = clean(marker, {})
+    assert dated is not None
+    later_ms = NOW_MS + 500
+    left = clean(bytearray(dated), {}, producers={4: LastBatch(2, None)}, now_ms=later_ms)
+    assert left is not None
+    assert (read_header(left).record_count, read_header(left).producer_epoch) == (0, 2)
+    assert clean(bytearray(dated), {}, producers={4: LastBatch(3, None)}, now_ms=later_ms) is None
+    assert clean(bytearray(dated), {}, producers={4: LastBatch(2, 99)}, now_ms=later_ms) is None
 
 
 def test_records_beyond_the_offset_map_stay() -> None:

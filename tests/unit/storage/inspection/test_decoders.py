@@ -95,7 +95,12 @@ def test_internal_records_are_decoded_with_kafkas_field_names(tmp_path: Path) ->
     assert (group["key"]["type"], group["value"]["data"]["protocolType"]) == (2, "consumer")
     (transaction,) = records("__transaction_state-0")
     assert transaction["key"]["data"] == {"transactionalId": "mover"}
-    assert transaction["value"]["data"]["transactionTimeoutMs"] == 60_000
+    state = transaction["value"]["data"]
+    assert (state["transactionTimeoutMs"], state["transactionStatus"], state["transactionState"]) == (
+        60_000,
+        4,
+        "CompleteCommit",
+    )
     metadata = records("__cluster_metadata-0")[0]["value"]
     assert metadata["type"] == "TOPIC_RECORD"
     assert metadata["data"] == {"name": "topic-0", "topicId": "AQEBAQEBAQEBAQEBAQEBAQ"}

@@ -8,10 +8,10 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import EndTxnMarker
 from storage.log.loader import open_log as open_at
 from storage.log.log import Log, LogConfig
-from storage.log.transaction_marker import append_marker, build_marker
+from storage.log.transaction_marker import build_marker
 from storage.log_directory import LogDirectory
 from tests.disks import FaultyDisk
-from tests.logs import NOW_MS, batch, open_log
+from tests.logs import NOW_MS, append_marker, batch, open_log
 
 CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=1, file_delete_delay_ms=0)
 

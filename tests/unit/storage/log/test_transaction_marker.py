@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.errors import ErrorCode, InvariantError, KafkaError
+from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import EndTxnMarker, end_txn_marker, read_header
 from storage.log.log import Log, LogConfig
 from storage.log.transaction_index import AbortedTxn
-from storage.log.transaction_marker import append_marker, build_marker
-from tests.logs import NOW_MS, batch, content, headers, open_log
+from storage.log.transaction_marker import build_marker
+from tests.logs import NOW_MS, append_marker, batch, content, headers, open_log
 
 ABORT = EndTxnMarker(committed=False, coordinator_epoch=3)
 
@@ -26,6 +26,13 @@ def test_a_marker_is_a_batch_of_one_control_record() -> None:
     assert (header.is_control, header.is_transactional, header.record_count) == (True, True, 1)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 1, -1)
     assert header.max_timestamp == NOW_MS
+
+
+def test_markers_of_several_partitions_are_separate_batches() -> None:
+    one, other = build_marker(7, 1, ABORT, NOW_MS), build_marker(7, 1, ABORT, NOW_MS)
+    assert one == other
+    one[:] = bytes(len(one))
+    assert end_txn_marker(build_marker(7, 1, ABORT, NOW_MS)) == end_txn_marker(other) == ABORT
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -64,8 +71,3 @@ def test_a_refused_marker_changes_nothing(
         append_marker(log, marker, 4, NOW_MS, transaction_version=version)
     assert refused.value.code is code
     assert (log.log_end_offset, log.producers.first_unstable_offset) == (2, 0)
-
-
-def test_append_of_a_marker_rejects_other_batches(log: Log) -> None:
-    with pytest.raises(InvariantError, match="topic-0"):
-        append_marker(log, batch(), 4, NOW_MS)

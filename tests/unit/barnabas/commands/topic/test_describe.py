@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 import re
 
+from confluent_kafka import Producer
+
+from tests.broker_process import BrokerProcess
 from tests.unit.barnabas.conftest import Command, Halved
 
 
@@ -43,6 +46,35 @@ def test_offsets_are_not_known_where_the_leader_does_not_answer(call: Command, h
     (described,) = json.loads(call("topic", "describe", "t", "--json", "-b", halved.alive).out)
     known = [one["partition"] for one in described["partitions"] if one["end"] == 0]
     assert [f"t-{index}" for index in known] == halved.led
+
+
+def test_transaction_that_read_committed_consumers_wait_for_is_named(
+    barnabas: Command, topic: str, shared_broker: BrokerProcess
+) -> None:
+    barnabas("produce", topic, "-p", "0", stdin=b"before\n")
+    assert "STABLE-END" not in barnabas("topic", "describe", topic).out
+    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": f"id-{topic}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush()
+    try:
+        shown = barnabas("topic", "describe", topic)
+        (described,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
+    finally:
+        producer.abort_transaction()
+    *_, title, header, row = shown.lines
+    assert title == "read_committed consumers wait at STABLE-END for:"
+    assert header.split() == [
+        "PARTITION", "STABLE-END", "END", "PRODUCER-ID", "EPOCH", "START", "DURATION", "TRANSACTIONAL-ID",
+    ]  # fmt: skip
+    assert re.fullmatch(rf" +0 +1 +2 +\d+ +\d+ +1  \d+s +id-{topic}", row)
+    (partition,) = described["partitions"]
+    assert (partition["stable_end"], partition["end"]) == (1, 2)
+    (transaction,) = partition["transactions"]
+    assert (transaction["transactional_id"], transaction["start"]) == (f"id-{topic}", 1)
+    assert transaction["duration_ms"] >= 0
+    assert transaction["started_ms"] > 0
 
 
 def test_a_pattern_that_no_topic_matches_is_an_error(barnabas: Command) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from controller.topic_names import CONSUMER_OFFSETS
 from storage.log.log import Log
 from tests.compacted import compact
@@ -56,3 +57,40 @@ def test_groups_loaded_from_a_compacted_log_are_equal(group_node: GroupNode) -> 
     node.restart()
     node.settle()
     assert loaded(node) == before
+
+
+def test_transactional_offsets_loaded_from_a_compacted_log_are_equal(group_node: GroupNode) -> None:
+    """Committed, aborted and pending ones, each overtaken by plain commits or not."""
+    node = group_node.host()
+    for log in logs(node):
+        log.config = log.config._replace(cleanup_policy=frozenset({"compact"}), segment_bytes=2000)
+    for times in range(20):
+        for partition in range(4):
+            node.wait(node.commit(times, "t", partition))
+        for number, committed in enumerate((True, False)):
+            producer = ProducerIdAndEpoch(number, 0)
+            for partition in (number, number + 2):
+                node.wait(node.txn_commit(100 * (number + 1) + times, "t", partition, producer=producer))
+            if number:
+                node.wait(node.commit(1000 + times, "t", 2))
+            node.wait(node.end_transaction(committed, producer=producer))
+    opened = ProducerIdAndEpoch(9, 0)
+    node.wait(node.txn_commit(300, "t", 0, producer=opened))
+    for times in range(100):
+        node.wait(node.commit(2000 + times, "t", 1))
+    log = node.node.partition(CONSUMER_OFFSETS, node.groups.runtime.partition_of("g")).log
+    expected = {0: 119, 1: 2099, 2: 1019, 3: 19}
+    size = log.size_bytes
+    for horizon_ms in (0, 2 * log.config.delete_retention_ms):
+        compact(log, cleaned_to=log.cleaned_to, now_ms=node.node.now_ms() + horizon_ms)
+        node.restart()
+        node.settle()
+        assert {partition: node.offset(partition=partition) for partition in range(4)} == expected
+        assert [node.is_pending(partition=partition) for partition in range(4)] == [True, False, False, False]
+    assert log.size_bytes < size / 2
+    node.wait(node.end_transaction(producer=opened))
+    assert node.offset() == 300
+    compact(log, cleaned_to=log.cleaned_to, now_ms=node.node.now_ms())
+    node.restart()
+    node.settle()
+    assert node.offset() == 300

@@ -12,7 +12,7 @@ from broker.coordinator.runtime.partition_log import PartitionJournal
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from tests.unit.broker.conftest import NewNode
-from tests.unit.broker.group_node import GroupNode, pending
+from tests.unit.broker.group_node import PRODUCER, GroupNode, pending
 
 DAY_S = 86_400
 
@@ -242,3 +242,102 @@ class TestDeletion:
         group_node.settle()
         assert group_node.offset("old") is None
         assert group_node.offset("kept") == 6
+
+
+class TestTransactions:
+    """Offsets that are committed in transactions."""
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_offsets_are_visible_from_the_marker_on(self, group_node: GroupNode, committed: bool) -> None:
+        group_node.host()
+        group_node.commit(5)
+        assert group_node.wait(group_node.txn_commit(6)) == [ErrorCode.NONE]
+        assert (group_node.offset(), group_node.is_pending()) == (5, True)
+        assert group_node.wait(group_node.end_transaction(committed)) is None
+        assert (group_node.offset(), group_node.is_pending()) == (6 if committed else 5, False)
+
+    @pytest.mark.parametrize("committed", [True, False])
+    def test_rule_17_pending_offsets_outlive_their_coordinator(self, group_node: GroupNode, committed: bool) -> None:
+        group_node.host()
+        group_node.wait(group_node.txn_commit(6))
+        group_node.wait(group_node.txn_commit(7, partition=1))
+        group_node.restart()
+        assert group_node.call("committed_shard", "g") == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        group_node.settle()
+        assert (group_node.offset(), group_node.offset(partition=1)) == (None, None)
+        assert group_node.is_pending()
+        group_node.wait(group_node.end_transaction(committed))
+        for _ in range(2):
+            expected = (6, 7) if committed else (None, None)
+            assert (group_node.offset(), group_node.offset(partition=1)) == expected
+            assert not group_node.is_pending()
+            group_node.restart()
+            group_node.settle()
+
+    def test_rule_17_commits_and_markers_are_refused_while_the_group_loads(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.wait(group_node.txn_commit(6))
+        group_node.restart()
+        with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            group_node.end_transaction()
+        group_node.settle()
+        group_node.wait(group_node.end_transaction())
+        assert group_node.offset() == 6
+
+    def test_marker_answers_once_it_is_replicated(self, group_node: GroupNode) -> None:
+        group_node.host(replicated=True)
+        committing = group_node.txn_commit(6)
+        assert pending(committing)
+        group_node.replicate()
+        assert group_node.wait(committing) == [ErrorCode.NONE]
+        ending = group_node.end_transaction()
+        group_node.settle()
+        assert pending(ending)
+        group_node.replicate()
+        assert group_node.wait(ending) is None
+        assert group_node.offset() == 6
+
+    def test_rule_29_a_failed_append_of_a_transactional_commit_or_marker(self, group_node: GroupNode) -> None:
+        group_node.host(replicated=True, min_isr=2)
+        committing = group_node.txn_commit(6)
+        group_node.replicate()
+        assert group_node.wait(committing) == [ErrorCode.NONE]
+        group_node.fail_appends()
+        assert group_node.wait(group_node.txn_commit(7)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
+            group_node.end_transaction(committed=False)
+        assert group_node.is_pending()
+        group_node.allow_appends()
+        ending = group_node.end_transaction()
+        group_node.replicate()
+        assert group_node.wait(ending) is None
+        assert group_node.offset() == 6
+
+    def test_rule_15_a_fenced_producer_commits_nothing(self, group_node: GroupNode) -> None:
+        group_node.host()
+        group_node.wait(group_node.txn_commit(6))
+        newer = PRODUCER._replace(epoch=1)
+        group_node.wait(group_node.end_transaction(committed=False, producer=newer))
+        assert group_node.wait(group_node.txn_commit(7)) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert not group_node.is_pending()
+
+    def test_commit_without_a_group_id_is_refused(self, group_node: GroupNode) -> None:
+        group_node.host()
+        assert group_node.wait(group_node.txn_commit(6, group="")) == ErrorCode.INVALID_GROUP_ID
+
+    def test_marker_of_a_partition_that_cannot_be_loaded_is_to_be_repeated(
+        self, group_node: GroupNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        group_node.host()
+        group_node.wait(group_node.txn_commit(6))
+
+        def damaged(_journal: PartitionJournal) -> Any:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PartitionJournal, "read", damaged)
+            group_node.restart()
+            group_node.settle()
+        assert group_node.groups.runtime.failures
+        with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+            group_node.end_transaction()

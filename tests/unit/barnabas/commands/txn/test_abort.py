@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.barnabas.commands.txn.conftest import Hang
+from tests.unit.barnabas.conftest import Command
+
+
+def stable_end(barnabas: Command, topic: str) -> tuple[int, int]:
+    """Return the last stable offset and the high watermark of the first partition."""
+    (described,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
+    partition = described["partitions"][0]
+    return partition["stable_end"], partition["end"]
+
+
+def test_hanging_transaction_is_aborted_by_its_start_offset(barnabas: Command, topic: str, hang: Hang) -> None:
+    barnabas("produce", topic, "-p", "0", stdin=b"before\n")
+    producer = hang()
+    assert stable_end(barnabas, topic) == (1, 2)
+    shown = barnabas("txn", "abort", topic, "-p", "0", "--start-offset", "1")
+    assert shown == (0, f"aborted {topic}-0: producer {producer}, epoch 0\n", "")
+    assert stable_end(barnabas, topic) == (3, 3)
+    assert barnabas("txn", "hanging", "-t", topic, "--json").out == "[]\n"
+
+
+def test_dry_run_aborts_nothing(barnabas: Command, topic: str, hang: Hang) -> None:
+    producer = hang()
+    shown = barnabas("txn", "abort", topic, "-p", "0", "-o", "0", "--dry-run")
+    assert shown == (0, f"would abort {topic}-0: producer {producer}, epoch 0\n", "")
+    assert stable_end(barnabas, topic) == (0, 1)
+
+
+def test_dry_run_names_the_transactional_id_that_has_the_transaction(barnabas: Command, ongoing: str) -> None:
+    shown = barnabas("txn", "abort", ongoing, "-p", "1", "-o", "0", "--dry-run")
+    assert shown.out.endswith(f", transactional id {ongoing}\n")
+
+
+def test_hanging_transaction_is_aborted_by_its_producer(barnabas: Command, topic: str, hang: Hang) -> None:
+    producer = hang()
+    given = ["--producer-id", str(producer), "--producer-epoch", "0", "--coordinator-epoch", "0"]
+    (aborted,) = json.loads(barnabas("txn", "abort", topic, "-p", "0", *given, "--json").out)
+    assert aborted == {
+        "name": f"{topic}-0",
+        "result": "aborted",
+        "producer_id": producer,
+        "producer_epoch": 0,
+        "coordinator_epoch": 0,
+    }
+    assert stable_end(barnabas, topic) == (2, 2)
+
+
+def test_obsolete_producer_epoch_is_refused(barnabas: Command, topic: str, hang: Hang) -> None:
+    producer = str(hang())
+    given = ["--producer-id", producer, "--producer-epoch", "3", "--coordinator-epoch", "0"]
+    assert barnabas("txn", "abort", topic, "-p", "0", *given).status == 0
+    given[3] = "2"
+    shown = barnabas("txn", "abort", topic, "-p", "0", *given)
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == f"barnabas txn abort: {topic}-0: Producer attempted to produce with an old epoch.\n"
+
+
+def test_offset_without_a_transaction_is_an_error(barnabas: Command, topic: str, hang: Hang) -> None:
+    hang()
+    shown = barnabas("txn", "abort", topic, "-p", "0", "-o", "1")
+    why = f"{topic}-0: no open transaction starts at offset 1"
+    assert (shown.status, shown.err) == (1, f"barnabas txn abort: {why}\n")
+
+
+def test_partition_that_does_not_exist_is_an_error(barnabas: Command) -> None:
+    shown = barnabas("txn", "abort", "nosuch", "-p", "0", "-o", "1")
+    assert (shown.status, shown.err) == (1, "barnabas txn abort: nosuch-0: there is no such topic or partition\n")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--producer-id", "1", "--producer-epoch", "0"], ["-o", "1", "--producer-id", "1"], ["--producer-id", "1"]],
+)
+def test_producer_and_start_offset_exclude_each_other(call: Command, options: list[str]) -> None:
+    shown = call("txn", "abort", "t", "-p", "0", *options)
+    assert shown.status == 2
+    assert "give either --start-offset, or --producer-id, --producer-epoch and --coordinator-epoch" in shown.err

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.barnabas.conftest import Command, Halved
+
+
+def test_transactional_ids_are_listed_with_their_coordinators_and_states(barnabas: Command, ongoing: str) -> None:
+    header, *rows = [line.split() for line in barnabas("txn", "list").lines]
+    assert header == ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]
+    (row,) = [row for row in rows if row[0] == ongoing]
+    assert (row[1], row[3]) == ("1", "Ongoing")
+
+
+@pytest.mark.parametrize(
+    ("filters", "found"),
+    [
+        (["--state", "ongoing"], True),
+        (["-s", "CompleteCommit", "-s", "Ongoing"], True),
+        (["-s", "Empty"], False),
+        (["--pattern", ".*{name}"], True),
+        (["--pattern", "{name}."], False),
+        (["--longer-than", "1ms", "--state", "Ongoing"], True),
+        (["--longer-than", "1h", "--state", "Ongoing"], False),
+        (["--producer-id", "{producer}"], True),
+        (["--producer-id", "999999999"], False),
+    ],
+)
+def test_transactional_ids_are_filtered(barnabas: Command, ongoing: str, filters: list[str], found: bool) -> None:
+    (one,) = [row for row in json.loads(barnabas("txn", "ls", "--json").out) if row["transactional_id"] == ongoing]
+    given = [text.format(name=ongoing, producer=one["producer_id"]) for text in filters]
+    listed = json.loads(barnabas("txn", "list", "--json", *given).out)
+    assert (one in listed) == found
+
+
+def test_invalid_pattern_is_an_error(barnabas: Command) -> None:
+    status, out, err = barnabas("txn", "list", "--pattern", "a**")
+    assert (status, out) == (2, "")
+    assert err == "barnabas txn list: 'a**' is not a regular expression of RE2\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--state", "Idle"], "'Idle': write one of Empty, Ongoing, "),
+        (["--longer-than", "15"], "'15': write a duration as 90s, 15m or 1h30m"),
+        (["--longer-than", "-15m"], "'-15m': write a duration as 90s, 15m or 1h30m"),
+        (["--producer-id", "-1"], "'-1' is not a number of at least 0"),
+    ],
+)
+def test_invalid_filter_is_refused(call: Command, option: list[str], message: str) -> None:
+    status, out, err = call("txn", "list", *option)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+def test_unreachable_broker_is_reported_with_the_list(call: Command, halved: Halved) -> None:
+    why = f"broker 1 cannot be reached at {halved.dead} (connection refused)"
+    assert call("txn", "list", "--json", "-b", halved.alive) == (1, "[]\n", f"barnabas txn list: {why}\n")
+
+
+def test_transactional_ids_are_completed(barnabas: Command, ongoing: str) -> None:
+    assert barnabas("complete", "txn", "describe", ongoing[:-1]).lines == [ongoing]

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import pytest
+
+from broker.coordinator.transaction.marker_channel_manager import TransactionMarkerChannelManager
+from broker.coordinator.transaction.transaction_metadata import (
+    TopicPartition,
+    TransactionalId,
+    TransactionMetadata,
+    TransactionState,
+)
+from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
+from controller.image import NO_LEADER
+from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from tests.unit.broker.node import VirtualLoop
+
+NODE_ID, OTHER_ID = 1, 2
+RETRY_S = 0.11
+
+
+class Rig:
+    """The sender with brokers whose responses the test gives, and a coordinator that records what is complete."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.leaders: dict[TopicPartition, int | None] = {("x", 0): NODE_ID, ("y", 0): OTHER_ID, ("y", 1): OTHER_ID}
+        self.epoch: int | None = 5
+        self.completed: list[str] = []
+        self.sent: list[tuple[int, WriteTxnMarkersRequest]] = []
+        self.errors: dict[TopicPartition, ErrorCode] = {}
+        self.failure: Exception = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        self.responses: list[asyncio.Future[Any]] = []
+        self.holding = False
+        self.written_at_once = True
+        self.connected: list[int] = []
+        self.markers = TransactionMarkerChannelManager(
+            self,
+            node_id=NODE_ID,
+            loop=self.loop,
+            leader_of=lambda topic, index: self.leaders[topic, index],
+            connect_broker=self.connect,  # type: ignore[arg-type]
+            write_here=self.write_here,
+        )
+
+    def coordinator_epoch(self, transaction: TransactionalId) -> int | None:
+        return self.epoch
+
+    def markers_written(self, transaction: TransactionalId) -> None:
+        self.completed.append(transaction.name)
+
+    def write_here(
+        self, request: WriteTxnMarkersRequest
+    ) -> WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]:
+        self.sent.append((NODE_ID, request))
+        if ErrorCode.KAFKA_STORAGE_ERROR in self.errors.values():
+            raise self.failure
+        response = self.response(request)
+        if self.written_at_once:
+            return response
+        given: asyncio.Future[WriteTxnMarkersResponse] = self.loop.create_future()
+        given.set_result(response)
+        return given
+
+    def connect(self, broker_id: int) -> Rig:
+        self.connected.append(broker_id)
+        return self
+
+    def call(self, request: WriteTxnMarkersRequest, *, min_version: int) -> asyncio.Future[Any]:
+        assert min_version == 1
+        self.sent.append((OTHER_ID, request))
+        future: asyncio.Future[Any] = self.loop.create_future()
+        self.responses.append(future)
+        if not self.holding:
+            future.set_result(self.response(request))
+        return future
+
+    def close(self) -> None:
+        self.connected.clear()
+
+    def response(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        marker, topic = WriteTxnMarkersResponse.Marker, WriteTxnMarkersResponse.Marker.Topic
+        return WriteTxnMarkersResponse(
+            markers=[
+                marker(
+                    producer_id=one.producer_id,
+                    topics=[
+                        topic(
+                            name=each.name,
+                            partitions=[
+                                topic.Partition(
+                                    partition_index=index,
+                                    error_code=self.errors.get((each.name, index), ErrorCode.NONE),
+                                )
+                                for index in each.partition_indexes
+                            ],
+                        )
+                        for each in one.topics
+                    ],
+                )
+                for one in request.markers
+            ]
+        )
+
+    def add(self, name: str, *partitions: TopicPartition, producer_id: int = 7) -> None:
+        metadata = TransactionMetadata(
+            producer_id,
+            3,
+            60_000,
+            TransactionState.PREPARE_COMMIT,
+            TransactionPartitions.of(partitions),
+            client_version=2,
+        )
+        self.markers.add(TransactionalId(name, metadata))
+
+    def run(self, seconds: float = 0.001) -> None:
+        for _ in range(4):
+            self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+    def requests(self) -> list[str]:
+        """Return the requests since the last call in short form: broker, and the partitions of each producer."""
+        sent, self.sent = self.sent, []
+        return [
+            f"{broker}: "
+            + ", ".join(
+                f"{one.producer_id} {topic.name}{topic.partition_indexes}"
+                for one in request.markers
+                for topic in one.topics
+            )
+            for broker, request in sent
+        ]
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.markers.stop()
+    made.loop.close()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_each_leader_gets_its_partitions(rig: Rig, at_once: bool) -> None:
+    rig.written_at_once = at_once
+    rig.add("t", ("x", 0), ("y", 0), ("y", 1))
+    rig.run()
+    assert rig.requests() == ["1: 7 x[0]", "2: 7 y[0, 1]"]
+    assert (rig.completed, len(rig.markers)) == (["t"], 0)
+
+
+def test_marker_has_the_decision_the_epochs_and_the_version(rig: Rig) -> None:
+    rig.add("t", ("y", 0))
+    rig.run()
+    [(_, request)] = rig.sent
+    [marker] = request.markers
+    assert (marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version) == (3, 5, 2)
+    assert marker.transaction_result is True
+
+
+def test_transaction_without_partitions_is_complete(rig: Rig) -> None:
+    rig.add("t")
+    assert rig.completed == []
+    rig.run()
+    assert (rig.completed, rig.requests()) == (["t"], [])
+
+
+def test_transactions_of_a_turn_share_a_request(rig: Rig) -> None:
+    rig.add("t", ("y", 0))
+    rig.add("u", ("y", 0), producer_id=8)
+    rig.run()
+    assert rig.requests() == ["2: 7 y[0], 8 y[0]"]
+    assert rig.completed == ["t", "u"]
+
+
+def test_broker_gets_one_request_at_a_time(rig: Rig) -> None:
+    rig.holding = True
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.add("u", ("y", 0), producer_id=8)
+    rig.add("v", ("y", 1), producer_id=9)
+    rig.run()
+    [(_, request)] = rig.sent
+    assert rig.requests() == ["2: 7 y[0]"]
+    rig.holding = False
+    rig.responses[0].set_result(rig.response(request))
+    rig.run()
+    assert rig.requests() == ["2: 8 y[0], 9 y[1]"]
+    assert rig.connected == [OTHER_ID]
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR]
+)
+def test_refused_marker_is_sent_again_to_the_new_leader(rig: Rig, error: ErrorCode) -> None:
+    rig.errors["y", 0] = error
+    rig.add("t", ("y", 0), ("y", 1))
+    rig.run()
+    assert rig.requests() == ["2: 7 y[0, 1]"]
+    rig.errors.clear()
+    rig.leaders["y", 0] = NODE_ID
+    rig.run(RETRY_S)
+    assert rig.requests() == ["1: 7 y[0]"]
+    assert rig.completed == ["t"]
+
+
+@pytest.mark.parametrize("loss", [None, KafkaError(ErrorCode.UNSUPPORTED_VERSION)])
+def test_lost_request_is_sent_again(rig: Rig, loss: KafkaError | None) -> None:
+    rig.holding = True
+    rig.add("t", ("y", 0))
+    rig.run()
+    if loss is None:
+        rig.responses[0].set_result(None)
+    else:
+        rig.responses[0].set_exception(loss)
+    rig.holding = False
+    rig.run(RETRY_S)
+    assert rig.requests() == ["2: 7 y[0]", "2: 7 y[0]"]
+    assert rig.completed == ["t"]
+
+
+@pytest.mark.parametrize("failure", [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR), OSError("unforeseen")])
+def test_failed_local_write_is_done_again(rig: Rig, failure: Exception) -> None:
+    rig.errors["x", 0] = ErrorCode.KAFKA_STORAGE_ERROR
+    rig.failure = failure
+    rig.add("t", ("x", 0))
+    rig.run()
+    rig.errors.clear()
+    rig.run(RETRY_S)
+    assert rig.requests() == ["1: 7 x[0]", "1: 7 x[0]"]
+    assert rig.completed == ["t"]
+
+
+def test_marker_waits_for_a_leader(rig: Rig) -> None:
+    rig.leaders["y", 0] = NO_LEADER
+    rig.add("t", ("y", 0))
+    rig.run(RETRY_S * 3)
+    assert (rig.requests(), rig.completed) == ([], [])
+    rig.leaders["y", 0] = OTHER_ID
+    rig.markers.retry()  # the metadata changed
+    rig.run()
+    assert rig.completed == ["t"]
+
+
+def test_partition_that_is_deleted_needs_no_marker(rig: Rig) -> None:
+    rig.leaders["y", 0] = NO_LEADER
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.leaders["y", 0] = None
+    rig.run(RETRY_S)
+    assert (rig.requests(), rig.completed) == ([], ["t"])
+
+
+def test_nothing_is_sent_once_the_transaction_is_coordinated_elsewhere(rig: Rig) -> None:
+    rig.leaders["y", 0] = NO_LEADER
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.epoch = None
+    rig.leaders["y", 0] = OTHER_ID
+    rig.run(RETRY_S)
+    assert (rig.requests(), rig.completed, len(rig.markers)) == ([], [], 0)
+
+
+def test_markers_queued_behind_a_request_are_forgotten_when_the_coordinator_moves(rig: Rig) -> None:
+    rig.holding = True
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.add("u", ("y", 1), producer_id=8)
+    rig.run()
+    rig.epoch = None
+    rig.responses[0].set_result(None)
+    rig.run(RETRY_S)
+    assert (rig.requests(), len(rig.markers)) == (["2: 7 y[0]"], 0)
+
+
+@pytest.mark.parametrize("error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+def test_obsolete_markers_are_not_sent_again(rig: Rig, error: ErrorCode) -> None:
+    rig.errors["y", 0] = error
+    rig.add("t", ("y", 0))
+    rig.run(RETRY_S)
+    assert (rig.requests(), rig.completed, len(rig.markers)) == (["2: 7 y[0]"], [], 0)
+
+
+def test_marker_of_an_older_epoch_of_this_coordinator_is_sent_again(rig: Rig) -> None:
+    rig.holding = True
+    rig.errors["y", 0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.epoch = 6
+    rig.responses[0].set_result(rig.response(rig.sent[0][1]))
+    rig.errors.clear()
+    rig.holding = False
+    rig.run(RETRY_S)
+    assert [request.markers[0].coordinator_epoch for _, request in rig.sent] == [5, 6]
+    assert rig.completed == ["t"]
+
+
+def test_large_transaction_is_sent_in_several_requests(rig: Rig) -> None:
+    partitions = [("z", index) for index in range(5_000)]
+    rig.leaders |= dict.fromkeys(partitions, OTHER_ID)
+    rig.add("t", *partitions)
+    for _ in range(10):
+        rig.run()
+    sizes = [len(topic.partition_indexes) for _, request in rig.sent for one in request.markers for topic in one.topics]
+    assert sum(sizes) == 5_000
+    assert max(sizes) <= 2_000
+    assert rig.completed == ["t"]
