@@ -46,8 +46,9 @@ SUITES = (
         "54 passed, 3 failed, 10 skipped",
         kafka_python.set_up,
         kafka_python.run_tests,
-        quick=KAFKA_PYTHON,
-        quick_on_three=ON_THREE["kafka-python"],
+        {"node.id": 0, "num.partitions": 2, **GROUPS},
+        KAFKA_PYTHON,
+        ON_THREE["kafka-python"],
     ),
     Suite(
         "command-line-tools",
