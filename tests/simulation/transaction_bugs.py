@@ -228,7 +228,7 @@ def commits_offsets_of_aborted_transactions(plant: Planter) -> None:
 BUGS = (
     Bug(sends_markers_before_decision, Invariant.DECIDED_BEFORE_MARKERS, 1, 0),
     Bug(does_not_retry_markers, Invariant.MARKED_BEFORE_COMPLETED, 2, 0),
-    Bug(completes_after_first_marker, Invariant.MARKED_BEFORE_COMPLETED, 1, 0),
+    Bug(completes_after_first_marker, Invariant.MARKED_BEFORE_COMPLETED, 2, 0),
     Bug(does_not_resume_markers, Invariant.TRANSACTIONS_COMPLETE, 1, 0),
     Bug(loses_epoch_on_load, Invariant.TRANSACTIONAL_EPOCHS_RISE, 1, 0),
     Bug(accepts_fenced_producers, Invariant.FENCED_PRODUCERS_STAY_FENCED, 1, 0),
