@@ -1,8 +1,9 @@
 """Parser of RE2/J's syntax, with the flags of `Pattern.compile`: Perl's classes and groups, Unicode's categories.
 
-A pattern is parsed in one pass over its characters. Instructions refer to each other by distance, so what is parsed is
-repeated, and moved behind what comes before it, without a change. What depends on which of several matches is found
-(groups, and whether a repetition is greedy) is checked and ignored: `Program` answers only whether a text matches.
+A pattern is parsed in one pass over its characters. Instructions refer to each other by distance, so parsed code is
+repeated, and moved behind other code, without a change: it is a tree (`_Code`), which is copied to a list once, at the
+end. What depends on which of several matches is found (groups, and whether a repetition is greedy) is checked and
+ignored: `Program` answers only whether a text matches.
 
 Limits: `MAX_LENGTH` characters, `MAX_INSTRUCTIONS` after repetition, `MAX_DEPTH` open groups. A longer pattern is
 refused as invalid.
@@ -38,7 +39,32 @@ _FLAGS = re.compile(r"([imsU]*)(-[imsU]+)?([:)])")
 _ESCAPES = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ASSERTIONS = {"A": BEGIN_TEXT, "z": END_TEXT, "b": WORD_BOUNDARY, "B": NO_WORD_BOUNDARY}
 
-Code = list[Instruction]
+
+class _Code:
+    """A sequence of instructions, of which parts may occur several times; `size` is their number."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, *parts: Instruction | _Code) -> None:
+        self.parts = tuple(part for part in parts if not isinstance(part, _Code) or part.size)
+        self.size: int = sum(part.size if isinstance(part, _Code) else 1 for part in self.parts)
+
+    def instructions(self) -> list[Instruction]:
+        """Return the instructions in order."""
+        found: list[Instruction] = []
+        left: list[Instruction | _Code] = [self]
+        while left:
+            part = left.pop()
+            if isinstance(part, _Code):
+                left += reversed(part.parts)
+            else:
+                found.append(part)
+        return found
+
+
+def _sequence(parts: list[_Code]) -> _Code:
+    """Return the parts one after the other: a single one itself, so that nested groups do not make deep trees."""
+    return parts[0] if len(parts) == 1 else _Code(*parts)
 
 
 class PatternSyntaxError(ValueError):
@@ -49,7 +75,7 @@ def compile_pattern(pattern: str) -> Program:
     """Return the program of a pattern; PatternSyntaxError if it is invalid or too large."""
     if len(pattern) > MAX_LENGTH:
         raise PatternSyntaxError(f"the pattern has more than {MAX_LENGTH:,} characters")
-    return Program(_PatternParser(pattern).parse())
+    return Program(_PatternParser(pattern).parse().instructions())
 
 
 class _Group:
@@ -58,20 +84,20 @@ class _Group:
     __slots__ = ("alternatives", "flags", "terms")
 
     def __init__(self, flags: frozenset[str]) -> None:
-        self.alternatives: list[Code] = []
-        self.terms: list[Code] = []
+        self.alternatives: list[_Code] = []
+        self.terms: list[_Code] = []
         self.flags = flags
 
     def next_alternative(self) -> None:
-        self.alternatives.append([instruction for term in self.terms for instruction in term])
+        self.alternatives.append(_sequence(self.terms))
         self.terms = []
 
-    def code(self) -> Code:
+    def code(self) -> _Code:
         """Return the code of the whole group."""
         self.next_alternative()
         *others, found = self.alternatives
         for one in reversed(others):
-            found = [Split(1, len(one) + 2), *one, Jump(len(found) + 1), *found]
+            found = _Code(Split(1, one.size + 2), one, Jump(found.size + 1), found)
         return found
 
 
@@ -83,8 +109,9 @@ class _PatternParser:
         self._open = [_Group(self._flags)]
         self._names: set[str] = set()
         self._size = 0
+        self._last_posix_end = pattern.rfind(":]")
 
-    def parse(self) -> Code:
+    def parse(self) -> _Code:
         pattern, end = self._pattern, len(self._pattern)
         after_repeat = False
         while self._at < end:
@@ -158,7 +185,7 @@ class _PatternParser:
 
     def _add(self, instruction: Instruction) -> None:
         self._grow(1)
-        self._open[-1].terms.append([instruction])
+        self._open[-1].terms.append(_Code(instruction))
 
     def _repeat(self, least: int, most: int | None, after_repeat: bool) -> None:
         """Repeat the last term; `most` None is without limit."""
@@ -171,17 +198,16 @@ class _PatternParser:
             self._at += 1
         one = terms.pop()
         optional = 0 if most is None else most - least
-        self._grow((least + optional) * len(one) + optional + 2)
-        code = one * least
+        self._grow((least + optional) * one.size + optional + 2)
+        code: list[Instruction | _Code] = [one] * least
         if most is None:
-            code += [Split(1, len(one) + 2), *one, Jump(-len(one) - 1)]
+            code += [Split(1, one.size + 2), one, Jump(-one.size - 1)]
         else:
-            left = optional * (len(one) + 1)
+            left = optional * (one.size + 1)
             for _ in range(optional):
-                code.append(Split(1, left))
-                code += one
-                left -= len(one) + 1
-        terms.append(code)
+                code += [Split(1, left), one]
+                left -= one.size + 1
+        terms.append(_Code(*code))
 
     def _term(self, character: str) -> Instruction:
         if character == "[":
@@ -235,9 +261,9 @@ class _PatternParser:
 
     def _posix(self) -> Part | None:
         """Return the class of a name such as [:alpha:]; None if it does not end, and so is no name."""
-        end = self._pattern.find(":]", self._at + 2)
-        if end < 0:
+        if self._at + 2 > self._last_posix_end:
             return None
+        end = self._pattern.find(":]", self._at + 2)
         name = self._pattern[self._at + 2 : end]
         ranges = POSIX.get(name.removeprefix("^"))
         if ranges is None:

@@ -1,8 +1,8 @@
 """Programs of instructions, and their execution: all threads at once, one character of the text after the other.
 
-A state is the set of instructions at which threads are, and the kind of the character before. The transitions between
-states are kept as they are computed (a lazy DFA), up to `_MAX_KEPT` instructions in all states. So most characters cost
-one look-up, and none more than one visit of each instruction.
+A state is the set of instructions at which threads are, and the kind of the character before. States and the
+transitions between them are kept as they are computed (a lazy DFA), up to `_MAX_KEPT` instructions and transitions. So
+most characters cost one look-up, and none more than one visit of each instruction, and one test of each class.
 """
 
 from __future__ import annotations
@@ -93,11 +93,20 @@ class Program:
         kind = _kind_of(character)
         code, end = self._code, len(self._code)
         threads = []
+        tested: dict[int, bool] = {}  # by the identity of a class: a repetition has the same one many times
         for at in self._closure(state, kind):
-            if at < end:
-                instruction = code[at]
-                if instruction.has(character) if isinstance(instruction, CharacterClass) else instruction == character:
-                    threads.append(at + 1)
+            if at == end:
+                continue
+            instruction = code[at]
+            if isinstance(instruction, CharacterClass):
+                has = tested.get(id(instruction))
+                if has is None:
+                    has = tested[id(instruction)] = instruction.has(character)
+                    self._visits += len(instruction.parts)
+            else:
+                has = instruction == character
+            if has:
+                threads.append(at + 1)
         following = self._state(tuple(sorted(threads)), kind)
         state.next[character] = following
         return following
@@ -125,14 +134,16 @@ class Program:
         return reached
 
     def _state(self, threads: tuple[int, ...], before: int) -> _ThreadSet:
+        """Return the state, which gets one more transition; drop all states and transitions if they are too many."""
+        if self._kept > _MAX_KEPT:
+            for state in self._states.values():
+                state.next.clear()
+            self._states.clear()
+            self._start.next.clear()
+            self._kept = 0
+        self._kept += 1  # the transition
         found = self._states.get((threads, before))
         if found is None:
-            if self._kept > _MAX_KEPT:
-                for state in self._states.values():
-                    state.next.clear()
-                self._states.clear()
-                self._start.next.clear()
-                self._kept = 0
             found = self._states[threads, before] = _ThreadSet(threads, before)
             self._kept += len(threads) + 1
         return found

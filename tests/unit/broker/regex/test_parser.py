@@ -76,3 +76,12 @@ def test_pattern_above_a_limit_is_refused(pattern: str) -> None:
 def test_deep_pattern_within_the_limit_is_compiled() -> None:
     depth = MAX_DEPTH - 1
     assert matches("(" * depth + "a" + ")" * depth, "a")
+
+
+def test_repetitions_of_empty_groups_are_compiled() -> None:
+    assert matches("(((((){1000}){1000}){1000}){1000})*a", "a")
+
+
+def test_code_of_nested_groups_and_alternatives_is_in_order() -> None:
+    assert matches("((a|b(c|d){2}|)e|f){3}", "bcdefae")
+    assert not matches("((a|b(c|d){2}|)e|f){3}", "bcefae")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.regex import program as module
+from broker.regex.classes import CharacterClass
 from broker.regex.parser import compile_pattern
 from storage.steps import Steps, finish
 
@@ -42,3 +43,23 @@ def test_states_are_dropped_when_they_hold_too_many_instructions(monkeypatch: py
     texts = ["".join("ab"[number >> bit & 1] for bit in range(21)) for number in range(0, 1 << 21, 40_009)]
     assert [finish(program.matches(text)) for text in texts] == [text[0] == "a" for text in texts]
     assert sum(len(state.threads) + 1 for state in program._states.values()) <= 100 + 25
+
+
+def test_transitions_are_dropped_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MAX_KEPT", 100)
+    program = compile_pattern(".*")
+    assert finish(program.matches("".join(map(chr, range(0x4E00, 0x4E00 + 1_000)))))
+    assert sum(len(state.next) for state in program._states.values()) <= 100
+
+
+def test_class_that_is_repeated_is_tested_once_for_each_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = []
+    has = CharacterClass.has
+
+    def count(self: CharacterClass, character: str) -> bool:
+        tested.append(character)
+        return has(self, character)
+
+    monkeypatch.setattr(CharacterClass, "has", count)
+    assert finish(compile_pattern("([a-c]?){1000}x").matches("abx"))
+    assert tested == ["a", "b", "x"]
