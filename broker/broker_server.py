@@ -285,9 +285,9 @@ class BrokerServer(RoleServer):
         self.transactions.runtime.leadership_changed(index, leader_epoch)
 
     def _send_markers_again(self, _old: MetadataImage, _new: MetadataImage, _records: tuple[Message, ...]) -> None:
-        """Send markers to the leaders of partitions that had none."""
+        """Send the markers that wait to the current leaders of their partitions."""
         if self.transaction_coordinator is not None:
-            self.transaction_coordinator.markers.retry()
+            self.transaction_coordinator.markers.leaders_changed()
 
     async def _allocate_producer_ids(self) -> range:
         timeout_s = self.settings["request.timeout.ms"] / 1000

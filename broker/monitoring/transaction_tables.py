@@ -6,8 +6,7 @@ group-coordinator-metrics. It does not count transactions by state; those metric
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from broker.monitoring.exposition import Column, column, counter, gauge, labels, table
@@ -38,8 +37,8 @@ def _states(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     if coordinator is None:
         return
     shards = coordinator.runtime.active_shards()
-    counts: Mapping[int, int] = Counter(one.metadata.state for shard in shards for one in shard.ids.values())
-    yield from ((labels(state=name), counts.get(status, 0)) for status, name in TRANSACTION_STATUS.items())
+    for status, name in TRANSACTION_STATUS.items():
+        yield labels(state=name), sum(shard.state_counts[status] for shard in shards)
 
 
 def _verification_times(node: MonitoredNode) -> Iterator[tuple[str, float]]:

@@ -9,7 +9,7 @@ from broker.coordinator.group.offsets import Offsets
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.transaction import shard
 from broker.coordinator.transaction.marker_channel_manager import (
-    PendingMarkers,
+    PendingCompleteTxn,
     TransactionMarkerChannelManager,
 )
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
@@ -48,10 +48,14 @@ def does_not_retry_markers(plant: Planter) -> None:
     """A marker counts as written whatever the leader, or a former one, has answered."""
 
     def acknowledge(
-        self: TransactionMarkerChannelManager, marker: PendingMarkers, partitions: Iterable[Any], *_: Any, **__: Any
+        self: TransactionMarkerChannelManager,
+        pending: PendingCompleteTxn,
+        partitions: Iterable[Any],
+        *_: Any,
+        **__: Any,
     ) -> None:
-        marker.missing.difference_update(partitions)
-        self._complete_if_written(marker)
+        pending.missing.difference_update(partitions)
+        self._complete_if_written(pending)
 
     plant.setattr(TransactionMarkerChannelManager, "_acknowledge", acknowledge)
 
@@ -60,12 +64,14 @@ def completes_after_first_marker(plant: Planter) -> None:
     """A transaction is completed once the first leader has written its markers."""
     acknowledge = TransactionMarkerChannelManager._acknowledge
 
-    def complete(self: TransactionMarkerChannelManager, marker: PendingMarkers, *args: Any, **options: Any) -> None:
-        before = len(marker.missing)
-        acknowledge(self, marker, *args, **options)
-        if len(marker.missing) < before:
-            marker.missing.clear()
-            self._complete_if_written(marker)
+    def complete(
+        self: TransactionMarkerChannelManager, pending: PendingCompleteTxn, *args: Any, **options: Any
+    ) -> None:
+        before = len(pending.missing)
+        acknowledge(self, pending, *args, **options)
+        if len(pending.missing) < before:
+            pending.missing.clear()
+            self._complete_if_written(pending)
 
     plant.setattr(TransactionMarkerChannelManager, "_acknowledge", complete)
 

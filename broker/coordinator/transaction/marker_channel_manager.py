@@ -1,13 +1,16 @@
 """Sending of the markers that end transactions to the partitions' leaders (Kafka: `TransactionMarkerChannelManager`).
 
 `add` takes a transaction whose decision is committed. Its partitions are grouped by leader, and each leader gets one
-WriteTxnMarkers request at a time, with the markers of all transactions that wait for it. `markers_written` is called
+WriteTxnMarkers request at a time, with the markers of the transactions that wait for it. `markers_written` is called
 when each partition has its marker, or was deleted with its topic. What fails is sent again after `_RETRY_S`, or when
-the metadata changes, to the leader of that time; so are the markers of partitions without a leader. Partitions that
-this broker leads get their markers without a socket.
+the metadata changes, to the leader of that time; so are the markers of partitions without a leader. Markers that wait
+for a leader's response to an earlier request follow their partition to a new leader. Partitions that this broker leads
+get their markers without a socket.
 
 Nothing is sent for a transaction that is no longer coordinated here. If a partition has seen a newer epoch, of the
 coordinator or the producer, the markers are obsolete, and the transaction is left to the coordinator that sent those.
+
+All work is done in turns of the event loop of a few milliseconds, whatever the number of transactions and partitions.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from broker.coordinator.transaction.transaction_metadata import PREPARE_COMMIT
 from broker.runtime.alarm import Alarm
@@ -32,8 +35,14 @@ if TYPE_CHECKING:
     from broker.network.network_client import NetworkClient
 
 _RETRY_S = 0.1
-_ROUTED_A_TURN = 2_000
-_PARTITIONS_A_REQUEST = 2_000
+
+# The work of a turn, and of a request, which is completed in one turn; in units of about 2 us: that of one partition.
+_WORK_A_TURN = 2_000
+_WORK_A_REQUEST = 2_000
+_WORK_TO_ROUTE = 10
+"""That of one transaction, besides its partitions."""
+_WORK_TO_COMPLETE = 40
+"""The same; the completion of each transaction is a record."""
 
 _DONE = frozenset(
     {
@@ -57,31 +66,37 @@ _EXPECTED = frozenset(
 _log = logging.getLogger("broker.coordinator.transaction")
 
 
-class PendingMarkers:
+class PendingCompleteTxn:
     """A prepared transaction, and the partitions that lack its marker (Kafka: `PendingCompleteTxn`)."""
 
     __slots__ = ("missing", "transaction")
 
     def __init__(self, transaction: TransactionalId) -> None:
         self.transaction = transaction
-        self.missing = set(transaction.metadata.partitions)
+        self.missing: set[TopicPartition] = set()
+        """Empty until the markers are routed: a turn may add many transactions."""
 
     def __str__(self) -> str:
         return f"the markers of {self.transaction.name!r}"
 
 
-class Unsent:
+class UnsentMarkers(NamedTuple):
     """The partitions that get a transaction's marker by the next request to one leader."""
 
-    __slots__ = ("marker", "partitions")
-
-    def __init__(self, marker: PendingMarkers, partitions: list[TopicPartition]) -> None:
-        self.marker = marker
-        self.partitions = partitions
+    pending: PendingCompleteTxn
+    partitions: list[TopicPartition]
 
 
-class Coordination(Protocol):
-    """What the markers' sender uses of the coordinator."""
+class InFlightMarkers(NamedTuple):
+    """The markers in a request: their partitions, and the coordinator epoch in which they were sent."""
+
+    broker_id: int
+    partitions: dict[PendingCompleteTxn, list[TopicPartition]]
+    epochs: dict[PendingCompleteTxn, int]
+
+
+class Coordinator(Protocol):
+    """The part of the transaction coordinator that the marker channel manager uses."""
 
     def coordinator_epoch(self, transaction: TransactionalId) -> int | None:
         """Return the leader epoch in which the transaction is coordinated here; None if it is not."""
@@ -95,7 +110,7 @@ class TransactionMarkerChannelManager:
 
     def __init__(
         self,
-        coordination: Coordination,
+        coordinator: Coordinator,
         *,
         node_id: int,
         loop: asyncio.AbstractEventLoop,
@@ -108,21 +123,23 @@ class TransactionMarkerChannelManager:
         `leader_of` returns the broker that leads a partition, `NO_LEADER`, or None if the partition does not exist.
         `write_here` writes markers to partitions that this broker leads.
         """
-        self._coordination = coordination
+        self._coordinator = coordinator
         self._node_id = node_id
         self._loop = loop
         self._leader_of = leader_of
         self._connect_broker = connect_broker
         self._write_here = write_here
-        self._pending: dict[TransactionalId, PendingMarkers] = {}
-        self._unrouted: deque[Unsent] = deque()
-        self._queues: dict[int, deque[Unsent]] = {}
+        self._pending: dict[TransactionalId, PendingCompleteTxn] = {}
+        self._added: deque[PendingCompleteTxn] = deque()
+        self._unrouted: deque[UnsentMarkers] = deque()
+        self._queues: dict[int, deque[UnsentMarkers]] = {}
         self._in_flight: set[int] = set()
-        self._failed: list[Unsent] = []
+        self._failed: list[UnsentMarkers] = []
+        self._without_leader: list[UnsentMarkers] = []
         self._clients: dict[int, NetworkClient] = {}
         self._tasks: set[asyncio.Future[None]] = set()
         self._router = Alarm(loop, self._route)
-        self._retries = Alarm(loop, self.retry)
+        self._retries = Alarm(loop, self._retry)
 
     def __len__(self) -> int:
         """Return the number of transactions whose markers are not all written."""
@@ -130,22 +147,27 @@ class TransactionMarkerChannelManager:
 
     @property
     def unknown_destination_count(self) -> int:
-        """Return the number of transactions' markers that wait for partitions without a leader."""
-        return sum(
-            any(self._leader_of(topic, index) == NO_LEADER for topic, index in unsent.partitions)
-            for unsent in self._failed
-        )
+        """Return the number of transactions with markers that wait for partitions without a leader."""
+        return len({unsent.pending for unsent in self._without_leader})
 
     def add(self, transaction: TransactionalId) -> None:
         """Write the markers of a transaction whose decision is committed; start in the next turn of the loop."""
-        marker = self._pending[transaction] = PendingMarkers(transaction)
-        self._unrouted.append(Unsent(marker, sorted(marker.missing)))
+        pending = self._pending[transaction] = PendingCompleteTxn(transaction)
+        self._added.append(pending)
         self._router.schedule()
 
-    def retry(self) -> None:
-        """Send again what failed: the leaders may have changed."""
+    def leaders_changed(self) -> None:
+        """Send what failed, and what waits for a response to an earlier request, to the leaders of now."""
+        for queue in self._queues.values():
+            self._unrouted.extend(queue)
+            queue.clear()
+        self._retry()
+
+    def _retry(self) -> None:
         self._unrouted.extend(self._failed)
+        self._unrouted.extend(self._without_leader)
         self._failed.clear()
+        self._without_leader.clear()
         if self._unrouted:
             self._router.schedule()
 
@@ -157,101 +179,105 @@ class TransactionMarkerChannelManager:
             task.cancel()
         for client in self._clients.values():
             client.close()
-        self._pending.clear()
-        self._unrouted.clear()
-        self._queues.clear()
-        self._failed.clear()
+        for waiting in (self._pending, self._added, self._unrouted, self._queues, self._failed, self._without_leader):
+            waiting.clear()
 
     # Leaders
 
     def _route(self) -> None:
         """Queue the markers for the leaders, some in this turn of the loop, and send them."""
-        left = _ROUTED_A_TURN
-        while self._unrouted and left > 0:
-            unsent = self._unrouted.popleft()
-            if len(unsent.partitions) > left:
-                self._unrouted.appendleft(Unsent(unsent.marker, unsent.partitions[left:]))
-                unsent.partitions = unsent.partitions[:left]
-            left -= len(unsent.partitions) + 1
-            if self._is_pending(unsent.marker):
-                self._route_one(unsent)
-        if self._unrouted:
+        left = _WORK_A_TURN
+        while left > 0 and (self._unrouted or self._added):
+            if not self._unrouted:
+                added = self._added.popleft()
+                if not self._is_pending(added):
+                    continue
+                added.missing = set(added.transaction.metadata.partitions)
+                self._unrouted.append(UnsentMarkers(added, sorted(added.missing)))
+            pending, partitions = self._unrouted.popleft()
+            if len(partitions) > left:
+                self._unrouted.appendleft(UnsentMarkers(pending, partitions[left:]))
+                partitions = partitions[:left]
+            left -= len(partitions) + _WORK_TO_ROUTE
+            if self._is_pending(pending):
+                self._route_one(pending, partitions)
+        if self._unrouted or self._added:
             self._router.schedule()
         for broker_id, queue in self._queues.items():
             if queue and broker_id not in self._in_flight:
                 self._send(broker_id, queue)
 
-    def _route_one(self, unsent: Unsent) -> None:
-        marker = unsent.marker
+    def _route_one(self, pending: PendingCompleteTxn, partitions: list[TopicPartition]) -> None:
         by_leader: dict[int, list[TopicPartition]] = {}
-        for topic, index in unsent.partitions:
+        for topic, index in partitions:
             leader = self._leader_of(topic, index)
             if leader is None:
-                marker.missing.discard((topic, index))  # deleted
+                pending.missing.discard((topic, index))  # deleted
             else:
                 by_leader.setdefault(leader, []).append((topic, index))
-        for leader, partitions in by_leader.items():
+        for leader, led in by_leader.items():
             if leader == NO_LEADER:
-                self._retry_later(Unsent(marker, partitions))
+                self._retry_later(self._without_leader, UnsentMarkers(pending, led))
             else:
-                self._queues.setdefault(leader, deque()).append(Unsent(marker, partitions))
-        self._complete_if_written(marker)
+                self._queues.setdefault(leader, deque()).append(UnsentMarkers(pending, led))
+        self._complete_if_written(pending)
 
-    def _is_pending(self, marker: PendingMarkers) -> bool:
-        """Return whether the transaction still needs these markers from here; forget them if not."""
-        transaction = marker.transaction
-        if self._pending.get(transaction) is not marker:
+    def _is_pending(self, pending: PendingCompleteTxn) -> bool:
+        """Return whether the transaction still needs these markers from here; drop them if not."""
+        transaction = pending.transaction
+        if self._pending.get(transaction) is not pending:
             return False
-        if self._coordination.coordinator_epoch(transaction) is None:
+        if self._coordinator.coordinator_epoch(transaction) is None:
             del self._pending[transaction]
             return False
         return True
 
-    def _complete_if_written(self, marker: PendingMarkers) -> None:
-        if not marker.missing and self._pending.get(marker.transaction) is marker:
-            del self._pending[marker.transaction]
-            self._coordination.markers_written(marker.transaction)
+    def _complete_if_written(self, pending: PendingCompleteTxn) -> None:
+        if not pending.missing and self._pending.get(pending.transaction) is pending:
+            del self._pending[pending.transaction]
+            self._coordinator.markers_written(pending.transaction)
 
-    def _retry_later(self, unsent: Unsent) -> None:
-        self._failed.append(unsent)
+    def _retry_later(self, waiting: list[UnsentMarkers], unsent: UnsentMarkers) -> None:
+        waiting.append(unsent)
         if not self._retries.is_set:
             self._retries.schedule_at(self._loop.time() + _RETRY_S)
 
     # Requests
 
-    def _send(self, broker_id: int, queue: deque[Unsent]) -> None:
-        sent: dict[PendingMarkers, list[TopicPartition]] = {}
-        epochs: dict[PendingMarkers, int] = {}
-        left = _PARTITIONS_A_REQUEST
+    def _send(self, broker_id: int, queue: deque[UnsentMarkers]) -> None:
+        sent = InFlightMarkers(broker_id, {}, {})
+        left = _WORK_A_REQUEST
         while queue and left > 0:
-            unsent = queue.popleft()
-            epoch = self._coordination.coordinator_epoch(unsent.marker.transaction)
-            if not self._is_pending(unsent.marker) or epoch is None:
+            pending, partitions = queue.popleft()
+            epoch = self._coordinator.coordinator_epoch(pending.transaction)
+            if not self._is_pending(pending) or epoch is None:
                 continue
-            left -= len(unsent.partitions)
-            epochs[unsent.marker] = epoch
-            sent.setdefault(unsent.marker, []).extend(unsent.partitions)
-        if not sent:
+            left -= len(partitions) + _WORK_TO_COMPLETE
+            sent.epochs[pending] = epoch
+            sent.partitions.setdefault(pending, []).extend(partitions)
+        if not sent.partitions:
             return
         self._in_flight.add(broker_id)
         request = WriteTxnMarkersRequest(
-            markers=[_marker(marker, partitions, epochs[marker]) for marker, partitions in sent.items()]
+            markers=[
+                _marker(pending, partitions, sent.epochs[pending]) for pending, partitions in sent.partitions.items()
+            ]
         )
         if broker_id == self._node_id:
-            self._write_locally(request, sent, epochs)
+            self._write_locally(request, sent)
             return
 
-        def answered(answer: asyncio.Future[Any]) -> None:
+        def responded(future: asyncio.Future[Any]) -> None:
             response = None
-            if not answer.cancelled():
-                error = answer.exception()
+            if not future.cancelled():
+                error = future.exception()
                 if error is None:
-                    response = answer.result()
+                    response = future.result()
                 else:
                     _log.warning("Markers were not sent to broker %d: %s", broker_id, error)
-            self._answered(broker_id, sent, epochs, response)
+            self._handle_response(sent, response)
 
-        self._client(broker_id).call(request, min_version=1).add_done_callback(answered)
+        self._client(broker_id).call(request, min_version=1).add_done_callback(responded)
 
     def _client(self, broker_id: int) -> NetworkClient:
         client = self._clients.get(broker_id)
@@ -259,97 +285,84 @@ class TransactionMarkerChannelManager:
             client = self._clients[broker_id] = self._connect_broker(broker_id)
         return client
 
-    def _write_locally(
-        self,
-        request: WriteTxnMarkersRequest,
-        sent: dict[PendingMarkers, list[TopicPartition]],
-        epochs: dict[PendingMarkers, int],
-    ) -> None:
+    def _write_locally(self, request: WriteTxnMarkersRequest, sent: InFlightMarkers) -> None:
         try:
             written = self._write_here(request)
         except InvariantError:
             raise
         except Exception as error:  # the markers must be sent again, whatever it was
-            _log.warning("Markers were not written: %s", reason(error), exc_info=not isinstance(error, KafkaError))
-            self._answered(self._node_id, sent, epochs, None)
+            self._local_write_failed(sent, error)
             return
         if isinstance(written, WriteTxnMarkersResponse):
-            self._answered(self._node_id, sent, epochs, written)
+            self._handle_response(sent, written)
         else:
-            task = asyncio.ensure_future(self._await_local(written, sent, epochs), loop=self._loop)
+            task = asyncio.ensure_future(self._await_local(written, sent), loop=self._loop)
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _await_local(
-        self,
-        written: Awaitable[WriteTxnMarkersResponse],
-        sent: dict[PendingMarkers, list[TopicPartition]],
-        epochs: dict[PendingMarkers, int],
-    ) -> None:
-        response = None
+    async def _await_local(self, written: Awaitable[WriteTxnMarkersResponse], sent: InFlightMarkers) -> None:
         try:
             response = await written
         except InvariantError:
             raise
         except Exception as error:  # the markers must be sent again, whatever it was
-            _log.warning("Markers were not written: %s", reason(error), exc_info=not isinstance(error, KafkaError))
-        self._answered(self._node_id, sent, epochs, response)
+            self._local_write_failed(sent, error)
+        else:
+            self._handle_response(sent, response)
 
-    def _answered(
-        self,
-        broker_id: int,
-        sent: dict[PendingMarkers, list[TopicPartition]],
-        epochs: dict[PendingMarkers, int],
-        response: WriteTxnMarkersResponse | None,
-    ) -> None:
+    def _local_write_failed(self, sent: InFlightMarkers, error: Exception) -> None:
+        _log.warning("Markers were not written: %s", reason(error), exc_info=not isinstance(error, KafkaError))
+        self._handle_response(sent, None)
+
+    def _handle_response(self, sent: InFlightMarkers, response: WriteTxnMarkersResponse | None) -> None:
         """Complete the transactions that have all markers; None as response: send all of them again."""
-        self._in_flight.discard(broker_id)
+        self._in_flight.discard(sent.broker_id)
         errors: dict[int, dict[TopicPartition, int]] = {}
         if response is not None:
             for one in response.markers:
                 found = errors.setdefault(one.producer_id, {})
                 for topic in one.topics:
                     found.update({(topic.name, each.partition_index): each.error_code for each in topic.partitions})
-        for marker, partitions in sent.items():
-            if self._is_pending(marker):
-                found = errors.get(marker.transaction.metadata.producer_id, {})
-                self._acknowledge(marker, partitions, found, epochs[marker], has_answer=response is not None)
+        for pending, partitions in sent.partitions.items():
+            if self._is_pending(pending):
+                found = errors.get(pending.transaction.metadata.producer_id, {})
+                self._acknowledge(pending, partitions, found, sent.epochs[pending], has_response=response is not None)
         self._router.schedule()
 
     def _acknowledge(
         self,
-        marker: PendingMarkers,
+        pending: PendingCompleteTxn,
         partitions: Iterable[TopicPartition],
         errors: dict[TopicPartition, int],
         sent_epoch: int,
         *,
-        has_answer: bool,
+        has_response: bool,
     ) -> None:
         failed = []
         for partition in partitions:
-            error = errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR if has_answer else None)
+            error = errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR if has_response else None)
             if error in _DONE:
-                marker.missing.discard(partition)
+                pending.missing.discard(partition)
                 continue
             if error in (ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
-                current = self._coordination.coordinator_epoch(marker.transaction)
+                current = self._coordinator.coordinator_epoch(pending.transaction)
                 if error == ErrorCode.INVALID_PRODUCER_EPOCH or current == sent_epoch:
                     # Another coordinator ends the transaction, or it has ended.
-                    _log.info("Stopped sending %s: %s on %s-%d", marker, ErrorCode(error).name, *partition)
-                    del self._pending[marker.transaction]
+                    _log.info("Stopped sending %s: %s on %s-%d", pending, ErrorCode(error).name, *partition)
+                    del self._pending[pending.transaction]
                     return
             elif error is not None and error not in _EXPECTED:
-                _log.warning("Retrying to send %s: %s on %s-%d", marker, ErrorCode(error).name, *partition)
+                _log.warning("Retrying to send %s: %s on %s-%d", pending, ErrorCode(error).name, *partition)
             failed.append(partition)
         if failed:
-            self._retry_later(Unsent(marker, failed))
-        self._complete_if_written(marker)
+            self._retry_later(self._failed, UnsentMarkers(pending, failed))
+        self._complete_if_written(pending)
 
 
 def _marker(
-    marker: PendingMarkers, partitions: Iterable[TopicPartition], coordinator_epoch: int
+    pending: PendingCompleteTxn, partitions: Iterable[TopicPartition], coordinator_epoch: int
 ) -> WriteTxnMarkersRequest.Marker:
-    metadata = marker.transaction.metadata
+    metadata = pending.transaction.metadata
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)

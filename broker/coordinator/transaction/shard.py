@@ -8,6 +8,7 @@ written, the completion is pending.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,6 +60,8 @@ class TransactionCoordinatorShard:
 
     def __init__(self) -> None:
         self.ids: dict[str, TransactionalId] = {}
+        self.state_counts: Counter[int] = Counter()
+        """The number of ids by their committed state, a `TransactionState`."""
         self._waiting: dict[object, Callable[[ErrorCode], object]] = {}
         self._parked: dict[str, _ParkedAddition] = {}
         self.append_retries: set[str] = set()
@@ -253,7 +256,7 @@ class TransactionCoordinatorShard:
             for one in expired:
                 one.pending = None
                 if error == ErrorCode.NONE:
-                    self.ids.pop(one.name, None)
+                    self._drop(one.name)
             if error != ErrorCode.NONE:
                 context.log.info("Removing %d expired transactional ids failed: %s", len(expired), error.name)
 
@@ -272,7 +275,7 @@ class TransactionCoordinatorShard:
         def then(context: TransactionContext, error: ErrorCode) -> None:
             one.pending = None
             if error == ErrorCode.NONE:
-                one.metadata = target
+                self._apply(one, target)
                 if target.state in PREPARED:
                     self._send_markers(context, one)
             elif one.is_new and self.ids.get(one.name) is one:
@@ -282,6 +285,18 @@ class TransactionCoordinatorShard:
                 context.answer(to, answer if error == ErrorCode.NONE else refusal(error))
 
         context.append([records.transaction_record(one.name, target, context.transaction_version)], then)
+
+    def _apply(self, one: TransactionalId, metadata: TransactionMetadata) -> None:
+        """Replace the committed metadata of an id."""
+        if not one.is_new:
+            self.state_counts[one.metadata.state] -= 1
+        self.state_counts[metadata.state] += 1
+        one.metadata = metadata
+
+    def _drop(self, name: str) -> None:
+        one = self.ids.pop(name, None)
+        if one is not None and not one.is_new:
+            self.state_counts[one.metadata.state] -= 1
 
     def _send_markers(self, context: TransactionContext, one: TransactionalId) -> None:
         one.pending = one.metadata.complete(context.now_ms)
@@ -309,7 +324,8 @@ class TransactionCoordinatorShard:
         def then(context: TransactionContext, error: ErrorCode) -> None:
             self.append_retries.discard(one.name)
             if error == ErrorCode.NONE:
-                one.metadata, one.pending = target, None
+                self._apply(one, target)
+                one.pending = None
                 if parked := self._unpark(one.name):
                     self.add_partitions(context, one.name, parked.producer, parked.partitions, 0, parked.to)
             else:  # also a full disk, which costs the broker no leadership; the timers of a closed shard do not fire
@@ -333,9 +349,12 @@ class TransactionCoordinatorShard:
         if name is None:
             return
         if value is None:
-            self.ids.pop(name, None)
-        else:
-            self.ids[name] = TransactionalId(name, records.read_transaction(value))
+            self._drop(name)
+            return
+        metadata = records.read_transaction(value)
+        self._drop(name)
+        self.ids[name] = TransactionalId(name, metadata)
+        self.state_counts[metadata.state] += 1
 
     def replay_end_transaction_marker(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
         """Do nothing: records of `__transaction_state` are in no transaction."""

@@ -60,11 +60,28 @@ def test_transactional_ids_are_counted_by_state(coordinated: TransactionNode) ->
     coordinated.producer("idle")
     coordinated.producer("idle-2")
     coordinated.node.wait(coordinated.add(coordinated.producer("open"), name="open"))
-    states = {name: value for name, value in samples(coordinated.node).items() if name.startswith("barnabas_tr")}
-    assert states == {
-        f"barnabas_transactions/{state}": {"Empty": 2, "Ongoing": 1}.get(state, 0)
-        for state in TRANSACTION_STATUS.values()
-    }
+    assert states(coordinated) == dict.fromkeys(TRANSACTION_STATUS.values(), 0) | {"Empty": 2, "Ongoing": 1}
+
+
+def test_counts_by_state_follow_completions_loads_and_removals(coordinated: TransactionNode) -> None:
+    none = dict.fromkeys(TRANSACTION_STATUS.values(), 0)
+    coordinated.producer("idle")
+    producer = coordinated.producer()
+    coordinated.node.wait(coordinated.add(producer))
+    coordinated.node.wait(coordinated.end(producer))
+    coordinated.settle()
+    assert states(coordinated) == none | {"Empty": 1, "CompleteCommit": 1}
+    coordinated.restart()
+    assert states(coordinated) == none | {"Empty": 1, "CompleteCommit": 1}
+    coordinated.node.pass_time(7 * 86_400 + 1)
+    coordinated.node.wait(coordinated.transactions.expire())
+    assert states(coordinated) == none
+
+
+def states(coordinated: TransactionNode) -> dict[str, float]:
+    """Return the number of transactional ids by state."""
+    name, found = "barnabas_transactions/", samples(coordinated.node)
+    return {key.removeprefix(name): value for key, value in found.items() if key.startswith(name)}
 
 
 def test_states_have_the_names_of_the_coordinator() -> None:

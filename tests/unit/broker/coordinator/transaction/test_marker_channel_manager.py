@@ -241,7 +241,7 @@ def test_marker_waits_for_a_leader(rig: Rig) -> None:
     rig.run(RETRY_S * 3)
     assert (rig.requests(), rig.completed) == ([], [])
     rig.leaders["y", 0] = OTHER_ID
-    rig.markers.retry()  # the metadata changed
+    rig.markers.leaders_changed()
     rig.run()
     assert rig.completed == ["t"]
 
@@ -275,6 +275,28 @@ def test_markers_queued_behind_a_request_are_forgotten_when_the_coordinator_move
     rig.responses[0].set_result(None)
     rig.run(RETRY_S)
     assert (rig.requests(), len(rig.markers)) == (["2: 7 y[0]"], 0)
+
+
+def test_queued_markers_follow_their_partition_to_a_new_leader(rig: Rig) -> None:
+    rig.holding = True
+    rig.add("t", ("y", 0))
+    rig.run()
+    rig.add("u", ("y", 1), producer_id=8)
+    rig.run()
+    rig.leaders["y", 1] = NODE_ID
+    rig.markers.leaders_changed()
+    rig.run()
+    assert (rig.requests(), rig.completed) == (["2: 7 y[0]", "1: 8 y[1]"], ["u"])
+
+
+def test_request_has_at_most_fifty_transactions(rig: Rig) -> None:
+    """They are completed in one turn of the loop."""
+    for number in range(1_000):
+        rig.add(f"t{number}", ("x", 0), producer_id=number)
+    while len(rig.markers):
+        rig.run()
+    sizes = [len(request.markers) for _, request in rig.sent]
+    assert (sum(sizes), max(sizes) <= 50) == (1_000, True)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])

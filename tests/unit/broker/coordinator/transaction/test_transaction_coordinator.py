@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from broker.coordinator.transaction.context import InitProducerId, ProducerResult
@@ -223,6 +225,20 @@ class TestTime:
         aborting.close()
         coordinated.settle()
         assert {coordinated.state(str(number)) for number in range(4)} == {"CompleteAbort"}
+
+    def test_many_transactions_that_time_out_are_aborted_in_several_turns(self, coordinated: TransactionNode) -> None:
+        coordinated.host()
+        names = [str(number) for number in range(500)]
+        for name in names:
+            coordinated.add(coordinated.producer(name, timeout_ms=1_000), name=name)
+        coordinated.node.pass_time(1.01)
+        aborting = coordinated.transactions.abort_timed_out()
+        open_ = [len(names)]
+        while open_[-1]:
+            aborting.send(None)
+            open_.append(sum(metadata.state.name == "ONGOING" for _, metadata in coordinated.transactions.states()))
+        aborting.close()
+        assert max(before - after for before, after in pairwise(open_)) <= 100
 
     def test_unused_ids_are_removed(self, coordinated: TransactionNode) -> None:
         coordinated.host()
