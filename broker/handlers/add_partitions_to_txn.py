@@ -5,7 +5,9 @@ Behaviour
   UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED.
 - The coordinator's errors are the result for each partition: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
   CONCURRENT_TRANSACTIONS while the former transaction ends; NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
-- Verified partitions that are not in the transaction get TRANSACTION_ABORTABLE.
+- Verified partitions that are not in the transaction get TRANSACTION_ABORTABLE. So do all partitions of a request with
+  more than a transaction may have (`MAX_PARTITIONS`).
+- A large request is handled in several turns of the event loop.
 - AddOffsetsToTxn adds the partition of `__consumer_offsets` that the group belongs to.
 
 Version notes
@@ -17,12 +19,12 @@ Version notes
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.shard_host import then
 from broker.coordinator.transaction.transaction_metadata import EPOCH_PER_TRANSACTION
-from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
+from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS, TransactionPartitions
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -36,13 +38,16 @@ if TYPE_CHECKING:
     from broker.coordinator.transaction.transaction_metadata import TopicPartition
     from broker.network.connection import RequestContext
 
-    Errors = Mapping[TopicPartition, ErrorCode]
-
 _BATCHED_FROM_VERSION = 4
-_CHARACTERS_A_STEP = 32_768
 _FENCED_FROM_VERSION = 2
 
+# The work of a step, of about a millisecond: the characters of transactional ids, which are hashed, and partitions.
+_CHARACTERS_A_STEP = 32_768
+_CHARACTERS_A_PARTITION = 64
+_PARTITIONS_A_STEP = _CHARACTERS_A_STEP // _CHARACTERS_A_PARTITION
+
 _Topic = AddPartitionsToTxnResponse.Topic
+_Results: TypeAlias = "list[AddPartitionsToTxnResponse.Topic]"
 
 
 def handle(
@@ -66,38 +71,45 @@ def add_or_verify(
     )
     return then(
         _handle_one(broker, transaction, version),
-        lambda errors: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(errors)),
+        lambda results: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results),
     )
 
 
 def _handle_batched(
     broker: BrokerServer, request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
-    if sum(len(transaction.transactional_id) for transaction in request.transactions) > _CHARACTERS_A_STEP:
+    if sum(map(_work_of, request.transactions)) > _CHARACTERS_A_STEP:
         return _handle_in_steps(broker, request, version)
     outcomes = [_handle_one(broker, transaction, version) for transaction in request.transactions]
     waiting = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
     return _respond_later(request, outcomes, waiting) if waiting else _batched_response(request, outcomes)
 
 
+def _work_of(transaction: AddPartitionsToTxnRequest.Transaction) -> int:
+    return len(transaction.transactional_id) + _CHARACTERS_A_PARTITION * _partition_count(transaction)
+
+
+def _partition_count(transaction: AddPartitionsToTxnRequest.Transaction) -> int:
+    return sum(len(topic.partitions) for topic in transaction.topics)
+
+
 async def _handle_in_steps(
     broker: BrokerServer, request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnResponse:
-    """Handle many or long transactional ids: their hashes would take too long for one turn of the loop."""
-    outcomes: list[Outcome[Errors]] = []
-    characters = 0
+    outcomes: list[Outcome[_Results]] = []
+    work = 0
     for transaction in request.transactions:
         outcomes.append(_handle_one(broker, transaction, version))
-        characters += len(transaction.transactional_id)
-        if characters > _CHARACTERS_A_STEP:
-            characters = 0
+        work += _work_of(transaction)
+        if work > _CHARACTERS_A_STEP:
+            work = 0
             await asyncio.sleep(0)
     waiting = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
     return await _respond_later(request, outcomes, waiting)
 
 
 async def _respond_later(
-    request: AddPartitionsToTxnRequest, outcomes: list[Outcome[Errors]], waiting: list[asyncio.Future[Errors]]
+    request: AddPartitionsToTxnRequest, outcomes: list[Outcome[_Results]], waiting: list[asyncio.Future[_Results]]
 ) -> AddPartitionsToTxnResponse:
     if waiting:
         await asyncio.wait(waiting)
@@ -105,13 +117,13 @@ async def _respond_later(
 
 
 def _batched_response(
-    request: AddPartitionsToTxnRequest, outcomes: list[Outcome[Errors]]
+    request: AddPartitionsToTxnRequest, outcomes: list[Outcome[_Results]]
 ) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResponse.Transaction(
                 transactional_id=transaction.transactional_id,
-                topic_results=_results(outcome.result() if isinstance(outcome, asyncio.Future) else outcome),
+                topic_results=outcome.result() if isinstance(outcome, asyncio.Future) else outcome,
             )
             for transaction, outcome in zip(request.transactions, outcomes, strict=True)
         ]
@@ -120,31 +132,48 @@ def _batched_response(
 
 def _handle_one(
     broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction, version: int
-) -> Outcome[Errors]:
+) -> Outcome[_Results]:
+    if _partition_count(transaction) > MAX_PARTITIONS:
+        return broker.loop.create_task(_refuse(transaction))
     image = broker.image
     partitions = TransactionPartitions.of(
         (topic.name, index) for topic in transaction.topics for index in topic.partitions
     )
     missing = {each for each in partitions if image.partition(*each) is None}
     if missing:
-        return {
-            each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-            for each in partitions
-        }
+        return _results(
+            {
+                each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+                for each in partitions
+            }
+        )
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
-        return broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions)
+        return _results(broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions))
     client_version = EPOCH_PER_TRANSACTION if version >= _BATCHED_FROM_VERSION else 0
     outcome = broker.transactions.add_partitions(transaction.transactional_id, producer, partitions, client_version)
 
-    def errors(error: ErrorCode) -> Errors:
-        return dict.fromkeys(partitions, error_for_version(error, version))
+    def results(error: ErrorCode) -> _Results:
+        return _results(dict.fromkeys(partitions, error_for_version(error, version)))
 
     if not isinstance(outcome, asyncio.Future):
-        return errors(outcome)
-    given: asyncio.Future[Errors] = broker.loop.create_future()
-    outcome.add_done_callback(lambda done: None if given.done() else given.set_result(errors(done.result())))
+        return results(outcome)
+    given: asyncio.Future[_Results] = broker.loop.create_future()
+    outcome.add_done_callback(lambda done: None if given.done() else given.set_result(results(done.result())))
     return given
+
+
+async def _refuse(transaction: AddPartitionsToTxnRequest.Transaction) -> _Results:
+    """Return TRANSACTION_ABORTABLE for each partition."""
+    refused = [_Topic(name=topic.name, results_by_partition=[]) for topic in transaction.topics]
+    for topic, result in zip(transaction.topics, refused, strict=True):
+        for at in range(0, len(topic.partitions), _PARTITIONS_A_STEP):
+            result.results_by_partition += [
+                _Topic.Partition(partition_index=index, partition_error_code=ErrorCode.TRANSACTION_ABORTABLE)
+                for index in topic.partitions[at : at + _PARTITIONS_A_STEP]
+            ]
+            await asyncio.sleep(0)
+    return refused
 
 
 def add_offsets(
@@ -168,7 +197,7 @@ def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
     return error
 
 
-def _results(errors: Errors) -> list[_Topic]:
+def _results(errors: Mapping[TopicPartition, ErrorCode]) -> _Results:
     by_topic: dict[str, list[_Topic.Partition]] = {}
     for topic, index in errors:
         by_topic.setdefault(topic, []).append(

@@ -9,7 +9,8 @@ Behaviour
   acks=all, or after `request.timeout.ms`. Partitions fail independently:
   UNKNOWN_TOPIC_OR_PARTITION without an online replica here, NOT_LEADER_OR_FOLLOWER from a follower,
   INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED as `ProducerStateManager.check_marker`, and those of a
-  Produce with acks=all.
+  Produce with acks=all. INVALID_PRODUCER_ID_MAPPING and INVALID_PRODUCER_EPOCH for a negative producer id or epoch,
+  which no transaction has; for -1 Kafka answers the whole request with UNKNOWN_SERVER_ERROR.
 - A partition of `__consumer_offsets` is completed by the group coordinator, which applies or drops the transaction's
   offsets. Its coordinator errors are NOT_LEADER_OR_FOLLOWER: the transaction coordinator repeats the marker.
 - A marker without a transaction in the partition is appended too: the coordinator repeats markers whose responses it
@@ -101,6 +102,10 @@ def _append(broker: BrokerServer, request: WriteTxnMarkersRequest) -> Steps[_App
             for index in topic.partition_indexes:
                 codes[index] = ErrorCode.NONE
                 try:
+                    if marker.producer_id < 0:
+                        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+                    if marker.producer_epoch < 0:
+                        raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
                     if topic.name == CONSUMER_OFFSETS:
                         completion = _complete_one(broker, marker, index, results)
                         if completion is not None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -75,6 +76,39 @@ def test_nothing_is_added_if_a_partition_does_not_exist(coordinated: Transaction
     errors = add(coordinated, coordinated.producer(), 0, 7)
     assert errors == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert coordinated.state() == "Empty"
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_request_for_too_many_partitions_is_refused_in_several_turns(
+    coordinated: TransactionNode, version: int
+) -> None:
+    producer = coordinated.producer()
+    large = transaction(producer, *range(100_000))
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=large.topics,
+        transactions=[large],
+    )
+    task = coordinated.node.loop.create_task(answer(coordinated, request, version))
+    turns = 0
+    while not task.done():
+        coordinated.node.pass_time(0)
+        turns += 1
+    [results] = (
+        [task.result().results_by_topic_v3_and_below]
+        if version == 3
+        else [one.topic_results for one in task.result().results_by_transaction]
+    )
+    assert errors_of(results) == dict.fromkeys(range(100_000), ErrorCode.TRANSACTION_ABORTABLE)
+    assert turns > 50
+    assert coordinated.state() == "Empty"
+
+
+async def answer(coordinated: TransactionNode, request: AddPartitionsToTxnRequest, version: int) -> Any:
+    outcome = add_or_verify(coordinated.node.broker, request, version)
+    return await outcome if isinstance(outcome, Awaitable) else outcome
 
 
 @pytest.mark.parametrize(("version", "error"), [(1, ErrorCode.INVALID_PRODUCER_EPOCH), (2, ErrorCode.PRODUCER_FENCED)])

@@ -90,6 +90,21 @@ def follow(node: Node) -> None:
     node.follower_fetch(partition, FOLLOWER, partition.log.log_end_offset)
 
 
+@pytest.mark.parametrize(
+    ("producer_id", "epoch", "error"),
+    [
+        (-1, 0, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (-5, 0, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (7, -1, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_marker_without_a_producer_is_refused(node: Node, producer_id: int, epoch: int, error: ErrorCode) -> None:
+    node.create("t")
+    response = written(node, marker({"t": [0]}, producer_id=producer_id, epoch=epoch))
+    assert response == {producer_id: {("t", 0): error}}
+    assert node.partition("t").log.log_end_offset == 0
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("committed", [True, False])
 def test_marker_is_appended_and_ends_the_transaction(node: Node, version: int, committed: bool) -> None:
