@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from broker.dispatch import WithErrors
     from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
     from broker.monitoring.telemetry import Telemetry
-    from broker.replication.transaction_verification import TransactionVerification
+    from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from controller.image import MetadataImage
     from protocol.schema import Message
     from storage.log_directory import LogDirectory
@@ -131,7 +131,7 @@ class BrokerServer(RoleServer):
         self.transaction_coordinator: TransactionCoordinator | None = None
         """The transaction coordinator; None until the first use of `transactions`."""
         self._telemetry: Telemetry | None = None
-        self.verifications: TransactionVerification | None = None
+        self.add_partitions_to_txn_manager: AddPartitionsToTxnManager | None = None
         """The verification of transactions; None until the first use of `transaction_verification`."""
 
     @property
@@ -143,9 +143,9 @@ class BrokerServer(RoleServer):
     def groups(self) -> GroupCoordinator:
         """Return the group coordinator, created on first use to keep the start short."""
         if self.group_coordinator is None:
-            from broker.coordinator.group.coordinator_config import open_groups
+            from broker.coordinator.group.coordinator_config import new_group_coordinator
 
-            self.group_coordinator = open_groups(
+            self.group_coordinator = new_group_coordinator(
                 self.replicas,
                 self.settings,
                 image=lambda: self.image,
@@ -156,12 +156,12 @@ class BrokerServer(RoleServer):
         return self.group_coordinator
 
     @property
-    def transaction_verification(self) -> TransactionVerification:
+    def transaction_verification(self) -> AddPartitionsToTxnManager:
         """Return the verification of transactions with their coordinators, created with the first transaction."""
-        if self.verifications is None:
-            from broker.replication.transaction_verification import TransactionVerification
+        if self.add_partitions_to_txn_manager is None:
+            from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
 
-            self.verifications = TransactionVerification(
+            self.add_partitions_to_txn_manager = AddPartitionsToTxnManager(
                 self.node_id,
                 image=lambda: self.image,
                 connect_broker=partial(self.node_clients.broker, may_be_idle=True),
@@ -171,15 +171,15 @@ class BrokerServer(RoleServer):
                 now_ms=self.now_ms,
                 request_memory=self._shared.server.request_memory,
             )
-        return self.verifications
+        return self.add_partitions_to_txn_manager
 
     @property
     def transactions(self) -> TransactionCoordinator:
         """Return the transaction coordinator, created on first use to keep the start short."""
         if self.transaction_coordinator is None:
-            from broker.coordinator.transaction.transaction_config import open_transactions
+            from broker.coordinator.transaction.transaction_config import new_transaction_coordinator
 
-            self.transaction_coordinator = open_transactions(
+            self.transaction_coordinator = new_transaction_coordinator(
                 self.replicas,
                 self.settings,
                 node_id=self.node_id,
@@ -272,8 +272,8 @@ class BrokerServer(RoleServer):
     async def stop(self) -> None:
         """Stop the purgatory and the group commits, once all requests are answered."""
         self._purgatory_driver.stop()
-        if self.verifications is not None:
-            self.verifications.stop()
+        if self.add_partitions_to_txn_manager is not None:
+            self.add_partitions_to_txn_manager.stop()
         await self.replicas.group_commit.stop()
 
     # Callbacks of the parts

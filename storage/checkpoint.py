@@ -14,7 +14,7 @@ line: a guessed offset could lose records.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from protocol.plural import count_of
 from protocol.primitives import ZERO_UUID, uuid_parse, uuid_text
@@ -24,7 +24,7 @@ from storage.properties import PropertiesError, Property, format_properties, par
 UNKNOWN_BROKER_EPOCH = -1
 _MAX_NUMBER = 2**63 - 1
 
-TopicPartition = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 
 
 class CheckpointError(ValueError):

@@ -3,8 +3,8 @@
 Behaviour
 - A transaction begins with its first partition. All partitions are added, or none: if one does not exist, it gets
   UNKNOWN_TOPIC_OR_PARTITION and the others OPERATION_NOT_ATTEMPTED.
-- The coordinator's errors are the result for each partition: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED,
-  CONCURRENT_TRANSACTIONS while the former transaction ends; NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+- Each partition gets the error of the coordinator: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, NOT_COORDINATOR,
+  COORDINATOR_LOAD_IN_PROGRESS, or CONCURRENT_TRANSACTIONS until the previous transaction is complete.
 - Verified partitions that are not in the transaction get TRANSACTION_ABORTABLE. So do all partitions of a request with
   more than a transaction may have (`MAX_PARTITIONS`).
 - A large request is handled in several turns of the event loop.
@@ -23,20 +23,20 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.shard_host import then
-from broker.coordinator.transaction.transaction_metadata import EPOCH_PER_TRANSACTION
 from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS, TransactionPartitions
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from storage.log.producer_state import EPOCH_PER_TRANSACTION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping
 
     from broker.broker_server import BrokerServer
     from broker.coordinator.runtime.shard_host import Outcome
-    from broker.coordinator.transaction.transaction_metadata import TopicPartition
     from broker.network.connection import RequestContext
+    from storage.checkpoint import TopicPartition
 
 _BATCHED_FROM_VERSION = 4
 _FENCED_FROM_VERSION = 2
@@ -150,8 +150,10 @@ def _handle_one(
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return _results(broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions))
-    client_version = EPOCH_PER_TRANSACTION if version >= _BATCHED_FROM_VERSION else 0
-    outcome = broker.transactions.add_partitions(transaction.transactional_id, producer, partitions, client_version)
+    client_transaction_version = EPOCH_PER_TRANSACTION if version >= _BATCHED_FROM_VERSION else 0
+    outcome = broker.transactions.add_partitions(
+        transaction.transactional_id, producer, partitions, client_transaction_version
+    )
 
     def results(error: ErrorCode) -> _Results:
         return _results(dict.fromkeys(partitions, error_for_version(error, version)))
@@ -191,7 +193,7 @@ def add_offsets(
 
 
 def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
-    """Return `error` as old clients know it."""
+    """Return the error code that clients of `version` handle: INVALID_PRODUCER_EPOCH for PRODUCER_FENCED below 2."""
     if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM_VERSION:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from broker.coordinator.runtime.shard_host import then
 from broker.coordinator.transaction.context import EndTransaction, ProducerResult
-from broker.coordinator.transaction.transaction_metadata import EPOCH_PER_TRANSACTION
 from broker.handlers.add_partitions_to_txn import error_for_version
 from protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from storage.log.producer_state import EPOCH_PER_TRANSACTION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

@@ -10,8 +10,8 @@ Behaviour
 - A batch that repeats one of the producer's last five gets the original offset (KIP-98).
 - Transactional batches need a transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED), are all of one producer
   (INVALID_PRODUCER_ID_MAPPING), and begin a transaction in a partition only once the coordinator has verified it
-  (KIP-890, `broker.replication.transaction_verification`). Until then the first batches are copied and wait, and so do
-  later requests of the connection. The other batches of a transaction are appended as usual.
+  (KIP-890, `broker.replication.add_partitions_to_txn_manager`). Until then the first batches are copied and wait, and
+  later requests of the connection wait, too. The other batches of a transaction are appended as usual.
 - INVALID_TOPIC_EXCEPTION for internal topics, except from Kafka's admin client, as in Kafka.
 
 Version notes
@@ -51,7 +51,7 @@ from protocol.schema import maker
 from storage.log.producer_state import CLIENT, CLIENT_IN_TRANSACTION, AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.replication.transaction_verification import Verified
+    from broker.replication.add_partitions_to_txn_manager import Verified
 
 _VALID_ACKS = (1, ACKS_ALL, 0)
 _UNCOUNTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -254,7 +254,7 @@ def _start_transaction(
     Where the coordinator does not decide at once, these wait, and hold back the next requests of the connection, which
     may continue the transaction.
     """
-    from broker.replication.transaction_verification import Transaction, Verified
+    from broker.replication.add_partitions_to_txn_manager import Transaction, Verified
     from broker.replication.verification_queue import produce_operation
 
     verification = broker.transaction_verification

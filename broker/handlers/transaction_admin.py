@@ -21,7 +21,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from broker.broker_server import BrokerServer
-from broker.coordinator.transaction.transaction_metadata import DEAD, TransactionMetadata, TransactionState
+from broker.coordinator.transaction.transaction_metadata import TransactionMetadata, TransactionState
 from broker.network.connection import RequestContext
 from broker.runtime.cooperative import start_steps
 from protocol.errors import ErrorCode, KafkaError
@@ -58,8 +58,7 @@ def _list(broker: BrokerServer, request: ListTransactionsRequest) -> Steps[ListT
 
     def is_wanted(metadata: TransactionMetadata) -> bool:
         return (
-            metadata.state is not DEAD
-            and (not producer_ids or metadata.producer_id in producer_ids)
+            (not producer_ids or metadata.producer_id in producer_ids)
             and (not request.state_filters or metadata.state in states)
             and (request.duration_filter < 0 or now_ms - metadata.start_ms > request.duration_filter)
         )
@@ -121,7 +120,7 @@ def _describe(broker: BrokerServer, name: str) -> _Described:
         metadata = broker.transactions.describe(name)
     except KafkaError as error:
         return _failed(name, error.code)
-    if metadata is None or metadata.state is DEAD:
+    if metadata is None:
         return _failed(name, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     return _Described(
         transactional_id=name,

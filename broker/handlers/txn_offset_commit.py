@@ -2,8 +2,8 @@
 
 Behaviour
 - The group coordinator verifies first, with the transaction coordinator, that the group's partition of
-  `__consumer_offsets` is in the transaction, or adds it (`broker.replication.transaction_verification`, KIP-890). It
-  answers once the offsets are committed to that partition. All valid offsets are written, or none.
+  `__consumer_offsets` is in the transaction, or adds it (KIP-890, `broker.replication.add_partitions_to_txn_manager`).
+  It responds once the offsets are committed to that partition. All valid offsets are written, or none.
 - A member commits with its id and generation, during a rebalance too: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
   FENCED_INSTANCE_ID keep zombies out. A producer that names neither is accepted; an unknown group becomes a simple one.
 - A partition that does not exist, or metadata longer than `offset.metadata.max.bytes`, fails alone.
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from broker.coordinator.group.shard import Commit, Offset
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
-from broker.replication.transaction_verification import Transaction
+from broker.replication.add_partitions_to_txn_manager import Transaction
 from broker.replication.verification_queue import txn_offset_commit_operation
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, KafkaError

@@ -153,7 +153,7 @@ class Connection:
         return slot
 
     def hold_back(self) -> None:
-        """Let the next `wait` hold back later requests, though its API is pipelined: it has effects to come."""
+        """Let the next `wait` hold back later requests of a pipelined API: its batches are not appended yet."""
         self._hold_next = True
 
     def fill(self, slot: PendingResponse, response: list[Part] | None) -> list[Part]:

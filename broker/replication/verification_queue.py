@@ -1,14 +1,14 @@
-"""AddPartitionsToTxn requests to coordinators: what is sent together, and what the results mean (KIP-890).
+"""AddPartitionsToTxn requests to coordinators: their batching, and the errors in their responses (KIP-890).
 
 Each coordinator gets one request at a time, with all transactions that wait for it. A transactional id waits at most
-once for a coordinator. If its producer sends another batch meanwhile, it repeats a request whose connection was lost,
-or is another instance of the producer:
+once for a coordinator. A second batch of the id comes from a producer that repeats a request after a disconnect, or
+from another instance of the producer:
 
 - a higher epoch ends the wait of the lower one with INVALID_PRODUCER_EPOCH;
 - the same epoch ends the earlier wait with NETWORK_EXCEPTION: its response is not read any more;
 - a lower epoch is refused with INVALID_PRODUCER_EPOCH.
 
-Pure. `transaction_verification` sends the requests. Kafka: `AddPartitionsToTxnManager`.
+Pure. `add_partitions_to_txn_manager` sends the requests. Kafka: `AddPartitionsToTxnManager`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import NamedTuple, TypeAlias
 
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from storage.checkpoint import TopicPartition
 
-TopicPartition: TypeAlias = tuple[str, int]
 PartitionErrors: TypeAlias = "dict[TopicPartition, ErrorCode]"
 
 _ADDS_FROM_PRODUCE_VERSION = 12
@@ -30,14 +30,14 @@ _ABORTABLE_FROM_OFFSET_COMMIT_VERSION = 4
 
 
 class TransactionOperation(IntEnum):
-    """What a client's request version supports (Kafka: `TransactionSupportedOperation`)."""
+    """The operation of a client's request version (Kafka: `TransactionSupportedOperation`)."""
 
     VERIFY = 0
-    """The partition was added before by AddPartitionsToTxn; without TRANSACTION_ABORTABLE."""
+    """Verify: AddPartitionsToTxn has added the partition. The client does not support TRANSACTION_ABORTABLE."""
     VERIFY_ABORTABLE = 1
-    """The same; the client knows TRANSACTION_ABORTABLE."""
+    """Verify; the client supports TRANSACTION_ABORTABLE."""
     ADD = 2
-    """The request adds the partition to the transaction, and each transaction has its own epoch."""
+    """Add the partition to the transaction; each transaction has its own epoch (transaction.version 2)."""
 
 
 def produce_operation(version: int) -> TransactionOperation:
@@ -79,7 +79,7 @@ class VerificationQueue:
         self._in_flight: set[int] = set()
 
     def add(self, coordinator: int, new: PendingVerification) -> None:
-        """Let `new` wait for a coordinator; complete what it replaces, or `new` itself if its epoch is lower."""
+        """Queue `new` for a coordinator; fail what it replaces, or `new` itself if its epoch is lower."""
         waiting = self._waiting.setdefault(coordinator, {})
         earlier = waiting.get(new.transactional_id)
         if earlier is not None and earlier.producer_epoch > new.producer_epoch:
@@ -91,14 +91,14 @@ class VerificationQueue:
             earlier.fail(ErrorCode.NETWORK_EXCEPTION if same else ErrorCode.INVALID_PRODUCER_EPOCH)
 
     def take(self, coordinator: int) -> list[PendingVerification]:
-        """Return what to send to a coordinator now; nothing while a request is in flight. `finished` ends that."""
+        """Remove and return the batch to send to a coordinator; empty while one is in flight."""
         if coordinator in self._in_flight or coordinator not in self._waiting:
             return []
         self._in_flight.add(coordinator)
         return list(self._waiting.pop(coordinator).values())
 
     def finished(self, coordinator: int) -> None:
-        """End the request in flight."""
+        """Allow the next request to a coordinator."""
         self._in_flight.discard(coordinator)
 
 
@@ -133,7 +133,7 @@ def complete(batch: Iterable[PendingVerification], response: AddPartitionsToTxnR
         return
     if response.error_code:
         code = ErrorCode(response.error_code)
-        # The producer must not believe that it is not authorized.
+        # The broker is not authorized; the producer may be.
         unauthorized = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         _fail_all(batch, ErrorCode.INVALID_TXN_STATE if unauthorized else code)
         return
@@ -159,7 +159,7 @@ def _fail_all(batch: Iterable[PendingVerification], code: ErrorCode) -> None:
 
 
 def _client_error(code: ErrorCode, operation: TransactionOperation) -> ErrorCode:
-    """Return the error that a producer expects instead of the coordinator's."""
+    """Return the error code for the producer, which differs from the coordinator's for some."""
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and operation is TransactionOperation.VERIFY:

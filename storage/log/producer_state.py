@@ -39,7 +39,8 @@ NO_EPOCH = -1
 MAX_EPOCH = 2**15 - 1
 NO_OFFSET = -1
 
-_EPOCH_PER_TRANSACTION = 2  # transaction.version: each transaction has its own producer epoch (KIP-890)
+EPOCH_PER_TRANSACTION = 2
+"""The transaction.version from which each transaction has its own producer epoch (KIP-890)."""
 
 
 class AppendedBatch(NamedTuple):
@@ -270,7 +271,7 @@ class ProducerStateManager:
             return
         epoch = header.producer_epoch
         again = epoch == entry.epoch and (entry.txn_first_offset == NO_OFFSET or epoch == MAX_EPOCH)
-        has_own_epoch = transaction_version >= _EPOCH_PER_TRANSACTION
+        has_own_epoch = transaction_version >= EPOCH_PER_TRANSACTION
         if epoch < entry.epoch or (has_own_epoch and epoch == entry.epoch and not again):
             raise KafkaError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -18,7 +18,7 @@ from broker.coordinator.transaction.transaction_metadata import (
     TransactionalId,
     TransactionMetadata,
 )
-from broker.replication.transaction_verification import TransactionVerification, Verified
+from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Verified
 from broker.replication.verification_queue import TransactionOperation
 from protocol.errors import ErrorCode
 from storage.log.log import Log
@@ -132,14 +132,14 @@ def aborts_timed_out_transaction_in_its_epoch(plant: Planter) -> None:
 
 def does_not_verify_transactions(plant: Planter) -> None:
     """The first batch of a transaction of version 1 is appended without verification (rule 14)."""
-    verify = TransactionVerification.verify
+    verify = AddPartitionsToTxnManager.verify
 
-    def verify_added(self: TransactionVerification, transaction: Any, sequences: Any) -> Any:
+    def verify_added(self: AddPartitionsToTxnManager, transaction: Any, sequences: Any) -> Any:
         if transaction.operation is TransactionOperation.ADD:
             return verify(self, transaction, sequences)
         return Verified({}, dict.fromkeys(sequences, NOT_VERIFIED))
 
-    plant.setattr(TransactionVerification, "verify", verify_added)
+    plant.setattr(AddPartitionsToTxnManager, "verify", verify_added)
 
 
 def stable_offset_is_one_too_high(plant: Planter) -> None:

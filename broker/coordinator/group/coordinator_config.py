@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
 
 
-def open_groups(
+def new_group_coordinator(
     replicas: ReplicaManager,
     settings: Settings,
     *,
@@ -29,7 +29,7 @@ def open_groups(
     now_ms: Callable[[], int],
     random: Random,
 ) -> GroupCoordinator:
-    """Return a coordinator whose groups live in the partitions of `__consumer_offsets` in `replicas`."""
+    """Return the coordinator of the groups in the partitions of `__consumer_offsets` in `replicas`."""
 
     def partition_count() -> int:
         topic = image().topic(CONSUMER_OFFSETS)

@@ -1,4 +1,4 @@
-"""The log of a shard: its partition of `__consumer_offsets` (Kafka: `PartitionWriter`, `CoordinatorLoader`).
+"""The log of a shard: its partition of the coordinator's topic (Kafka: `PartitionWriter`, `CoordinatorLoader`).
 
 `Journal` is the interface that the coordinator needs; `PartitionJournal` implements it over `ReplicaManager`. An append
 completes in one step without awaiting, so the log has a shard's records in the order of its decisions.

@@ -1,1 +1,1 @@
-"""The transaction coordinator: the state of transactional ids, and the markers that end transactions."""
+"""The transaction coordinator: the states of transactional ids, and the markers that end transactions (KIP-98)."""

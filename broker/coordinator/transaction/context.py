@@ -1,4 +1,4 @@
-"""The settings and results of the transaction coordinator's rules, and their context."""
+"""Values between the transaction coordinator and its shards: settings, requests, results, events and the context."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.coordinator.runtime.context import CoordinatorContext
-from broker.coordinator.transaction.transaction_metadata import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from broker.coordinator.transaction.transaction_metadata import NO_PRODUCER_EPOCH
 from protocol.errors import ErrorCode
+from protocol.record_batch import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from random import Random
@@ -18,15 +19,18 @@ if TYPE_CHECKING:
 
 
 class TransactionSettings(NamedTuple):
-    """The transaction settings of the broker, with Kafka's defaults."""
+    """The transaction settings of the broker, with Kafka's defaults (Kafka: `TransactionConfig`)."""
 
     max_timeout_ms: int = 900_000
+    """`transaction.max.timeout.ms`."""
     expiration_ms: int = 604_800_000
+    """`transactional.id.expiration.ms`."""
     two_phase_commit_enable: bool = False
+    """`transaction.two.phase.commit.enable`."""
 
 
 class ProducerResult(NamedTuple):
-    """The result of an operation, with the id and epoch that the producer goes on with, if the response has them."""
+    """The result of an operation, and the id and epoch of the producer's next transaction, if the response has them."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -36,8 +40,8 @@ class ProducerResult(NamedTuple):
 class InitProducerId(NamedTuple):
     """An InitProducerId request with a transactional id.
 
-    `producer_id` and `producer_epoch` are those of a producer that recovers (KIP-360); -1 for a new producer. The last
-    two are of two-phase commit (KIP-939).
+    `producer_id` and `producer_epoch` are those of a producer that recovers (KIP-360); -1 for a new producer.
+    `enable_2pc` and `keep_prepared` request two-phase commit (KIP-939).
     """
 
     transactional_id: str
@@ -49,13 +53,13 @@ class InitProducerId(NamedTuple):
 
 
 class EndTransaction(NamedTuple):
-    """An EndTxn request; `client_version` is the transaction.version that its request version stands for."""
+    """An EndTxn request; `client_transaction_version` is the transaction.version of its request version: 0 or 2."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     commit: bool
-    client_version: int
+    client_transaction_version: int
 
 
 class MarkersWritten(NamedTuple):
@@ -71,16 +75,16 @@ class MarkersToResume(NamedTuple):
 
 
 class AdditionTimedOut(NamedTuple):
-    """A request to add partitions has waited too long for the end of the transaction before."""
+    """A parked request to add partitions is answered, though the transaction before has not ended."""
 
     transactional_id: str
 
 
 class TransactionContext(CoordinatorContext):
-    """The handling of one event of the transactions.
+    """The context of one request or timer event.
 
-    `transaction_version` is the finalized level. `take_producer_id` returns a new producer id, None while the
-    controller allocates a block. `send_markers` starts to write the markers of a prepared transaction; the event
+    `transaction_version` is the finalized level: 0, 1 or 2. `take_producer_id` returns a new producer id, None while
+    the controller allocates a block. `send_markers` starts to send the markers of a prepared transaction; the event
     `MarkersWritten` follows when all are written.
     """
 

@@ -31,8 +31,9 @@ from storage.disk import reason
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.coordinator.transaction.transaction_metadata import TopicPartition, TransactionalId
+    from broker.coordinator.transaction.transaction_metadata import TransactionalId
     from broker.network.network_client import NetworkClient
+    from storage.checkpoint import TopicPartition
 
 _RETRY_S = 0.1
 
@@ -375,5 +376,5 @@ def _marker(
             for topic, indexes in by_topic.items()
         ],
         coordinator_epoch=coordinator_epoch,
-        transaction_version=metadata.client_version,
+        transaction_version=metadata.client_transaction_version,
     )

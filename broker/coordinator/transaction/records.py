@@ -1,7 +1,8 @@
-"""Transactional ids as records of `__transaction_state` (Kafka: `TransactionLog`).
+"""The records of `__transaction_state`: one for each transition of a transactional id (Kafka: `TransactionLog`).
 
-A value is version 0 while transaction.version is 0, else version 1, which has the previous and next producer ids and
-the client's transaction.version. A key without a value is a tombstone: the id has expired.
+A value is version 0 while transaction.version is 0, else version 1, which adds the previous and next producer ids and
+the client's transaction.version. A key without a value is a tombstone: the id has expired. The partitions are copied
+from the encoding that `TransactionPartitions` caches.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def transaction_record(name: str, metadata: TransactionMetadata, transaction_ver
     if version > 0:
         value.previous_producer_id = metadata.previous_producer_id
         value.next_producer_id = metadata.next_producer_id
-        value.client_transaction_version = metadata.client_version
+        value.client_transaction_version = metadata.client_transaction_version
     encoded = value.encode(version)
     if metadata.state is not TransactionState.EMPTY:
         null_size = 1 if version > 0 else 4
@@ -65,13 +66,13 @@ _STORED_STATES = frozenset({ONGOING, *IDLE, *PREPARED})
 
 
 def read_transactional_id(key: bytes) -> str | None:
-    """Return the transactional id in a record's key; None for a key of another kind. DecodeError if it is damaged."""
+    """Return the transactional id in a record's key, None for a key of an unknown version; raise DecodeError."""
     read = decode_transaction_key(key)
     return None if read is None else read.transactional_id
 
 
 def read_transaction(value: bytes) -> TransactionMetadata:
-    """Return the metadata in a record's value; DecodeError if it is damaged, or of an unknown version or state."""
+    """Return the metadata in a record's value; raise DecodeError for an invalid one, an unknown version or state."""
     read = decode_transaction_value(value)
     if read.transaction_status not in _STORED_STATES:
         raise DecodeError(f"unknown transaction state {read.transaction_status}")
@@ -91,7 +92,7 @@ def read_transaction(value: bytes) -> TransactionMetadata:
         read.transaction_last_update_timestamp_ms,
         read.previous_producer_id,
         read.next_producer_id,
-        client_version=read.client_transaction_version,
+        client_transaction_version=read.client_transaction_version,
     )
 
 

@@ -1,9 +1,9 @@
 """The transactional ids of one partition of `__transaction_state` (Kafka: `TransactionStateManager`).
 
-A transition is decided on the committed metadata, then written, and applied once it is below the high watermark. While
-it is pending, others are refused with CONCURRENT_TRANSACTIONS, so every response shows committed state. A failed write
-leaves the state as it was. Markers are sent only for a committed decision, and again after a load; while they are
-written, the completion is pending.
+Pure rules. A transition is decided on the committed metadata, then written, and applied once it is below the high
+watermark. While it is pending, others are refused with CONCURRENT_TRANSACTIONS, so every response shows committed
+state. A failed write leaves the state unchanged. Markers are sent only for a committed decision, and again after a
+load; until they are written, the completion is pending.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from broker.coordinator.transaction.context import AdditionTimedOut, MarkersToRe
 from broker.coordinator.transaction.transaction_metadata import (
     COMPLETE_COMMIT,
     EMPTY,
-    EPOCH_PER_TRANSACTION,
-    MAX_EPOCH,
     NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     ONGOING,
     PREPARE_COMMIT,
     PREPARED,
@@ -32,22 +29,26 @@ from broker.coordinator.transaction.transaction_metadata import (
 )
 from protocol.errors import ErrorCode
 from protocol.plural import count_of
+from protocol.record_batch import NO_PRODUCER_ID
+from storage.log.producer_state import EPOCH_PER_TRANSACTION, MAX_EPOCH
 
 if TYPE_CHECKING:
     from broker.coordinator.runtime.context import ProducerIdAndEpoch
     from broker.coordinator.transaction.context import EndTransaction, InitProducerId, TransactionContext
-    from broker.coordinator.transaction.transaction_metadata import TopicPartition
     from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
+    from storage.checkpoint import TopicPartition
 
 _RETRY_MS = 100
+"""After a completion that could not be written."""
 _TOMBSTONES_A_BATCH = 16
-"""Of the longest ids, 32,767 bytes, they still fit into the default max.message.bytes."""
-_RESUMED_AT_ONCE = 10
-_WAIT_MS = 100
+"""With the longest ids, of 32,767 bytes, a batch is below the default `max.message.bytes`."""
+_RESUMED_A_TIMER = 10
+_PARKED_MS = 100
+"""How long a request to add partitions waits for the end of the transaction before."""
 
 
 class _ParkedAddition(NamedTuple):
-    """A request to add partitions, which waits until the transaction before is complete."""
+    """A request to add partitions, parked until the transaction before is complete."""
 
     producer: ProducerIdAndEpoch
     partitions: TransactionPartitions
@@ -67,12 +68,14 @@ class TransactionCoordinatorShard:
         self.append_retries: set[str] = set()
         """The ids whose completion could not be written yet."""
 
-    # Operations. Each answers at `to`.
+    # Operations. Each responds at `to`, now or once its record is committed.
 
     def init_producer_id(self, context: TransactionContext, request: InitProducerId, to: object) -> None:
-        """Give a producer its id and epoch; abort the transaction of the producer before it, which is fenced.
+        """Answer with a `ProducerResult`: a new epoch, which fences the producer before.
 
-        COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if there is no new producer id.
+        If its transaction is open, abort that and answer CONCURRENT_TRANSACTIONS: the producer repeats the request.
+        COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if there is no new producer id. PRODUCER_FENCED for a producer that
+        recovers, and has been fenced.
         """
         one = self.ids.get(request.transactional_id)
         if one is None:
@@ -119,26 +122,31 @@ class TransactionCoordinatorShard:
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         partitions: TransactionPartitions,
-        client_version: int,
+        client_transaction_version: int,
         to: object,
     ) -> None:
-        """Add partitions to the open transaction, or begin one with them; answer with an error code.
+        """Add partitions to the open transaction, or begin one with them; answer with an `ErrorCode`.
 
-        TRANSACTION_ABORTABLE if these are too many: the producer can abort, also one that does not know the error.
-
-        While the producer's former transaction is completed, a client's request (`client_version` 0) waits for up to
-        `_WAIT_MS`, because the client's backoff is longer. One for each id; others get CONCURRENT_TRANSACTIONS at once.
+        TRANSACTION_ABORTABLE above the limits of `TransactionPartitions`; clients without support for that error abort
+        the transaction, too. While the producer's former transaction is completed, one client request of each id
+        (`client_transaction_version` 0) is parked for up to `_PARKED_MS`: the client's backoff would cost more. All
+        others get CONCURRENT_TRANSACTIONS.
         """
         one = self.ids.get(transactional_id)
         # First, because the producer may have the id of a transition that is still pending.
         if one is not None and one.pending is not None:
             metadata = one.metadata
             own = (metadata.producer_id, metadata.producer_epoch) == producer
-            if metadata.state in PREPARED and own and client_version == 0 and transactional_id not in self._parked:
+            if (
+                metadata.state in PREPARED
+                and own
+                and client_transaction_version == 0
+                and transactional_id not in self._parked
+            ):
                 timer = Timer(AdditionTimedOut(transactional_id))
                 self._parked[transactional_id] = _ParkedAddition(producer, partitions, to, timer)
                 self._waiting[to] = ErrorCode
-                context.schedule(timer, _WAIT_MS)
+                context.schedule(timer, _PARKED_MS)
             else:
                 context.answer(to, ErrorCode.CONCURRENT_TRANSACTIONS)
             return
@@ -148,14 +156,14 @@ class TransactionCoordinatorShard:
         elif one.metadata.state is ONGOING and partitions <= one.metadata.partitions:
             context.answer(to, ErrorCode.NONE)
         else:
-            target = one.metadata.add_partitions(partitions, client_version, context.now_ms)
+            target = one.metadata.add_partitions(partitions, client_transaction_version, context.now_ms)
             if target.partitions.is_too_large(records.record_version(context.transaction_version)):
                 context.answer(to, ErrorCode.TRANSACTION_ABORTABLE)
                 return
             self._transition(context, one, target, to, ErrorCode.NONE)
 
     def _unpark(self, name: str) -> _ParkedAddition | None:
-        """Take the request that waits for the end of a transaction."""
+        """Remove and return the request that is parked until the end of a transaction."""
         parked = self._parked.pop(name, None)
         if parked is not None:
             parked.timer.cancel()
@@ -165,9 +173,10 @@ class TransactionCoordinatorShard:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return whether each partition is in the open transaction: NONE, TRANSACTION_ABORTABLE, or another error.
+        """Return an error code for each partition: NONE if the open transaction has it, else TRANSACTION_ABORTABLE.
 
-        A pending transition does not count: the append checks the producer again.
+        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for all of another producer. A pending
+        transition is ignored: the append checks the producer again.
         """
         one = self.ids.get(transactional_id)
         error = _check_producer(one, producer)
@@ -177,35 +186,42 @@ class TransactionCoordinatorShard:
         return {each: ErrorCode.NONE if each in added else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
     def end(self, context: TransactionContext, request: EndTransaction, to: object) -> None:
-        """Commit or abort a transaction; answer when the decision is committed."""
+        """Commit or abort a transaction; answer with a `ProducerResult` once the decision is committed.
+
+        The errors are those of `_check_end` and `_check_end_before_2`, and COORDINATOR_LOAD_IN_PROGRESS if the next
+        transaction needs a new producer id and there is none.
+        """
         one = self.ids.get(request.transactional_id)
         if one is None or one.is_new:
             context.answer(to, ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        check = _check_end if request.client_version >= EPOCH_PER_TRANSACTION else _check_end_before_2
+        check = _check_end if request.client_transaction_version >= EPOCH_PER_TRANSACTION else _check_end_before_2
         error, is_retry = check(one, request)
         if error != ErrorCode.NONE:
             context.log.debug("%s: EndTxn is refused in state %s: %s", one.name, one.metadata.state.name, error.name)
             context.answer(to, ProducerResult(error))
         elif is_retry:
-            given = one.metadata if request.client_version >= EPOCH_PER_TRANSACTION else None
+            given = one.metadata if request.client_transaction_version >= EPOCH_PER_TRANSACTION else None
             context.answer(to, _producer(given))
         else:
-            self._decide(context, one, request.commit, request.client_version, to, lambda after: after)
+            self._decide(context, one, request.commit, request.client_transaction_version, to, lambda after: after)
 
     def _decide(
         self,
         context: TransactionContext,
         one: TransactionalId,
         commit: bool,
-        client_version: int,
+        client_transaction_version: int,
         to: object,
         answer: Callable[[ProducerResult], ProducerResult],
         metadata: TransactionMetadata | None = None,
     ) -> None:
-        """Write the decision, and send its markers once it is committed."""
+        """Write the decision, send its markers once it is committed, and respond with `answer(result)` at `to`.
+
+        `metadata` is the state to decide on, if it is not the committed one: that with the epoch of a fenced producer.
+        """
         next_producer_id = NO_PRODUCER_ID
-        if client_version >= EPOCH_PER_TRANSACTION and one.metadata.is_epoch_exhausted:
+        if client_transaction_version >= EPOCH_PER_TRANSACTION and one.metadata.is_epoch_exhausted:
             taken = context.take_producer_id()
             if taken is None:
                 if to is not None:
@@ -213,13 +229,16 @@ class TransactionCoordinatorShard:
                 return
             next_producer_id = taken
         target = (metadata or one.metadata).end(
-            commit=commit, client_version=client_version, next_producer_id=next_producer_id, now_ms=context.now_ms
+            commit=commit,
+            client_transaction_version=client_transaction_version,
+            next_producer_id=next_producer_id,
+            now_ms=context.now_ms,
         )
-        after = target.complete(context.now_ms) if client_version >= EPOCH_PER_TRANSACTION else None
+        after = target.complete(context.now_ms) if client_transaction_version >= EPOCH_PER_TRANSACTION else None
         self._transition(context, one, target, to, answer(_producer(after)))
 
     def _abort_ongoing(self, context: TransactionContext, one: TransactionalId, to: object) -> None:
-        """Fence the producer and abort its transaction; answer CONCURRENT_TRANSACTIONS, or why that failed."""
+        """Fence the producer and abort its transaction; answer CONCURRENT_TRANSACTIONS, or the error of the write."""
         version, metadata = context.transaction_version, one.metadata
         if version < EPOCH_PER_TRANSACTION:
             metadata = metadata.fence()
@@ -236,7 +255,7 @@ class TransactionCoordinatorShard:
                 self._abort_ongoing(context, one, None)
 
     def expire(self, names: Iterable[str], context: TransactionContext) -> None:
-        """Remove those of these ids that are unused for `transactional.id.expiration.ms`."""
+        """Remove the ids of `names` that are unused for `transactional.id.expiration.ms`."""
         expired = []
         for name in names:
             one = self.ids.get(name)
@@ -267,7 +286,7 @@ class TransactionCoordinatorShard:
     def _transition(
         self, context: TransactionContext, one: TransactionalId, target: TransactionMetadata, to: object, answer: object
     ) -> None:
-        """Write `target`, apply it once it is committed, and answer; with the error if it could not be written."""
+        """Write `target`, apply it once it is committed, and respond `answer` at `to`, or the error of the write."""
         one.pending = target
         if to is not None:
             self._waiting[to] = _refusal(answer)
@@ -303,7 +322,7 @@ class TransactionCoordinatorShard:
         context.send_markers(one)
 
     def fire(self, context: TransactionContext, event: MarkersWritten | MarkersToResume | AdditionTimedOut) -> None:
-        """Complete a transaction whose markers are written, send those of loaded ones, or end the wait of a request."""
+        """Handle a timer's event, or `MarkersWritten` of the marker channel manager."""
         if isinstance(event, MarkersWritten):
             self._complete(context, event)
             return
@@ -315,7 +334,7 @@ class TransactionCoordinatorShard:
             self._send_markers(context, self.ids[name])
 
     def _complete(self, context: TransactionContext, event: MarkersWritten) -> None:
-        """Write the completion of a transaction; try again later if that fails."""
+        """Write the completion of a transaction; retry after `_RETRY_MS` if that fails."""
         one = self.ids.get(event.transactional_id)
         if one is None or one.metadata.state not in PREPARED or one.pending is None:
             return
@@ -328,7 +347,7 @@ class TransactionCoordinatorShard:
                 one.pending = None
                 if parked := self._unpark(one.name):
                     self.add_partitions(context, one.name, parked.producer, parked.partitions, 0, parked.to)
-            else:  # also a full disk, which costs the broker no leadership; the timers of a closed shard do not fire
+            else:  # also for a full disk, with which the broker stays the leader; timers of a closed shard do not fire
                 self.append_retries.add(one.name)
                 context.schedule(Timer(event), _RETRY_MS)
 
@@ -338,13 +357,13 @@ class TransactionCoordinatorShard:
 
     @property
     def content(self) -> str:
-        """What the shard holds, for the log."""
+        """Return the number of ids for the log: "3 transactional ids", or empty."""
         return count_of(len(self.ids), "transactional id") if self.ids else ""
 
     def replay(
         self, _now_ms: int, _offset: int, key: bytes, value: bytes | None, _producer: ProducerIdAndEpoch | None = None
     ) -> None:
-        """Apply a record of the load."""
+        """Apply a record while the shard is loading; raise DecodeError."""
         name = records.read_transactional_id(key)
         if name is None:
             return
@@ -357,13 +376,13 @@ class TransactionCoordinatorShard:
         self.state_counts[metadata.state] += 1
 
     def replay_end_transaction_marker(self, producer: ProducerIdAndEpoch, committed: bool) -> None:
-        """Do nothing: records of `__transaction_state` are in no transaction."""
+        """Ignore a marker: records of `__transaction_state` are in no transaction."""
 
     def loaded(self, context: TransactionContext) -> None:
-        """Start to send the markers of prepared transactions again, in slices."""
+        """Send the markers of prepared transactions again, from timers of `_RESUMED_A_TIMER` ids."""
         prepared = [one.name for one in self.ids.values() if one.metadata.state in PREPARED]
-        for at in range(0, len(prepared), _RESUMED_AT_ONCE):
-            context.schedule(Timer(MarkersToResume(tuple(prepared[at : at + _RESUMED_AT_ONCE]))), 0)
+        for at in range(0, len(prepared), _RESUMED_A_TIMER):
+            context.schedule(Timer(MarkersToResume(tuple(prepared[at : at + _RESUMED_A_TIMER]))), 0)
 
     def unloaded(self, context: TransactionContext) -> None:
         """Answer every waiting request with NOT_COORDINATOR."""
@@ -450,12 +469,12 @@ def _was_committed(state: TransactionState) -> bool:
 
 
 def _producer(metadata: TransactionMetadata | None) -> ProducerResult:
-    """Return the result with the id and epoch of `metadata`, which responses before transaction.version 2 lack."""
+    """Return the result with the id and epoch of `metadata`; None: without them, as before transaction.version 2."""
     if metadata is None:
         return ProducerResult(ErrorCode.NONE)
     return ProducerResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch)
 
 
 def _refusal(answer: object) -> Callable[[ErrorCode], object]:
-    """Return the function that makes an answer of the type of `answer` of an error."""
+    """Return the function that turns an error code into a response of the type of `answer`."""
     return ProducerResult if isinstance(answer, ProducerResult) else ErrorCode

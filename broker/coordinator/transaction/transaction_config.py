@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TRANSACTION_VERSION = "transaction.version"
 
 
-def open_transactions(
+def new_transaction_coordinator(
     replicas: ReplicaManager,
     settings: Settings,
     *,
@@ -39,9 +39,9 @@ def open_transactions(
     connect_broker: Callable[[int], NetworkClient],
     write_markers: Callable[[WriteTxnMarkersRequest], WriteTxnMarkersResponse | Awaitable[WriteTxnMarkersResponse]],
 ) -> TransactionCoordinator:
-    """Return a coordinator whose transactional ids live in the partitions of `__transaction_state` in `replicas`.
+    """Return the coordinator of the transactional ids in the partitions of `__transaction_state` in `replicas`.
 
-    `write_markers` writes markers to partitions that this broker leads.
+    `connect_broker` returns a connection to a broker id; `write_markers` appends markers to partitions led here.
     """
 
     def partition_count() -> int:

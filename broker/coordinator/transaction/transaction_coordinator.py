@@ -1,7 +1,8 @@
 """The transaction coordinator: the transactional APIs as operations on shards (Kafka: `TransactionCoordinator`).
 
 `runtime.coordinator_runtime` has the shards of the `__transaction_state` partitions led here, `shard` the rules, and
-`marker_channel_manager` writes the markers of prepared transactions.
+`marker_channel_manager` sends the markers of prepared transactions. Here are the checks that need no state, producer
+ids from the controller, and the periodic sweeps, in slices of a few milliseconds.
 """
 
 from __future__ import annotations
@@ -35,11 +36,12 @@ if TYPE_CHECKING:
     from broker.coordinator.runtime.partition_log import Journal
     from broker.coordinator.runtime.shard_host import ShardHost
     from broker.coordinator.runtime.timers import Timers
-    from broker.coordinator.transaction.transaction_metadata import TopicPartition, TransactionalId
+    from broker.coordinator.transaction.transaction_metadata import TransactionalId
     from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
     from broker.metadata.producer_id_manager import ProducerIdManager
     from broker.network.network_client import NetworkClient
     from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+    from storage.checkpoint import TopicPartition
 
 # The work of a turn that sweeps over all ids, in units of about 7 us: that of an idle id.
 _WORK_A_TURN = 500
@@ -53,7 +55,11 @@ _log = logging.getLogger("broker.coordinator.transaction")
 
 
 class TransactionCoordinator:
-    """Serves the transactional APIs."""
+    """The transactional ids that this broker coordinates.
+
+    Operations return an error code, or a result with one, now or in a future: NOT_COORDINATOR and
+    COORDINATOR_LOAD_IN_PROGRESS if the id's partition is led elsewhere or is loading.
+    """
 
     def __init__(
         self,
@@ -74,7 +80,8 @@ class TransactionCoordinator:
         """Host nothing yet.
 
         `partition_count` returns that of `__transaction_state`, or what it will be. `transaction_version` returns the
-        finalized level. The last three are as of `TransactionMarkerChannelManager`.
+        finalized level. `leader_of`, `connect_broker` and `write_markers` are those of
+        `TransactionMarkerChannelManager`.
         """
         self.settings = settings
         self._loop = loop
@@ -120,16 +127,18 @@ class TransactionCoordinator:
         producer_id = self._producer_ids.take()
         if producer_id is None and self._allocation is None:
             self._allocation = self._loop.create_task(self._allocate())
+            self._allocation.add_done_callback(self._allocated)
         return producer_id
 
+    def _allocated(self, _allocation: asyncio.Task[ErrorCode]) -> None:
+        self._allocation = None
+
     async def _allocate(self) -> ErrorCode:
-        """Have the controller allocate producer ids, and return its error."""
+        """Have the controller allocate producer ids, and return its error code."""
         try:
             await self._producer_ids.allocate()
         except KafkaError as error:
             return error.code
-        finally:
-            self._allocation = None
         return ErrorCode.NONE
 
     def stop(self) -> None:
@@ -142,7 +151,11 @@ class TransactionCoordinator:
     # Operations.
 
     def init_producer_id(self, request: InitProducerId) -> Outcome[ProducerResult]:
-        """Handle InitProducerId with a transactional id."""
+        """Handle InitProducerId with a transactional id (`TransactionCoordinatorShard.init_producer_id`).
+
+        INVALID_REQUEST for an empty id, INVALID_TRANSACTION_TIMEOUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for
+        two-phase commit that is not enabled, UNSUPPORTED_VERSION to keep a prepared transaction.
+        """
         if not request.transactional_id:
             return ProducerResult(ErrorCode.INVALID_REQUEST)
         if request.enable_2pc and not self.settings.two_phase_commit_enable:
@@ -163,9 +176,9 @@ class TransactionCoordinator:
         transactional_id: str,
         producer: ProducerIdAndEpoch,
         partitions: TransactionPartitions,
-        client_version: int,
+        client_transaction_version: int,
     ) -> Outcome[ErrorCode]:
-        """Add partitions to the open transaction, or begin one with them."""
+        """Add partitions to the open transaction, or begin one (`TransactionCoordinatorShard.add_partitions`)."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         host = self._host_of(transactional_id)
@@ -173,14 +186,14 @@ class TransactionCoordinator:
             return host
         return host.run_rule(
             lambda context, to: host.shard.add_partitions(
-                context, transactional_id, producer, partitions, client_version, to
+                context, transactional_id, producer, partitions, client_transaction_version, to
             )
         )
 
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return whether each partition is in the open transaction."""
+        """Return an error code for each partition, NONE if the open transaction has it."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         host = self._host_of(transactional_id)
@@ -189,7 +202,7 @@ class TransactionCoordinator:
         return host.shard.verify_partitions(transactional_id, producer, partitions)
 
     def end(self, request: EndTransaction) -> Outcome[ProducerResult]:
-        """Handle EndTxn: return the result once the decision is committed."""
+        """Handle EndTxn: return the result once the decision is committed (`TransactionCoordinatorShard.end`)."""
         if not request.transactional_id:
             return ProducerResult(ErrorCode.INVALID_REQUEST)
         host = self._host_of(request.transactional_id)
@@ -198,12 +211,12 @@ class TransactionCoordinator:
         return self._with_producer_ids(lambda context, to: host.shard.end(context, request, to), host)
 
     def describe(self, transactional_id: str) -> TransactionMetadata | None:
-        """Return the committed state of a transactional id, None if there is none; KafkaError if it is not here."""
+        """Return the committed metadata of a transactional id, None if there is none; KafkaError if not led here."""
         one = self.runtime.host_of(transactional_id).shard.ids.get(transactional_id)
         return None if one is None or one.is_new else one.metadata
 
     def states(self) -> Iterator[tuple[str, TransactionMetadata]]:
-        """Yield the transactional ids of the active shards, each with its committed state.
+        """Yield the transactional ids of the active shards, each with its committed metadata.
 
         COORDINATOR_LOAD_IN_PROGRESS if some are not loaded yet.
         """
@@ -221,7 +234,7 @@ class TransactionCoordinator:
     def _with_producer_ids(
         self, rule: Callable[[TransactionContext, object], None], host: _Host
     ) -> Outcome[ProducerResult]:
-        """Run `rule`; if it lacks a producer id, wait until the controller has allocated a block, and repeat it."""
+        """Run `rule`; if it lacks a producer id, repeat it once the controller has allocated a block."""
         outcome: Outcome[ProducerResult] = host.run_rule(rule)
         if isinstance(outcome, ProducerResult) and outcome.error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             return self._loop.create_task(self._repeat(rule, host))
@@ -241,7 +254,7 @@ class TransactionCoordinator:
                 break
         return result
 
-    # Without a request.
+    # Periodic sweeps.
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
@@ -254,7 +267,7 @@ class TransactionCoordinator:
     async def _in_slices(
         self, work: Callable[[TransactionCoordinatorShard, list[str], TransactionContext], None]
     ) -> None:
-        """Do `work` for all ids of the active shards, in slices, one a turn of the loop."""
+        """Do `work` for all ids of the active shards, one slice a turn of the loop."""
         for host in self.runtime.active_hosts():
             for names in _slices(host.shard, list(host.shard.ids)):
                 if not host.is_open:
@@ -272,7 +285,7 @@ class TransactionCoordinator:
         return host.leader_epoch
 
     def markers_written(self, transaction: TransactionalId) -> None:
-        """Complete a transaction."""
+        """Complete a transaction whose markers are all committed."""
         host = self._host_of(transaction.name)
         if not isinstance(host, ErrorCode):
             host.fire(MarkersWritten(transaction.name))

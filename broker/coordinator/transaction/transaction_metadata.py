@@ -6,39 +6,34 @@
       |              +------------------^                             |
       +--------------- (transaction.version 2, no partitions) --------+
 
-A `TransactionMetadata` never changes. Each `begin_...`, `add_...`, `end` and `complete` returns the metadata after a
-transition. The coordinator writes it, and a `TransactionalId` takes it as its `metadata` once it is below the high
-watermark; until then it is `pending`, and other transitions are refused with CONCURRENT_TRANSACTIONS.
+A `TransactionMetadata` is immutable (Kafka: `TxnTransitMetadata`): each method under "Transitions" returns the metadata
+after one. The coordinator writes it. A `TransactionalId` (Kafka: `TransactionMetadata`) has it as `pending` until it is
+below the high watermark, then as `metadata`; meanwhile other transitions are refused with CONCURRENT_TRANSACTIONS.
 
-With transaction.version 2 (KIP-890) each transaction has its own epoch: `end` increases it. An epoch of 32,767 is never
-sent to a producer, so that the coordinator can always fence it; when it is reached, `end` stores a next producer id and
-`complete` begins with that one at epoch 0. `producer_id` is the id of the markers until then.
+With transaction.version 2 (KIP-890) each transaction has its own epoch: `end` increments it. Epoch 32,767 is never sent
+to a producer, so that the coordinator can always fence it: `end` stores the next producer id instead, and `complete`
+sets that at epoch 0. Until then `producer_id` is that of the markers.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
 from protocol.errors import InvariantError
+from protocol.record_batch import NO_PRODUCER_ID
+from storage.log.producer_state import EPOCH_PER_TRANSACTION, MAX_EPOCH
 
-TopicPartition: TypeAlias = tuple[str, int]
-
-NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_START_MS = -1
 NO_PARTITIONS = TransactionPartitions.of(())
-MAX_EPOCH = 32_767
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a two-phase commit transaction, which is never aborted for its age (KIP-939)."""
 
-EPOCH_PER_TRANSACTION = 2
-"""The transaction.version from which each transaction has its own producer epoch (KIP-890)."""
-
 
 class TransactionState(IntEnum):
-    """The states; the values are those of the records."""
+    """The state of a transactional id; the values are those of the records."""
 
     EMPTY = 0
     ONGOING = 1
@@ -47,13 +42,13 @@ class TransactionState(IntEnum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
-    """The id has expired, and is removed once its tombstone is committed."""
+    """Expired; only pending: the id is removed once its tombstone is committed."""
     PREPARE_EPOCH_FENCE = 7
-    """Between the fencing of a producer and the abort of its transaction, which are one step here: never stored."""
+    """Never used: fencing a producer and aborting its transaction are one transition here. For filters of states."""
 
     @property
     def display_name(self) -> str:
-        """Return the name that clients see: "CompleteCommit"."""
+        """Return the name in responses: "CompleteCommit"."""
         return self.name.title().replace("_", "")
 
 
@@ -80,10 +75,12 @@ _PREVIOUS_STATES = {
 
 
 class TransactionMetadata(NamedTuple):
-    """The state of a transactional id at one time.
+    """The state of a transactional id between two transitions (Kafka: `TxnTransitMetadata`).
 
-    `last_producer_epoch` is the epoch before the latest one, if its producer requested that with its own id and epoch
-    (KIP-360); it is not stored. `previous_producer_id` is the id before the latest transition.
+    Times are the wall clock's, in ms. `start_ms` is that of the latest transaction. `previous_producer_id` is the
+    producer id before the latest transition, `next_producer_id` that of the next transaction, if this one is the last
+    of its id. `last_producer_epoch` is the epoch before the latest one, if its producer requested that with its own id
+    and epoch (KIP-360) or ended a transaction; it is not stored, as in Kafka.
     """
 
     producer_id: int
@@ -96,20 +93,20 @@ class TransactionMetadata(NamedTuple):
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    client_version: int = 0
+    client_transaction_version: int = 0
     """The transaction.version of the client that made the latest transition."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether no more epoch can be sent to a producer with this id."""
+        """Return whether no higher epoch of this producer id can be sent to a producer."""
         return is_epoch_exhausted(self.producer_epoch)
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Return whether the transaction is open for longer than its timeout."""
+        """Return whether the transaction is open for longer than its timeout, at wall-clock time `now_ms`."""
         return self.state is ONGOING and self.timeout_ms != NO_TIMEOUT_MS and self.start_ms + self.timeout_ms < now_ms
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Return whether the id is unused for `transactional.id.expiration.ms`."""
+        """Return whether no transaction is open, and the latest transition was at least `expiration_ms` ago."""
         return self.state in IDLE and self.last_update_ms <= now_ms - expiration_ms
 
     # Transitions.
@@ -117,7 +114,7 @@ class TransactionMetadata(NamedTuple):
     def increment_epoch(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
         """Return the metadata for a new producer, or for one that recovers with its `expected_epoch` (KIP-360).
 
-        A retry of a recovery gets the epoch that it already has. None: another producer has fenced this one.
+        A retry of a recovery gets the current epoch. None if another producer has fenced this one.
         """
         epoch, last_epoch = self.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
@@ -132,7 +129,7 @@ class TransactionMetadata(NamedTuple):
     def rotate_producer_id(
         self, producer_id: int, timeout_ms: int, *, is_recovery: bool, now_ms: int
     ) -> TransactionMetadata:
-        """Return the metadata with a new producer id, because the epochs of the current one are used up."""
+        """Return the metadata with a new producer id at epoch 0: the epochs of the current one are exhausted."""
         last_epoch = self.producer_epoch if is_recovery else NO_PRODUCER_EPOCH
         return self._to_empty(producer_id, 0, last_epoch, timeout_ms, now_ms)
 
@@ -152,26 +149,28 @@ class TransactionMetadata(NamedTuple):
         )
 
     def add_partitions(
-        self, partitions: TransactionPartitions, client_version: int, now_ms: int
+        self, partitions: TransactionPartitions, client_transaction_version: int, now_ms: int
     ) -> TransactionMetadata:
-        """Return the metadata of the open transaction with more partitions; begin one if none is open."""
+        """Return the metadata of the open transaction with more partitions, or of a new one."""
         return self._to(
             ONGOING,
             partitions=self.partitions.with_all(partitions) if self.partitions else partitions,
             start_ms=self.start_ms if self.state is ONGOING else now_ms,
             last_update_ms=now_ms,
-            client_version=client_version,
+            client_transaction_version=client_transaction_version,
         )
 
-    def end(self, *, commit: bool, client_version: int, next_producer_id: int, now_ms: int) -> TransactionMetadata:
+    def end(
+        self, *, commit: bool, client_transaction_version: int, next_producer_id: int, now_ms: int
+    ) -> TransactionMetadata:
         """Return the metadata with the decision to commit or abort.
 
-        With transaction.version 2 the epoch increases; `next_producer_id` is the one after this transaction if no epoch
-        is left. An abort without a transaction begins and ends one.
+        With transaction.version 2 the epoch is incremented; `next_producer_id` is that of the next transaction if the
+        epochs are exhausted, else -1. An abort without a transaction begins and ends one.
         """
         decided = PREPARE_COMMIT if commit else PREPARE_ABORT
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
-        if client_version >= EPOCH_PER_TRANSACTION:
+        if client_transaction_version >= EPOCH_PER_TRANSACTION:
             epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
         return self._to(
             decided,
@@ -180,11 +179,11 @@ class TransactionMetadata(NamedTuple):
             next_producer_id=next_producer_id,
             start_ms=self.start_ms if self.state is ONGOING else now_ms,
             last_update_ms=now_ms,
-            client_version=client_version,
+            client_transaction_version=client_transaction_version,
         )
 
     def fence(self) -> TransactionMetadata:
-        """Return the open transaction with the epoch of its abort for transaction.version 0 and 1, never sent out."""
+        """Return the open transaction with the epoch of its abort, for transaction.version 0 and 1: never sent out."""
         return self._replace(
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_PRODUCER_EPOCH
         )
@@ -193,7 +192,7 @@ class TransactionMetadata(NamedTuple):
         """Return the metadata once all markers are written."""
         completed = COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT
         producer_id, epoch = self.producer_id, self.producer_epoch
-        if self.client_version >= EPOCH_PER_TRANSACTION and self.next_producer_id != NO_PRODUCER_ID:
+        if self.client_transaction_version >= EPOCH_PER_TRANSACTION and self.next_producer_id != NO_PRODUCER_ID:
             producer_id, epoch = self.next_producer_id, 0
         return self._to(
             completed,
@@ -215,7 +214,10 @@ class TransactionMetadata(NamedTuple):
 
 
 class TransactionalId:
-    """A transactional id: its committed metadata, and the pending one while a transition is being written."""
+    """A transactional id (Kafka: `TransactionMetadata`).
+
+    `metadata` is committed; `pending` is that of the transition that is being written, or waits for its markers.
+    """
 
     __slots__ = ("metadata", "name", "pending")
 
@@ -226,10 +228,10 @@ class TransactionalId:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing of it is committed yet."""
+        """Return whether no metadata of it is committed yet."""
         return self.metadata.producer_epoch == NO_PRODUCER_EPOCH
 
 
 def is_epoch_exhausted(epoch: int) -> bool:
-    """Return whether no higher epoch can be sent to a producer."""
+    """Return whether no epoch above `epoch` can be sent to a producer."""
     return epoch >= MAX_EPOCH - 1

@@ -1,8 +1,8 @@
 """The partitions of a transaction, grouped by topic.
 
-An addition copies the table of topics, and the topics that it changes, without sorting. Each topic keeps its encoding,
-so that the next record of a large transaction is put together from those. The order is that of the additions, and never
-depends on the hashes of names.
+Each transition is a record with all partitions, so additions and encoding must be cheap: an addition copies the dict of
+topics and the topics that it changes, and each topic caches its encoding. Topics are in the order of their first
+addition; no order depends on the hashes of strings.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from protocol.primitives import put_uvarint
-
-TopicPartition = tuple[str, int]
+from storage.checkpoint import TopicPartition
 
 MAX_PARTITIONS = 10_000
-"""How many partitions a transaction may have. Each addition is written with all of them."""
+"""The most partitions of a transaction: each addition is written with all of them."""
 MAX_BYTES = 512 * 1024
-"""How large their encoding may be: the record of the decision has to fit into the default `max.message.bytes`."""
+"""The most bytes of their encoding: a record must stay below the default `max.message.bytes`."""
 
 _FLEXIBLE_VERSION = 1
 
@@ -34,7 +33,7 @@ class _Topic:
         self._encoded = b""
 
     def encode(self, version: int) -> bytes:
-        """Return its element in a record's value of `version`."""
+        """Return the topic's element of `transaction_partitions` in a record's value of `version`."""
         if version != self._version:
             name, count = self.name.encode(), len(self.indexes)
             array = struct.pack(f">{count}i", *self.indexes)
@@ -65,7 +64,7 @@ class TransactionPartitions(Set[TopicPartition]):
         return cls(topics, sum(len(topic.indexes) for topic in topics.values()))
 
     def with_all(self, added: TransactionPartitions) -> TransactionPartitions:
-        """Return the set with the partitions of `added`, too."""
+        """Return the union with `added`."""
         topics = dict(self._topics)
         count = self._count
         for name, more in added._topics.items():
@@ -83,13 +82,13 @@ class TransactionPartitions(Set[TopicPartition]):
         return ((name, sorted(topic.indexes)) for name, topic in self._topics.items())
 
     def encode(self, version: int) -> bytes:
-        """Return the array of topics in a record's value of `version`."""
+        """Return the array `transaction_partitions` of a record's value of `version`."""
         count = len(self._topics)
         prefix = _uvarint(count + 1) if version >= _FLEXIBLE_VERSION else count.to_bytes(4, "big")
         return prefix + b"".join([topic.encode(version) for topic in self._topics.values()])
 
     def is_too_large(self, version: int) -> bool:
-        """Return whether no transaction may have all of them; `version` is that of its record."""
+        """Return whether the set exceeds `MAX_PARTITIONS`, or `MAX_BYTES` in a record's value of `version`."""
         return self._count > MAX_PARTITIONS or len(self.encode(version)) > MAX_BYTES
 
     def __len__(self) -> int:

@@ -39,12 +39,12 @@ from broker.coordinator.transaction.context import (
 from broker.coordinator.transaction.records import read_transaction, read_transactional_id
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.transaction.transaction_metadata import (
-    TopicPartition,
     TransactionalId,
     TransactionMetadata,
 )
 from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
 from protocol.errors import ErrorCode
+from storage.checkpoint import TopicPartition
 from tests.scripts.conftest import Script, Step
 
 
@@ -99,7 +99,7 @@ class Machine:
         metadata = one.metadata
         what = "commit" if metadata.state.name == "PREPARE_COMMIT" else "abort"
         self.observed.append(
-            f"send {what} of {metadata.producer_id}/{metadata.producer_epoch} v{metadata.client_version} "
+            f"send {what} of {metadata.producer_id}/{metadata.producer_epoch} v{metadata.client_transaction_version} "
             f"to ({describe_partitions(metadata)})"
         )
 

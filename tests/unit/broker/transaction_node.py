@@ -8,11 +8,11 @@ from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.transaction.context import EndTransaction, InitProducerId, ProducerResult
 from broker.coordinator.transaction.records import read_transaction, read_transactional_id
 from broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
-from broker.coordinator.transaction.transaction_metadata import TopicPartition
 from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
 from controller.topic_names import TRANSACTION_STATE
 from protocol.record_batch import end_txn_marker, read_header
 from protocol.records.metadata import FeatureLevelRecord
+from storage.checkpoint import TopicPartition
 from storage.log.config import LogConfig
 from tests.unit.broker.node import NODE_ID, Node, batches
 

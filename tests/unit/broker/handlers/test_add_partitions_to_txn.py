@@ -69,7 +69,7 @@ def test_client_adds_partitions(coordinated: TransactionNode) -> None:
     metadata = coordinated.transactions.describe("t")
     assert metadata is not None
     assert set(metadata.partitions) == {("x", 0), ("x", 1)}
-    assert metadata.client_version == 0
+    assert metadata.client_transaction_version == 0
 
 
 def test_nothing_is_added_if_a_partition_does_not_exist(coordinated: TransactionNode) -> None:
@@ -133,7 +133,7 @@ def test_broker_adds_and_verifies_several_transactions(coordinated: TransactionN
     ]
     metadata = coordinated.transactions.describe("t")
     assert metadata is not None
-    assert metadata.client_version == 2
+    assert metadata.client_transaction_version == 2
     [(_, verified)] = batched(coordinated, transaction(one, 0, 1, verify_only=True))
     assert verified == {0: NONE, 1: ErrorCode.TRANSACTION_ABORTABLE}
 

@@ -12,7 +12,7 @@ from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.handlers import produce
 from broker.network.connection import Connection
 from broker.network.connection_protocol import DeferredResponse
-from broker.replication import transaction_verification
+from broker.replication import add_partitions_to_txn_manager
 from controller.topic_names import TRANSACTION_STATE
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -458,14 +458,14 @@ def test_too_small_isr_refuses_a_verified_batch(node: Node, coordinator: Coordin
 def test_number_of_waiting_requests_is_limited(
     node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction_verification, "MAX_HELD_REQUESTS", 2)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_REQUESTS", 2)
     refused_beyond_two(node, coordinator)
 
 
 def test_bytes_of_waiting_requests_are_limited(
     node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction_verification, "MAX_HELD_BYTES", 2 * len(batch()))
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_BYTES", 2 * len(batch()))
     refused_beyond_two(node, coordinator)
 
 
@@ -481,7 +481,7 @@ def refused_beyond_two(node: Node, coordinator: Coordinator) -> None:
 def test_request_larger_than_the_limit_waits_alone(
     node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction_verification, "MAX_HELD_BYTES", 1)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_BYTES", 1)
     coordinator.wait()
     answer = send(node, {0: batch()})
     coordinator.answer()

@@ -10,7 +10,7 @@ import pytest
 from broker.coordinator.group.shard import Commit, Offset
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.shard_host import RECORDS_A_TURN
-from broker.replication import transaction_verification
+from broker.replication import add_partitions_to_txn_manager
 from controller.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
@@ -255,7 +255,7 @@ def test_waiting_commits_are_limited(
     hosting: GroupNode, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosting.host()
-    monkeypatch.setattr(transaction_verification, "MAX_HELD_REQUESTS", 1)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_REQUESTS", 1)
     coordinator.gate = hosting.node.loop.create_future()
     waiting = hosting.node.loop.create_task(hosting.node.query(KEY, 5, "c", **fields(topic("t", 0))))
     hosting.settle()

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from broker.coordinator.transaction.transaction_metadata import TransactionState
 from broker.monitoring.exposition import lines
 from broker.monitoring.transaction_tables import TABLES
-from broker.replication.transaction_verification import Transaction
+from broker.replication.add_partitions_to_txn_manager import Transaction
 from broker.replication.verification_queue import TransactionOperation
 from controller.image import NO_LEADER
 from controller.topic_names import TRANSACTION_STATE

@@ -8,7 +8,6 @@ import pytest
 
 from broker.coordinator.transaction.marker_channel_manager import TransactionMarkerChannelManager
 from broker.coordinator.transaction.transaction_metadata import (
-    TopicPartition,
     TransactionalId,
     TransactionMetadata,
     TransactionState,
@@ -17,6 +16,7 @@ from broker.coordinator.transaction.transaction_partitions import TransactionPar
 from controller.image import NO_LEADER
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from storage.checkpoint import TopicPartition
 from tests.unit.broker.node import VirtualLoop
 
 NODE_ID, OTHER_ID = 1, 2
@@ -113,7 +113,7 @@ class Rig:
             60_000,
             TransactionState.PREPARE_COMMIT,
             TransactionPartitions.of(partitions),
-            client_version=2,
+            client_transaction_version=2,
         )
         self.markers.add(TransactionalId(name, metadata))
 

@@ -23,7 +23,7 @@ OPEN = TransactionMetadata(
     last_update_ms=6,
     previous_producer_id=6,
     next_producer_id=8,
-    client_version=2,
+    client_transaction_version=2,
 )
 
 
@@ -39,7 +39,9 @@ def test_value_is_version_0_with_transaction_version_0() -> None:
     _, value = transaction_record("t", OPEN, 0)
     assert value is not None
     assert value[:2] == b"\0\0"
-    assert read_transaction(value) == OPEN._replace(previous_producer_id=-1, next_producer_id=-1, client_version=0)
+    assert read_transaction(value) == OPEN._replace(
+        previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0
+    )
 
 
 @pytest.mark.parametrize("level", [0, 2])

@@ -1,14 +1,14 @@
-"""Verification of transactions with their coordinators, before their first batches are appended (KIP-890).
+"""Verification of transactions with their coordinators before their first batches are appended (KIP-890).
 
-`verify` starts the verification in each partition (`storage.log.verification`), and sends the partitions whose
-transaction is not open there yet to the coordinator: to verify that the transaction has them, or, from Produce 12 and
-TxnOffsetCommit 5 on, to add them. The leader of the partition of `__transaction_state` that the transactional id
-belongs to is the coordinator; if that is this broker, it is called without a socket. The result has the guards to
-append with, and the errors. `verify_produce` repeats it for a short time while the coordinator completes the
-transaction before: the client's backoff would be longer.
+`verify` starts the verification in each partition (`storage.log.verification`), and sends the partitions in which the
+transaction is not open to the coordinator: it verifies that they are in the transaction or, from Produce 12 and
+TxnOffsetCommit 5 on, adds them. The coordinator is the leader of the transactional id's partition of
+`__transaction_state`; if that is this broker, it is called without a socket. The result has the guards to append with,
+and the errors. `verify_produce` retries for a short time while the coordinator completes the previous transaction: the
+client's backoff would be longer.
 
-A Produce that waits holds copies of its batches, which count as request memory. Their number and size are limited: at
-the limit, `check_room` refuses further ones with a retriable error.
+A request that waits holds copies of its batches, which count as request memory. `MAX_HELD_REQUESTS` and
+`MAX_HELD_BYTES` limit them: above, `check_room` refuses further ones with a retriable error.
 
 `verification_queue` has the rules of the requests. Kafka: `AddPartitionsToTxnManager`,
 `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
@@ -28,7 +28,6 @@ from broker.monitoring.request_times import Times
 from broker.replication.verification_queue import (
     PartitionErrors,
     PendingVerification,
-    TopicPartition,
     TransactionOperation,
     VerificationQueue,
     complete,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
     from protocol.record_batch import BatchHeader
     from protocol.request_memory import RequestMemory
+    from storage.checkpoint import TopicPartition
 
     CallHere = Callable[
         [AddPartitionsToTxnRequest, int], AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]
@@ -90,8 +90,8 @@ class Transaction(NamedTuple):
     operation: TransactionOperation
 
 
-class TransactionVerification:
-    """The verifications of this broker (Kafka: `AddPartitionsToTxnManager`)."""
+class AddPartitionsToTxnManager:
+    """The verifications that this broker requests of coordinators, one request to each at a time."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class TransactionVerification:
         now_ms: Callable[[], int],
         request_memory: RequestMemory,
     ) -> None:
-        """`call_here` handles a request of some version as the coordinator; `config` returns a setting's value."""
+        """`call_here(request, version)` handles a request as the coordinator; `config` returns a setting's value."""
         self._node_id = node_id
         self._image = image
         self._connect_broker = connect_broker
@@ -120,21 +120,21 @@ class TransactionVerification:
         self.held_requests = 0
         self.held_bytes = 0
         self.times = Times(loop.time())
-        """How long coordinators took to verify or add the partitions of a transaction."""
+        """Seconds until a coordinator verified or added the partitions of a transaction."""
         self.failures = 0
-        """The partitions that were not verified or added."""
+        """The number of partitions that were neither verified nor added."""
 
     def stop(self) -> None:
-        """Close the connections; what waits fails with NETWORK_EXCEPTION."""
+        """Close the connections; pending verifications fail with NETWORK_EXCEPTION."""
         for client in self._clients.values():
             client.close()
 
     # Memory of waiting requests.
 
     def check_room(self, size_bytes: int) -> None:
-        """Raise NOT_ENOUGH_REPLICAS, which is retriable, if a request with batches of this size could not wait.
+        """Raise NOT_ENOUGH_REPLICAS, which is retriable, if a request with `size_bytes` of batches cannot wait.
 
-        A single request is never too large.
+        While none waits, a request of any size can.
         """
         full = self.held_requests >= MAX_HELD_REQUESTS or self.held_bytes + size_bytes > MAX_HELD_BYTES
         if full and self.held_requests:
@@ -143,13 +143,13 @@ class TransactionVerification:
             )
 
     def hold(self, size_bytes: int) -> None:
-        """Count the copies of a request's batches that wait."""
+        """Count a waiting request and the copies of its batches."""
         self.held_requests += 1
         self.held_bytes += size_bytes
         self._request_memory.take(size_bytes)
 
     def release(self, size_bytes: int) -> None:
-        """Count the copies no more: they are appended or refused."""
+        """Undo `hold` once the batches are appended or refused."""
         self.held_requests -= 1
         self.held_bytes -= size_bytes
         self._request_memory.give(size_bytes)
@@ -159,9 +159,9 @@ class TransactionVerification:
     def verify_produce(
         self, transaction: Transaction, sequences: Mapping[Partition, int]
     ) -> Verified | Awaitable[Verified]:
-        """Verify the batches of a Produce, each with its first sequence; the errors are those of its response.
+        """Verify the batches of a Produce, given by partition and first sequence; the errors are those of its response.
 
-        While another transaction of the id is completing, an added partition is tried again for
+        If partitions are added while the previous transaction is completing, retry for
         `add.partitions.to.txn.retry.backoff.max.ms`.
         """
         outcome = self.verify(transaction, sequences)
@@ -183,9 +183,9 @@ class TransactionVerification:
             outcome = self.verify(transaction, sequences)
 
     def verify(self, transaction: Transaction, sequences: Mapping[Partition, int]) -> Verified | Awaitable[Verified]:
-        """Verify the transaction's partitions, each with the first sequence of its batch, or add them to it.
+        """Verify that partitions, each with the first sequence of its batch, are in the transaction, or add them to it.
 
-        At once if no coordinator has to decide, or this broker does without waiting.
+        The result is not awaitable if no coordinator is needed, or this broker coordinates and need not wait.
         """
         verifies: bool = self._config("transaction.partition.verification.enable")
         _, producer_id, epoch, operation = transaction
@@ -222,10 +222,10 @@ class TransactionVerification:
         partition: Partition,
         header: BatchHeader,
     ) -> VerificationGuard | None:
-        """Return the guard for a batch of a Produce whose transaction this broker's `coordinator` verifies at once.
+        """Return the guard for a batch of a Produce, verified by this broker's own `coordinator`.
 
-        None if `verify_produce` has to decide: this broker does not coordinate the transaction, verifies nothing, has
-        to add the partition, or refuses the batch.
+        None if `verify_produce` is needed: another broker coordinates the transaction, verification is disabled, the
+        partition has to be added, or the batch is refused.
         """
         if produce_operation(version) is TransactionOperation.ADD:
             return None
@@ -246,7 +246,7 @@ class TransactionVerification:
     async def verify_one(
         self, transaction: Transaction, partition: Partition, sequence: int
     ) -> VerificationGuard | None:
-        """Return the guard for one partition, None if the transaction is open there; raise the KafkaError of `verify`.
+        """Return the guard for one partition, None if the transaction is open there; raise the error of `verify`.
 
         Kafka: `ReplicaManager.maybeSendPartitionToTransactionCoordinator`.
         """
@@ -269,7 +269,7 @@ class TransactionVerification:
     def _add_or_verify(
         self, transaction: Transaction, partitions: Sequence[TopicPartition]
     ) -> PartitionErrors | asyncio.Future[PartitionErrors]:
-        """Return the coordinator's errors."""
+        """Return the coordinator's error code for each partition that it refuses."""
         coordinator = self._coordinator(transaction.transactional_id)
         if coordinator is None:
             self.failures += len(partitions)
@@ -299,7 +299,7 @@ class TransactionVerification:
             decided.set_result(errors)
 
     def _coordinator(self, transactional_id: str) -> int | None:
-        """Return the broker that coordinates the id; None if there is none now."""
+        """Return the id of the broker that coordinates a transactional id; None if its partition has no leader."""
         image = self._image()
         topic = image.topic(TRANSACTION_STATE)
         if topic is None or not topic.partitions:
@@ -345,7 +345,7 @@ class TransactionVerification:
 
 
 def _fail(batch: Iterable[PendingVerification], error: Exception) -> None:
-    """Complete a request that the coordinator has not decided."""
+    """Complete the transactions of a request that failed with `error`."""
     if not isinstance(error, KafkaError):
         _log.error("The verification of transactions failed", exc_info=error)
     for pending in batch:
@@ -375,10 +375,10 @@ def _must_retry(transaction: Transaction, verified: Verified) -> bool:
 
 
 def _for_produce(transaction: Transaction, verified: Verified) -> Verified:
-    """Return the result with the errors that producers of this version handle.
+    """Return the result with the errors that producers of the request's version handle.
 
-    NOT_ENOUGH_REPLICAS stands for retriable errors of coordinators: older producers do not retry those, and it does not
-    make them refresh their metadata.
+    Retriable errors of coordinators become NOT_ENOUGH_REPLICAS: older producers do not retry those, and this one does
+    not make them refresh their metadata.
     """
     adds = transaction.operation is TransactionOperation.ADD
     errors = {}

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from broker.replication.add_partitions_to_txn_manager import (
+    BROKER_VERSION,
+    AddPartitionsToTxnManager,
+    Transaction,
+    Verified,
+)
 from broker.replication.partition import Partition
-from broker.replication.transaction_verification import BROKER_VERSION, Transaction, TransactionVerification, Verified
 from broker.replication.verification_queue import TransactionOperation
 from controller.topic_names import TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
@@ -83,7 +88,7 @@ class Remote:
         node.create("t", partitions=3)
         self.connected: list[int] = []
         self.client = Client(node.loop)
-        self.verification = TransactionVerification(
+        self.verification = AddPartitionsToTxnManager(
             1,
             image=lambda: node.image,
             connect_broker=self.connect,
