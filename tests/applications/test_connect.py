@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.applications.connect import Worker, file_sink, file_source, write_properties
+from tests.applications.connect import COMPLETE_TRANSACTIONS, Worker, file_sink, file_source, write_properties
 from tests.applications.topics import Reader, create_topics
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.chaos.cluster import Cluster, wait_until
@@ -78,6 +78,7 @@ def test_distributed_source_is_exactly_once_though_its_worker_is_killed_and_conn
         for worker in workers:
             worker.wait_until_ready()
         exactly_once: dict[str, object] = {"exactly.once.support": "required", "transaction.boundary": "poll"}
+        exactly_once |= COMPLETE_TRANSACTIONS
         # A file source that reaches its batch size keeps the lines that it has read until the file grows.
         exactly_once["batch.size"] = 1_000_000
         for config in (
