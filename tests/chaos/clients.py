@@ -14,7 +14,7 @@ from tests.chaos.transactional import (
     PIPED,
     PIPED_PARTITIONS,
     PIPES,
-    Deserter,
+    AbandoningProducer,
     Pipeline,
     Transactional,
     TransactionalProducer,
@@ -102,7 +102,7 @@ class TransactionalClients(Clients):
         self.transactional: list[Transactional] = [
             TransactionalProducer(bootstrap, "t", progress, seed),
             TransactionalProducer(bootstrap, "u", progress, seed),
-            Deserter(bootstrap, "deserter", progress, seed),
+            AbandoningProducer(bootstrap, "abandoning", progress, seed),
         ]
         self.pipelines: list[Transactional] = [Pipeline(bootstrap, name, progress, seed) for name in ("p", "q")]
 

@@ -1,15 +1,15 @@
 """Transactional clients that run during faults and record a history: librdkafka's.
 
     TransactionalProducer  transactions over several partitions, in which it also reads; aborts some at random, and
-                           now and then a twin with the same transactional id fences it in the middle of one
-    Deserter               leaves each transaction open: the coordinator aborts it after its time-out
+                           a successor with the same transactional id fences it during some
+    AbandoningProducer     leaves each transaction open: the coordinator aborts it after its time-out
     Pipeline               read-process-write: a member of a group that writes one record to `PIPED` for each record of
                            `TOPIC`, and commits its offsets in the transaction
 
-A request to commit whose outcome the client does not learn is ambiguous: it has a `Commit` event alone. The
-applications handle errors as librdkafka documents it: a retriable error is retried, an abortable one aborts the
-transaction, after a fatal one another producer takes over the transactional id. A producer may be fenced only by its
-twin, or when its transaction was open for longer than its time-out.
+A commit whose response the client does not get is ambiguous: it has a `Commit` event alone. The applications handle
+errors as librdkafka documents it: a retriable error is retried, an abortable one aborts the transaction, after a fatal
+one another producer gets the transactional id. A producer may be fenced only by its successor, or when its transaction
+was open for longer than its time-out.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ PIPED = "piped"
 PIPED_PARTITIONS = 3
 PIPES = "pipes"
 TIMEOUT_S = 10.0
-DESERTED_TIMEOUT_S = 2.0
+ABANDONED_TIMEOUT_S = 2.0
 # The coordinator may see a transaction's beginning later than the client does, and its own clock may stop in a pause.
 SLACK_S = 1.0
 MAX_RECORDS = 8
-REST_S = 0.02
+PAUSE_S = 0.02
 CALL_S = 5.0
 HANGS_S = 15.0
 ABORTED = 0.2
-TWINS = 0.03
+REPLACED = 0.03
 PIPE_ABORTED = 0.1
 FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 # librdkafka requests the abort of a transaction whose first partition the coordinator has not added yet, for example
@@ -111,7 +111,7 @@ class Transactional(ABC):
             producer = self._take_over(self.name, TIMEOUT_S)
             while producer is not None and not self._ending.is_set():
                 producer = self._run_transaction(producer)
-                self._ending.wait(REST_S)
+                self._ending.wait(PAUSE_S)
 
     @abstractmethod
     def _run_transaction(self, producer: Producer) -> Producer | None:
@@ -217,40 +217,43 @@ class TransactionalProducer(Transactional):
         for _ in range(self.random.randint(1, MAX_RECORDS)):
             self._send(producer, TOPIC, self.random.randrange(PARTITIONS))
         chance = self.random.random()
-        if chance < TWINS:
-            return self._fenced_by_twin(producer)
-        return self._abort(producer) if chance < TWINS + ABORTED else self._commit(producer)
+        if chance < REPLACED:
+            return self._replace(producer)
+        return self._abort(producer) if chance < REPLACED + ABORTED else self._commit(producer)
 
-    def _fenced_by_twin(self, producer: Producer) -> Producer | None:
-        """Let a twin take over, whose initialization aborts the transaction; then try to commit it."""
+    def _replace(self, producer: Producer) -> Producer | None:
+        """Initialize a producer with the same id, which aborts the transaction; then try to commit that.
+
+        Return the successor, None if there is none.
+        """
         fenced, transaction = self._process, self._transaction
-        twin = self._take_over(self.name, TIMEOUT_S)
-        if twin is None:
+        successor = self._take_over(self.name, TIMEOUT_S)
+        if successor is None:
             return None
         self._report(Abort(fenced, transaction))
         result = self._call(lambda: producer.commit_transaction(CALL_S), FENCED)
         if result is Result.DONE:
-            self._report.failed(fenced, "committed after its twin was initialized")
+            self._report.failed(fenced, "committed after its successor was initialized")
         if result is Result.ABORT:
             self._call(lambda: producer.abort_transaction(CALL_S), FENCED)
-        return twin
+        return successor
 
     def _run(self) -> None:
         super()._run()
         self._consumer.close()
 
 
-class Deserter(Transactional):
+class AbandoningProducer(Transactional):
     """Leaves its transactions open, each of another transactional id."""
 
     def _run(self) -> None:
         for number in itertools.count():
             if self._ending.is_set():
                 return
-            producer = self._take_over(f"{self.name}-{number}", DESERTED_TIMEOUT_S)
+            producer = self._take_over(f"{self.name}-{number}", ABANDONED_TIMEOUT_S)
             if producer is not None:
                 self._run_transaction(producer)
-            self._ending.wait(2 * DESERTED_TIMEOUT_S)
+            self._ending.wait(2 * ABANDONED_TIMEOUT_S)
 
     def _run_transaction(self, producer: Producer) -> Producer | None:
         self._begin(producer)

@@ -128,13 +128,13 @@ def scenario(client: Client, bootstrap: str, topic: str, folder: Path) -> None:
         first = stack.enter_context(start(topic, "first"))
         commit_and_abort(first, reader)
         abort_offsets(first, reader, given)
-        twin = stack.enter_context(start(topic, "twin"))
-        twin_fences(first, twin, reader)
+        second = stack.enter_context(start(topic, "second"))
+        second_fences_first(first, second, reader)
         first.end()
-        commit_offsets(twin, reader, given)
+        commit_offsets(second, reader, given)
         with start(f"{topic}-late", "late", timeout_ms=SHORT_TIMEOUT_MS) as late:
             time_out(late, reader)
-        in_transaction(twin, "commit", ("send", topic, 0, "last"))
+        in_transaction(second, "commit", ("send", topic, 0, "last"))
 
     committed = ["1", "2", "3", "first-0", "first-1", "last"]
     assert reader.values("read_committed") == committed
@@ -170,20 +170,20 @@ def abort_offsets(first: Steps, reader: Reader, given: str) -> None:
     assert reader.committed_offset(f"{reader.topic}-group", given) < 0
 
 
-def twin_fences(first: Steps, twin: Steps, reader: Reader) -> None:
+def second_fences_first(first: Steps, second: Steps, reader: Reader) -> None:
     """The same transactional id in another process: its initialization aborts the transaction of the first."""
     first.run("begin")
     first.run("send", reader.topic, 0, "zombie")
-    twin.run("init")
+    second.run("init")
     reader.wait_until_closed()
     assert_fenced(lambda: first.run("commit"))
 
 
-def commit_offsets(twin: Steps, reader: Reader, given: str) -> None:
+def commit_offsets(second: Steps, reader: Reader, given: str) -> None:
     """The records whose offsets were aborted come again."""
-    twin.run("begin")
-    assert twin.run("pipe", 3, reader.topic) == ["1", "2", "3"]
-    twin.run("commit")
+    second.run("begin")
+    assert second.run("pipe", 3, reader.topic) == ["1", "2", "3"]
+    second.run("commit")
     reader.wait_until_closed()
     assert reader.committed_offset(f"{reader.topic}-group", given) == 3
 

@@ -119,12 +119,12 @@ def test_new_instance_of_a_producer_fences_the_one_before(
     zombie.send(topic, 0, ["zombie"])
     with producing(client, broker.bootstrap, topic) as producer:
         producer.begin()
-        producer.send(topic, 0, ["twin"])
+        producer.send(topic, 0, ["second"])
         with pytest.raises(confluent_kafka.KafkaException) as fenced:
             zombie.send(topic, 0, ["late"])
         assert fenced.value.args[0].fatal()
         producer.commit()
-    assert values(read(broker.bootstrap, topic)) == ["twin"]
+    assert values(read(broker.bootstrap, topic)) == ["second"]
 
 
 @pytest.mark.parametrize("committed", [True, False])

@@ -17,7 +17,7 @@ from tests.simulation.client import Client, Lost
 from tests.simulation.committed_reader import Committed, CommittedReader
 from tests.simulation.groups import is_retriable_for
 from tests.simulation.transaction_history import Place, Transaction, TransactionHistory
-from tests.simulation.transactional_producers import Abandoned, LifeEnded, TransactionalActor
+from tests.simulation.transactional_producers import Abandoned, SessionEnded, TransactionalActor
 from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
@@ -117,7 +117,7 @@ class Processor(TransactionalActor):
                     self.reader.positions[place] = max(offset, 0)
                 return
             await self.client.pause(0.1)
-        raise LifeEnded("no offsets of the group")
+        raise SessionEnded("no offsets of the group")
 
     async def work(self) -> None:
         """Process some records in one transaction; wait if there are none."""
@@ -141,8 +141,8 @@ class Processor(TransactionalActor):
             commit = random.random() < 0.9
             await self.end(transaction, commit=commit)
             if not commit:
-                raise LifeEnded("aborted: the records are to be processed again")
-        except LifeEnded as ended:
+                raise SessionEnded("aborted: the records are to be processed again")
+        except SessionEnded as ended:
             gone = ended.fenced or isinstance(ended, Abandoned)
             if transaction.requested is None and not gone and random.random() < 0.7:
                 await self.end(transaction, commit=False)
@@ -192,7 +192,7 @@ class Processor(TransactionalActor):
                     self.client.world.count("transactional offset commits")
                     return
             await self.client.pause(0.1)
-        raise LifeEnded("no response to TxnOffsetCommit")
+        raise SessionEnded("no response to TxnOffsetCommit")
 
     async def _add_offsets(self) -> None:
         for _ in range(_ATTEMPTS):
@@ -209,4 +209,4 @@ class Processor(TransactionalActor):
                 self.history.accepted(self.transactional_id, self.producer, newest, "AddOffsetsToTxn")
                 return
             await self.client.pause(0.1)
-        raise LifeEnded("no response to AddOffsetsToTxn")
+        raise SessionEnded("no response to AddOffsetsToTxn")

@@ -1,14 +1,14 @@
 """Transactional producers, as tasks of simulated client processes.
 
-A life begins with InitProducerId and has one transaction after the other: Produce to some partitions, then a commit, an
-abort, or nothing, as a process that has died; the coordinator then aborts the transaction after its timeout, or the
-next life does with its InitProducerId. Several producers may share a transactional id, and fence each other. Clients of
+A session begins with InitProducerId and has one transaction after the other: Produce to some partitions, then a commit,
+an abort, or nothing, as a process that was killed; the coordinator then aborts the transaction after its timeout, or at
+the InitProducerId of the next session. Several producers may share a transactional id, and fence each other. Clients of
 transaction.version 1 add partitions with AddPartitionsToTxn and keep their epoch; those of version 2 let Produce add
 them, and every EndTxn returns the epoch of the next transaction (KIP-890).
 
-A life ends at the first error that is not retriable, after an abort of its transaction. In version 1, it ends too when
-a response was lost: a request of one transaction that arrives late may take effect in the next one, which has the same
-epoch. That is so in Kafka, and one of the reasons for version 2.
+A session ends at the first error that is not retriable, after an abort of its transaction. In version 1 it also ends
+after a lost response: a request of one transaction that arrives late may take effect in the next one, which has the
+same epoch. That is so in Kafka, and one of the reasons for version 2.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ATTEMPTS = 8
 _TIMEOUT_S = 1.0
 
 
-class LifeEnded(Exception):  # noqa: N818 - a state of affairs
+class SessionEnded(Exception):  # noqa: N818 - expected
     """The producer has to begin anew with InitProducerId; `fenced`: another producer has its transactional id."""
 
     def __init__(self, what: str, *, fenced: bool = False) -> None:
@@ -63,8 +63,8 @@ class LifeEnded(Exception):  # noqa: N818 - a state of affairs
         self.fenced = fenced
 
 
-class Abandoned(LifeEnded):
-    """The producer leaves its transaction open, as a process that has died."""
+class Abandoned(SessionEnded):
+    """The producer leaves its transaction open, as a process that was killed."""
 
 
 class TransactionalActor:
@@ -81,17 +81,17 @@ class TransactionalActor:
         self.timeout_ms = timeout_ms
         self.producer = Producer(-1, -1)
         self.unsure = False
-        """Whether a response was lost in this life."""
+        """Whether a response was lost in this session."""
         self._sequences: dict[Place, int] = {}
         self._added: set[Place] = set()
-        self._lives = self._numbers = 0
+        self._sessions = self._numbers = 0
 
     async def run(self) -> None:
         while not self.client.world.stopping:
-            await self.life()
+            await self.session()
             await self.client.pause(0.1)
 
-    async def life(self) -> None:
+    async def session(self) -> None:
         """Begin with InitProducerId, and have transactions until an error or the end of the run."""
         try:
             await self.initialize()
@@ -100,8 +100,8 @@ class TransactionalActor:
                 if self.unsure and self.version == 1:
                     return
                 await self.client.pause(0.01)
-        except LifeEnded as ended:
-            self.client.world.count("ended lives of transactional producers")
+        except SessionEnded as ended:
+            self.client.world.count("ended sessions of transactional producers")
             if ended.fenced:
                 await self.client.pause(0.5)  # let the producer work that has the transactional id now
 
@@ -138,17 +138,17 @@ class TransactionalActor:
                 self.history.initialized(self.transactional_id, self.producer, Producer(-1, -1))
             self._sequences.clear()
             self.unsure = False
-            self._lives += 1
+            self._sessions += 1
             self.client.world.count("initialized transactional producers")
             return
         self.producer = Producer(-1, -1)
-        raise LifeEnded("no producer id")
+        raise SessionEnded("no producer id")
 
     def begin(self) -> Transaction:
         """Begin a transaction; no request is sent."""
         self._numbers += 1
         self._added.clear()
-        name = f"{self.client.name}/{self._lives}/{self._numbers}"
+        name = f"{self.client.name}/{self._sessions}/{self._numbers}"
         return self.history.begin(name, self.transactional_id, self.producer, self.version)
 
     async def produce(self, transaction: Transaction, topics: dict[Place, Topic], values: dict[Place, Any]) -> None:
@@ -178,7 +178,7 @@ class TransactionalActor:
             if self.client.random.random() < 0.1:
                 break  # as after delivery.timeout.ms; the request may still arrive
             await self.client.pause(0.1)
-        raise LifeEnded("no response to Produce")
+        raise SessionEnded("no response to Produce")
 
     async def abort_and_produce(self, transaction: Transaction, topics: dict[Place, Topic], *, late: bool) -> None:
         """Abort, with a batch for each partition on its way, sent before or after the abort; await no response to it.
@@ -275,7 +275,7 @@ class TransactionalActor:
                     self._added.update(places)
                     return
             await self.client.pause(0.1)
-        raise LifeEnded("no response to AddPartitionsToTxn")
+        raise SessionEnded("no response to AddPartitionsToTxn")
 
     async def end(self, transaction: Transaction, *, commit: bool) -> None:
         """Commit or abort; after an error that is not retriable, the result may be unknown."""
@@ -296,7 +296,7 @@ class TransactionalActor:
             if answer is not None:
                 try:
                     succeeded = self._succeeded(answer.error_code, "EndTxn")
-                except LifeEnded:
+                except SessionEnded:
                     if attempts == 1 and transaction.requested == commit:
                         transaction.result = False
                     raise
@@ -305,7 +305,7 @@ class TransactionalActor:
             elif commit and self.client.random.random() < 0.05:
                 commit = False  # a client that breaks the protocol: the response decides
             if attempts > _ATTEMPTS and self.client.random.random() < 0.2:
-                raise LifeEnded("no response to EndTxn")  # as a process that dies
+                raise SessionEnded("no response to EndTxn")  # as a process that dies
             await self.client.pause(0.1)
         self.history.accepted(self.transactional_id, self.producer, newest, "EndTxn")
         transaction.result = commit
@@ -331,7 +331,7 @@ class TransactionalActor:
         self.unsure = True
 
     def _succeeded(self, code: int, what: str) -> bool:
-        """Return True for NONE, False for an error after which the request is sent again; else raise `LifeEnded`."""
+        """Return True for NONE, False for an error after which the request is sent again; else raise `SessionEnded`."""
         error = ErrorCode(code)
         if error is ErrorCode.NONE:
             return True
@@ -339,7 +339,7 @@ class TransactionalActor:
         if error in FENCED or error in _ABORTABLE:
             if error in FENCED or error is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
                 self.producer = Producer(-1, -1) if what == "InitProducerId" else self.producer
-            raise LifeEnded(f"{error.name} for {what}", fenced=error in FENCED)
+            raise SessionEnded(f"{error.name} for {what}", fenced=error in FENCED)
         expected = error in _RETRIABLE or is_retriable_for(self.client.world, error)
         self.client.world.check(
             Invariant.TRANSACTION_ANSWERS, expected, f"{self.client.name} got {error.name} for {what}"
@@ -375,16 +375,16 @@ class TransactionalProducer(TransactionalActor):
                 topics = self._some_places()
                 await self.produce(transaction, topics, {place: [()] * random.choice((1, 1, 2)) for place in topics})
                 await self.client.pause(0.01)
-            fate = random.random()
-            if fate < (0.6 if self._abandons else 0.08):
+            chance = random.random()
+            if chance < (0.6 if self._abandons else 0.08):
                 self.client.world.count("abandoned transactions")
                 await self.client.pause(random.choice((0.1, 2.0, 4.0)))
                 raise Abandoned("abandoned")
-            if fate > 0.92:
-                await self.abort_and_produce(transaction, self._some_places(), late=fate > 0.95)
+            if chance > 0.92:
+                await self.abort_and_produce(transaction, self._some_places(), late=chance > 0.95)
             else:
-                await self.end(transaction, commit=fate < 0.8)
-        except LifeEnded as ended:
+                await self.end(transaction, commit=chance < 0.8)
+        except SessionEnded as ended:
             gone = ended.fenced or isinstance(ended, Abandoned)
             if transaction.requested is None and not gone and random.random() < 0.7:
                 await self.end(transaction, commit=False)

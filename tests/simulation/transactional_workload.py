@@ -23,7 +23,7 @@ from tests.simulation.loop import Loop
 from tests.simulation.processors import SOURCE_HEADER, OffsetsReader, Processor, source_of
 from tests.simulation.transaction_history import Place, TransactionHistory
 from tests.simulation.transaction_invariants import TransactionInvariants
-from tests.simulation.transactional_producers import LifeEnded, TransactionalActor, TransactionalProducer
+from tests.simulation.transactional_producers import SessionEnded, TransactionalActor, TransactionalProducer
 from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
@@ -85,10 +85,10 @@ class TransactionalWorkload:
         while True:
             try:
                 return await actor.initialize()
-            except LifeEnded:
+            except SessionEnded:
                 await asyncio.sleep(0.1)
 
-    async def last_round(self, fate: Loop) -> None:
+    async def last_round(self, loop: Loop) -> None:
         """Require one more transaction of every producer; the coordinator must abort abandoned ones by itself.
 
         A transaction's age is measured with the wall clocks of the coordinator and its predecessors. If one of them has
@@ -97,7 +97,7 @@ class TransactionalWorkload:
         if not any(host.clock_offset_ms for host in self._world.hosts):
             await self._wait_for_completion()
         for actor in (*self._producers, *self._processors):
-            actor.client.loop = fate
+            actor.client.loop = loop
             actor.client.drop_links()
             await self._succeed(actor)
         await self._wait_for_completion()
@@ -110,7 +110,7 @@ class TransactionalWorkload:
                 transaction = actor.begin()
                 await actor.produce(transaction, {place: topic}, {place: [()]})
                 await actor.end(transaction, commit=True)
-            except LifeEnded:
+            except SessionEnded:
                 await asyncio.sleep(0.1)
             else:
                 return
