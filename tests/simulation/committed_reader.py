@@ -130,16 +130,6 @@ class CommittedReader:
             ends.append(int(one.offset))
         return ends[0], ends[1]
 
-    async def read_all(self) -> None:
-        """Read from the start to the end of every partition."""
-        for place in self.positions:
-            self.positions[place] = 0
-            self.found[place].clear()
-            while (ends := await self.latest(place)) is None:
-                await self.client.pause(0.1)
-            while self.positions[place] < ends[0]:
-                await self.read(place)
-
 
 def without_aborted(data: bytes, position: int, aborted: list[tuple[int, int]]) -> tuple[list[Committed], int]:
     """Return the records from `position` on without those of aborted transactions, and the next position.
