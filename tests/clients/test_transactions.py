@@ -110,7 +110,7 @@ def test_large_transaction_across_partitions_is_atomic(
         assert [one.split()[:2] for one in mine] == [["True", str(number)] for number in range(RECORDS)]
 
 
-def test_new_instance_of_a_producer_fences_the_one_before(
+def test_rule_15_new_instance_of_a_producer_fences_the_one_before(
     broker: BrokerProcess, create_topic: Callable[..., str], client: str
 ) -> None:
     topic = create_topic()
@@ -157,7 +157,7 @@ def test_transaction_continues_after_a_kill_of_its_broker(tmp_path: Path, commit
         broker.check_log()
 
 
-def test_transactions_survive_kills_of_leaders_and_coordinators(cluster: Cluster) -> None:
+def test_rule_16_transactions_survive_kills_of_leaders_and_coordinators(cluster: Cluster) -> None:
     """Each broker is killed in turn amid a transaction, and again while it is committed or aborted."""
     topic = created(cluster.bootstrap, "survivors", partitions=6, copies=3)
     producer = ConfluentProducer(cluster.bootstrap, "survivor")

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.transaction.context import InitProducerId, ProducerResult
 from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS
 from controller.topic_names import TRANSACTION_STATE
@@ -35,7 +36,7 @@ class TestTransactions:
         assert coordinated.state() == "CompleteCommit"
         assert len(coordinated.transactions.markers) == 0
 
-    def test_nothing_is_answered_or_marked_before_it_is_committed(self, coordinated: TransactionNode) -> None:
+    def test_rule_16_nothing_is_answered_or_marked_before_it_is_committed(self, coordinated: TransactionNode) -> None:
         coordinated.host(replicated=True)
         began = coordinated.init()
         coordinated.settle()
@@ -75,6 +76,33 @@ class TestTransactions:
         coordinated.host()
         refused = coordinated.transactions.init_producer_id(InitProducerId("t", timeout_ms))
         assert refused == ProducerResult(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+
+    def test_rule_14_late_end_of_a_transaction_does_not_end_the_next_one(self, coordinated: TransactionNode) -> None:
+        former = coordinated.host().producer()
+        coordinated.add(former)
+        ended = coordinated.node.wait(coordinated.end(former))
+        coordinated.settle()
+        producer = ProducerIdAndEpoch(ended.producer_id, ended.producer_epoch)
+        coordinated.add(producer)
+        assert coordinated.end(former).error == ErrorCode.PRODUCER_FENCED
+        assert coordinated.end(former, version=0).error == ErrorCode.PRODUCER_FENCED
+        assert (coordinated.state(), coordinated.markers()) == ("Ongoing", ["commit 1 by 0"])
+
+    def test_rule_15_new_producer_aborts_the_open_transaction_and_fences_the_one_before(
+        self, coordinated: TransactionNode
+    ) -> None:
+        zombie = coordinated.host().producer()
+        coordinated.add(zombie)
+        assert coordinated.node.wait(coordinated.init()).error == ErrorCode.CONCURRENT_TRANSACTIONS
+        coordinated.settle()
+        assert coordinated.markers() == ["abort 1 by 0"]
+        producer = coordinated.producer()
+        assert producer == ProducerIdAndEpoch(zombie.producer_id, 2)
+        coordinated.add(producer)
+        assert coordinated.add(zombie, ("x", 1)) == ErrorCode.PRODUCER_FENCED
+        assert coordinated.end(zombie).error == ErrorCode.PRODUCER_FENCED
+        verified = coordinated.transactions.verify_partitions("t", zombie, [("x", 0)])
+        assert verified == {("x", 0): ErrorCode.PRODUCER_FENCED}
 
     def test_transaction_with_too_many_partitions_can_only_be_aborted(self, coordinated: TransactionNode) -> None:
         producer = coordinated.host().producer()
@@ -135,7 +163,9 @@ class TestLeadership:
         coordinated.node.elect(TRANSACTION_STATE, FOLLOWER_ID, index=coordinated.index())
         assert coordinated.node.wait(began).error == ErrorCode.NOT_COORDINATOR
 
-    def test_requests_get_load_in_progress_until_the_partition_is_loaded(self, coordinated: TransactionNode) -> None:
+    def test_rule_17_requests_get_load_in_progress_until_the_partition_is_loaded(
+        self, coordinated: TransactionNode
+    ) -> None:
         producer = coordinated.host().producer()
         index = coordinated.index()
         coordinated.transactions.runtime.leadership_changed(index, None)
@@ -146,7 +176,9 @@ class TestLeadership:
         coordinated.settle()
         assert coordinated.node.wait(coordinated.add(producer)) == ErrorCode.NONE
 
-    def test_prepared_transaction_is_completed_by_the_next_coordinator(self, coordinated: TransactionNode) -> None:
+    def test_rule_16_prepared_transaction_is_completed_by_the_next_coordinator(
+        self, coordinated: TransactionNode
+    ) -> None:
         producer = coordinated.host().producer()
         coordinated.add(producer)
         coordinated.end(producer)
