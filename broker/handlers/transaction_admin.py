@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _IDS_A_STEP = 50
 _PARTITIONS_A_STEP = 50
+_CHARACTERS_A_PARTITION = 400  # the id's hash takes that long
 _STATES = {state.display_name: state for state in TransactionState}
 
 _Described = DescribeTransactionsResponse.Transaction
@@ -106,7 +107,7 @@ def _describe_all(broker: BrokerServer, request: DescribeTransactionsRequest) ->
     for name in dict.fromkeys(request.transactional_ids):
         one = _describe(broker, name)
         described.append(one)
-        size += 1 + sum(len(topic.partitions) for topic in one.topics)
+        size += 1 + len(name) // _CHARACTERS_A_PARTITION + sum(len(topic.partitions) for topic in one.topics)
         if size >= _PARTITIONS_A_STEP:
             size = 0
             yield None

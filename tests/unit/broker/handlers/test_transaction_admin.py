@@ -207,3 +207,14 @@ def test_many_ids_are_described_in_steps(used: TransactionNode) -> None:
     pending = used.node.query(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=ids)
     assert not hasattr(pending, "transaction_states")
     assert [one.transactional_id for one in used.node.wait(pending).transaction_states] == ids
+
+
+def test_long_ids_are_described_one_a_step(used: TransactionNode) -> None:
+    ids = [f"{number}{'x' * 32_000}" for number in range(100)]
+    task = used.node.loop.create_task(used.node.query(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=ids))
+    turns = 0
+    while not task.done():
+        used.node.pass_time(0)
+        turns += 1
+    assert turns >= 8
+    assert {one.error_code for one in task.result().transaction_states} == {ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
