@@ -105,9 +105,10 @@ class CoordinatorRuntime(Generic[S, C]):
 
     def host_of(self, key: str) -> ShardHost[S, C]:
         """Return the loaded shard that `key` belongs to, for an operation; KafkaError if it is in another state."""
-        return self._host_at(self.partition_of(key))
+        return self.host_at(self.partition_of(key))
 
-    def _host_at(self, index: int) -> ShardHost[S, C]:
+    def host_at(self, index: int) -> ShardHost[S, C]:
+        """Return the loaded shard of a partition; KafkaError if it is in another state."""
         host = self._hosts.get(index)
         if host is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
@@ -130,12 +131,12 @@ class CoordinatorRuntime(Generic[S, C]):
         KafkaError as `ShardHost.write`, or that of `verify`.
         """
         index = self.partition_of(key)
-        self._host_at(index)
+        self.host_at(index)
         try:
             origin = await verify(index)
         except KafkaError as error:
             raise KafkaError(coordinator_error(error.code), error.message) from error
-        outcome = self._host_at(index).write(decide, origin)
+        outcome = self.host_at(index).write(decide, origin)
         return await outcome if isinstance(outcome, asyncio.Future) else outcome
 
     def complete_transaction(
@@ -149,7 +150,7 @@ class CoordinatorRuntime(Generic[S, C]):
         host = self._hosts.get(index)
         if host is None or host.state is ShardState.FAILED:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
-        return self._host_at(index).complete_transaction(producer, marker, transaction_version)
+        return self.host_at(index).complete_transaction(producer, marker, transaction_version)
 
     def active_shards(self) -> list[S]:
         """Return the shards that are loaded."""

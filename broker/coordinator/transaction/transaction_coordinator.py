@@ -279,16 +279,24 @@ class TransactionCoordinator:
 
     def coordinator_epoch(self, transaction: TransactionalId) -> int | None:
         """Return the leader epoch in which the transaction is coordinated here; None if it is not."""
-        host = self._host_of(transaction.name)
-        if isinstance(host, ErrorCode) or host.shard.ids.get(transaction.name) is not transaction:
-            return None
-        return host.leader_epoch
+        host = self._host_with(transaction)
+        return None if host is None else host.leader_epoch
 
     def markers_written(self, transaction: TransactionalId) -> None:
         """Complete a transaction whose markers are all committed."""
-        host = self._host_of(transaction.name)
-        if not isinstance(host, ErrorCode):
+        host = self._host_with(transaction)
+        if host is not None:
             host.fire(MarkersWritten(transaction.name))
+
+    def _host_with(self, transaction: TransactionalId) -> _Host | None:
+        """Return the host whose shard has this very object, None if the shard was unloaded since."""
+        if transaction.partition is None:
+            transaction.partition = self.runtime.partition_of(transaction.name)
+        try:
+            host = self.runtime.host_at(transaction.partition)
+        except KafkaError:
+            return None
+        return host if host.shard.ids.get(transaction.name) is transaction else None
 
 
 def _slices(shard: TransactionCoordinatorShard, names: list[str]) -> Iterator[list[str]]:

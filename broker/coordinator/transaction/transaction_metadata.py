@@ -217,13 +217,15 @@ class TransactionalId:
     """A transactional id (Kafka: `TransactionMetadata`).
 
     `metadata` is committed; `pending` is that of the transition that is being written, or waits for its markers.
+    `partition` is that of `__transaction_state`, None until it is needed: to hash a long name takes 2 ms.
     """
 
-    __slots__ = ("metadata", "name", "pending")
+    __slots__ = ("metadata", "name", "partition", "pending")
 
     def __init__(self, name: str, metadata: TransactionMetadata) -> None:
         self.name = name
         self.metadata = metadata
+        self.partition: int | None = None
         self.pending: TransactionMetadata | None = None
 
     @property

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from broker.coordinator.runtime import coordinator_runtime
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.transaction.context import InitProducerId, ProducerResult
 from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS
@@ -130,6 +131,24 @@ class TestTransactions:
         values = [record.value for record in coordinated.node.stored(TRANSACTION_STATE, coordinated.index())]
         assert {value[:2] for value in values if value is not None} == {b"\0\0"}
         assert coordinated.markers() == ["commit 0 by 0"]
+
+    def test_long_id_is_hashed_once_for_all_its_markers(
+        self, coordinated: TransactionNode, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = "t" * 300
+        producer = coordinated.host().producer(name)
+        coordinated.add(producer, ("x", 0), ("x", 1), name=name)
+        coordinated.end(producer, name=name)
+        hashed, java_hash = [], coordinator_runtime.java_hash
+
+        def record(text: str) -> int:
+            hashed.append(text)
+            return java_hash(text)
+
+        monkeypatch.setattr(coordinator_runtime, "java_hash", record)
+        coordinated.settle()
+        assert hashed == [name]
+        assert coordinated.state(name) == "CompleteCommit"
 
     def test_marker_of_a_deleted_topic_is_not_waited_for(self, coordinated: TransactionNode) -> None:
         producer = coordinated.host().producer()
