@@ -238,7 +238,7 @@ BUGS = (
     Bug(does_not_resume_markers, Invariant.TRANSACTIONS_COMPLETE, 1, 0),
     Bug(loses_epoch_on_load, Invariant.TRANSACTIONAL_EPOCHS_RISE, 1, 0),
     Bug(accepts_fenced_producers, Invariant.FENCED_PRODUCERS_STAY_FENCED, 1, 0),
-    Bug(accepts_retry_with_other_result, Invariant.OUTCOME_AS_ANSWERED, 3, 0),
+    Bug(accepts_retry_with_other_result, Invariant.OUTCOME_AS_ANSWERED, 5, 0),
     Bug(aborts_timed_out_transaction_in_its_epoch, Invariant.TRANSACTIONAL_EPOCHS_RISE, 1, 0),
     Bug(does_not_verify_transactions, Invariant.NO_RECORD_AFTER_MARKER, 1, 0),
     Bug(stable_offset_is_one_too_high, Invariant.STABLE_OFFSET_IS_EXACT, 1, 0),

@@ -74,8 +74,8 @@ class TransactionCoordinatorShard:
         """Answer with a `ProducerResult`: a new epoch, which fences the producer before.
 
         If its transaction is open, abort that and answer CONCURRENT_TRANSACTIONS: the producer repeats the request.
-        COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if there is no new producer id. PRODUCER_FENCED for a producer that
-        recovers, and has been fenced.
+        COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if there is no new producer id. PRODUCER_FENCED for a fenced producer
+        that recovers.
         """
         one = self.ids.get(request.transactional_id)
         if one is None:
@@ -393,16 +393,20 @@ class TransactionCoordinatorShard:
 
 
 def _check_init(one: TransactionalId, request: InitProducerId) -> ErrorCode:
+    """Return the error of an InitProducerId, of a new producer or of one that recovers.
+
+    A fenced producer that recovers must not abort the open transaction of its successor, as it does in Kafka.
+    """
     metadata = one.metadata
     if one.pending is not None:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if request.producer_id != NO_PRODUCER_ID and not (
-        one.is_new
-        or request.producer_id == metadata.producer_id
+    if request.producer_id != NO_PRODUCER_ID and not one.is_new:
+        is_current = request.producer_id == metadata.producer_id
         # A retry of a recovery that changed the producer id, whose response was lost.
-        or (request.producer_id == metadata.previous_producer_id and is_epoch_exhausted(request.producer_epoch))
-    ):
-        return ErrorCode.PRODUCER_FENCED
+        is_rotated = request.producer_id == metadata.previous_producer_id and is_epoch_exhausted(request.producer_epoch)
+        is_fenced = metadata.state is ONGOING and request.producer_epoch != metadata.producer_epoch
+        if is_fenced or not (is_current or is_rotated):
+            return ErrorCode.PRODUCER_FENCED
     return ErrorCode.CONCURRENT_TRANSACTIONS if metadata.state in PREPARED else ErrorCode.NONE
 
 
