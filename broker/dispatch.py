@@ -89,7 +89,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[list[Part] | None]] = set()
 
     def serve_up_to(self, key: ApiKey, version: int) -> None:
-        """Serve and advertise versions of an API that Kafka has, but does not advertise by default."""
+        """Serve and advertise an API up to `version`, which Kafka does not advertise by default."""
         self.apis[key] = self.apis[key]._replace(max_version=version)
 
     def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:

@@ -86,7 +86,8 @@ class NodeClients:
     def broker(self, broker_id: int, *, may_be_idle: bool = False) -> NetworkClient:
         """Return a connection to a broker; its address follows the broker's registration.
 
-        The loss of one that `may_be_idle` means nothing: the broker closes it after `connections.max.idle.ms`.
+        The loss of one that `may_be_idle` does not make the broker a suspect: idle ones are closed after
+        `connections.max.idle.ms`.
         """
         address = self._addresses.get(broker_id, _UNKNOWN_ADDRESS)
         timeout_ms = self._settings["replica.socket.timeout.ms"]

@@ -255,7 +255,7 @@ class ShardHost(Generic[S, C]):
         return to.result() if to.done() else to
 
     def run(self, work: Callable[[C], None]) -> None:
-        """Do `work` that no request waits for, with a new context."""
+        """Run `work` with a new context; no request waits for it."""
         context = self._context()
         work(context)
         self.perform(context)
