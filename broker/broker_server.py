@@ -264,7 +264,12 @@ class BrokerServer(RoleServer):
         self.replication.stop()
 
     async def expire_requests(self, timeout_s: float) -> None:
-        """Wait `timeout_s` for group commits, then expire the deferred operations: no event will complete them."""
+        """Wait `timeout_s` for group commits, then expire the deferred operations: no event will complete them.
+
+        Verifications of transactions fail before: their coordinators may not respond in time.
+        """
+        if self.add_partitions_to_txn_manager is not None:
+            self.add_partitions_to_txn_manager.stop()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.replicas.group_commit.drain(), timeout_s)
         self.purgatory.expire_all()
@@ -272,8 +277,6 @@ class BrokerServer(RoleServer):
     async def stop(self) -> None:
         """Stop the purgatory and the group commits, once all requests are answered."""
         self._purgatory_driver.stop()
-        if self.add_partitions_to_txn_manager is not None:
-            self.add_partitions_to_txn_manager.stop()
         await self.replicas.group_commit.stop()
 
     # Callbacks of the parts

@@ -117,6 +117,7 @@ class AddPartitionsToTxnManager:
         self._queue = VerificationQueue()
         self._clients: dict[int, NetworkClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # the loop holds only weak references
+        self._is_stopped = False
         self.held_requests = 0
         self.held_bytes = 0
         self.times = Times(loop.time())
@@ -125,7 +126,8 @@ class AddPartitionsToTxnManager:
         """The number of partitions that were neither verified nor added."""
 
     def stop(self) -> None:
-        """Close the connections; pending verifications fail with NETWORK_EXCEPTION."""
+        """Close the connections; pending and later verifications by other brokers fail with NETWORK_EXCEPTION."""
+        self._is_stopped = True
         for client in self._clients.values():
             client.close()
 
@@ -325,6 +327,8 @@ class AddPartitionsToTxnManager:
             client = self._clients.get(coordinator)
             if client is None:
                 client = self._clients[coordinator] = self._connect_broker(coordinator)
+                if self._is_stopped:
+                    client.close()
             self._start(self._call(coordinator, batch, client.call(request_of(batch), min_version=BROKER_VERSION)))
 
     async def _call(self, coordinator: int, batch: list[PendingVerification], response: Awaitable[Any]) -> None:

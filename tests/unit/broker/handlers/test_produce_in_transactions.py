@@ -416,6 +416,25 @@ def test_without_a_coordinator_the_error_is_retriable(node: Node, coordinator: C
     assert coordinator.seen == []
 
 
+def test_broker_that_stops_answers_batches_whose_coordinator_does_not_respond(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def connect(*_: Any, **__: Any) -> Any:
+        await node.loop.create_future()
+
+    monkeypatch.setattr(node.loop, "create_connection", connect)
+    node.register(FOLLOWER, "127.0.0.1", 9)
+    for index in range(3):
+        node.elect(TRANSACTION_STATE, FOLLOWER, index=index)
+    waiting = node.loop.create_task(send(node, {0: batch()}))
+    node.pass_time(1.0)
+    assert not waiting.done()
+    node.loop.create_task(node.broker.expire_requests(5.0))
+    node.pass_time(1.0)
+    assert codes(waiting.result()) == {0: NOT_ENOUGH}
+    assert produced(node, batch()) == {0: NOT_ENOUGH}
+
+
 @pytest.mark.parametrize(("version", "requests"), [(11, 0), (12, 1)])
 def test_verification_can_be_disabled(new_node: NewNode, version: int, requests: int) -> None:
     node = new_node(transaction_partition_verification_enable="false")
