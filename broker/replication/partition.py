@@ -415,7 +415,7 @@ class Partition:
         slices, size_bytes = log.read(offset, max_bytes, limit_offset=limit, min_one=min_one)
         aborted: Sequence[AbortedTxn] = ()
         if isolation is Isolation.READ_COMMITTED and slices:
-            aborted = log.aborted_transactions(offset, slices[0], limit)
+            aborted = log.aborted_transactions(offset, slices[0])
         return _read_result((slices, size_bytes, offset >= limit, high_watermark, stable, start, None, aborted))
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:

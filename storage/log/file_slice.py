@@ -5,16 +5,20 @@ from typing import NamedTuple
 
 from storage.disk import Buffer, File
 
+MAX_OFFSET = 2**63 - 1
+
 
 class FileSlice:
     """Complete batches in a file; keeps the file open after its segment is deleted."""
 
-    __slots__ = ("file", "position", "size_bytes")
+    __slots__ = ("end_offset", "file", "position", "size_bytes")
 
-    def __init__(self, file: File, position: int, size_bytes: int) -> None:
+    def __init__(self, file: File, position: int, size_bytes: int, end_offset: int = MAX_OFFSET) -> None:
         self.file = file
         self.position = position
         self.size_bytes = size_bytes
+        self.end_offset = end_offset
+        """An offset that no batch of the slice reaches: the next batch's base offset, if the read found it."""
 
     def read(self, offset: int, size: int) -> bytes:
         """Return `size` bytes from `offset` within the slice; raise OSError if the disk does not return all of them."""

@@ -186,11 +186,6 @@ class OffsetIndex(SparseIndex):
         relative, indexed = self._pair(data, number * 8 - 8)
         return self.base_offset + relative, indexed
 
-    def offset_from(self, position: int) -> int | None:
-        """Return the last offset of the first indexed batch at or after `position`; None if there is none."""
-        number = self._entries_up_to(position - 1, 1)
-        return self.base_offset + self.entry(number)[0] if number < self.entry_count else None
-
     def last_position(self) -> int:
         """Return the last indexed position, or 0."""
         count = self.entry_count

@@ -269,7 +269,7 @@ class Log:
 
     def _index_completed(self, transaction: CompletedTxn) -> None:
         try:
-            self._segments.active.index_completed(transaction)
+            self._segments.index_completed(transaction)
         except OSError as error:
             self._directory.give_up(error)  # the next start rebuilds the index
 
@@ -302,10 +302,10 @@ class Log:
             FetchDataInfo([found], found.size_bytes) if found is not None and found.size_bytes else FetchDataInfo([], 0)
         )
 
-    def aborted_transactions(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
+    def aborted_transactions(self, offset: int, part: FileSlice) -> list[AbortedTxn]:
         """Return the aborted transactions that overlap `part`, which `read` returned for `offset`."""
         try:
-            return self._segments.aborted(offset, part, limit_offset)
+            return self._segments.aborted(offset, part.end_offset)
         except OSError as error:
             raise self._directory.fail(error) from error
 

@@ -145,7 +145,7 @@ def _headers_before(segments: Sequence[LogSegment], end_offset: int) -> Iterator
         if segment.base_offset >= end_offset or room <= 0:
             continue
         end = segment.position_of(end_offset)
-        start = segment.indexed_before(end - room) if end > room else 0
+        start = segment.indexed_before(end - room)[0] if end > room else 0
         starts.append((segment, start))
         room -= end - start
     for segment, start in reversed(starts):

@@ -18,7 +18,7 @@ from struct import Struct
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import HEADER_BYTES, NO_TIMESTAMP, BatchHeader, HeaderFields, read_header
 from storage.disk import Buffer, Disk, File
-from storage.log.file_slice import FileSlice
+from storage.log.file_slice import MAX_OFFSET, FileSlice
 from storage.log.index import OffsetIndex, SparseIndex, TimeIndex
 from storage.log.producer_state import CompletedTxn
 from storage.log.record_search import Place, TimestampOffset, find_first_record, find_record, largest_timestamp
@@ -44,7 +44,6 @@ _WALK_BYTES = 4096
 _NO_TAIL = 2**63 - 1
 _ENDS = 8
 _LENGTH = Struct(">8xi")
-_OFFSET = Struct(">q")
 _PLACE = Struct(">q15xiqq")
 
 
@@ -321,62 +320,69 @@ class LogSegment:
             raise
         return self.size_bytes, offset
 
-    def read(self, offset: int, max_bytes: int, end: int, min_one: bool) -> FileSlice | None:
+    def read(
+        self, offset: int, max_bytes: int, end: int, min_one: bool, end_offset: int = MAX_OFFSET
+    ) -> FileSlice | None:
         """Return complete batches from the one that holds `offset` up to position `end`; None if there are none.
 
         The slice has at most `max_bytes`: with `min_one` at least the first batch, otherwise it may be empty. It may
-        have fewer batches than fit if the exact end would take another read from disk.
+        have fewer batches than fit if the exact end would take another read from disk. `end_offset` is an offset that
+        no batch before `end` reaches.
         """
         start = self.position_of(offset)
         if start >= end:
             return None
         if end - start > max_bytes:
-            end = self._whole_batches_end(start, start + max_bytes, min_one)
+            end, next_offset = self._whole_batches_end(start, start + max_bytes, min_one)
+            if next_offset < end_offset:
+                end_offset = next_offset
         elif end == self.size_bytes and self._tail_last_offsets:
             self._remember_end(self._tail_last_offsets[-1] + 1, end)
-        return FileSlice(self.file, start, end - start)
+        return FileSlice(self.file, start, end - start, end_offset)
 
-    def _whole_batches_end(self, start: int, limit: int, min_one: bool) -> int:
-        end = start
+    def _whole_batches_end(self, start: int, limit: int, min_one: bool) -> tuple[int, int]:
+        """Return the position at which the batches from `start` end, and an offset that none of them reaches."""
+        end, next_offset = start, MAX_OFFSET
         if limit - start > _WALK_BYTES:
-            end = max(self.indexed_before(limit), start)
+            indexed, base_offset = self.indexed_before(limit)
+            if indexed > start:
+                end, next_offset = indexed, base_offset
             if 2 * (end - start) >= limit - start:
-                return end
+                self._remember_end(next_offset, end)
+                return end, next_offset
         try:
             for position, size, chunk, at in self._walk(end):
+                base_offset, last_delta, _, _ = _PLACE.unpack_from(chunk, at)
                 if position + size > limit and (end > start or not min_one):
-                    self._remember_end(_OFFSET.unpack_from(chunk, at)[0], position)
+                    self._remember_end(base_offset, position)
+                    next_offset = base_offset
                     break
                 end = position + size
+                next_offset = base_offset + last_delta + 1
                 if end >= limit:
                     break
         except KafkaError:
             if end == start:
                 raise  # otherwise return the batches before the damage; the next read raises
-        return end
+        return end, next_offset
 
-    def indexed_before(self, position: int) -> int:
-        """Return the position of the last indexed batch not after `position`; 0 if its entry is damaged or missing."""
+    def indexed_before(self, position: int) -> tuple[int, int]:
+        """Return position and base offset of the last indexed batch not after `position`.
+
+        Both are 0 if its entry is damaged or missing.
+        """
         last_offset, at = self.offset_index.entry_before(position)
         place = self.file.pread(_PLACE.size, at) if at > 0 else b""
         if len(place) < _PLACE.size:
-            return 0
+            return 0, 0
         base_offset, last_delta, _, _ = _PLACE.unpack(place)
-        return at if base_offset + last_delta == last_offset else 0
+        return (at, base_offset) if base_offset + last_delta == last_offset else (0, 0)
 
     def _remember_end(self, offset: int, position: int) -> None:
         ends = self._ends
         if len(ends) >= _ENDS and offset not in ends:
             del ends[next(iter(ends))]
         ends[offset] = position
-
-    def holds(self, part: FileSlice) -> bool:
-        """Return whether `part` was read from this segment; False if the file has been closed since."""
-        return part.file is self._file
-
-    def next_indexed_offset(self, part: FileSlice) -> int | None:
-        """Return the first indexed offset after `part`, a slice of this segment; None if there is none."""
-        return self.offset_index.offset_from(part.position + part.size_bytes)
 
     def header_at(self, position: int) -> BatchHeader:
         """Return the header of the batch at `position`."""

@@ -14,14 +14,14 @@ from operator import attrgetter
 from protocol.checksum import crc32c
 from storage.disk import Disk, File, out_of_space, reason
 from storage.log.config import LogConfig
-from storage.log.file_slice import FileSlice
+from storage.log.file_slice import MAX_OFFSET, FileSlice
+from storage.log.producer_state import CompletedTxn
 from storage.log.record_search import TimestampOffset
 from storage.log.segment import MAX_RELATIVE_OFFSET, LogSegment
 from storage.log.segment_truncation import prepare_truncation
 from storage.log.transaction_index import AbortedTxn
 from storage.steps import Steps
 
-_MAX_OFFSET = 2**63 - 1
 # About 1 ms of work where the end of each index has to be read.
 _SEGMENTS_A_STEP = 64
 
@@ -45,7 +45,7 @@ class LogSegments:
         """Use the segments of `directory`, the last of which is ready for appending."""
         self._disk = disk
         self._directory = directory
-        self._aborting: list[LogSegment] | None = None  # the sealed ones with aborted transactions; None: not known yet
+        self._aborting: list[LogSegment] | None = None  # those with aborted transactions; None: not known yet
         self._set(segments)
 
     @property
@@ -73,45 +73,41 @@ class LogSegments:
         while number < len(segments):
             segment = segments[number]
             number += 1
-            following = bases[number] if number < len(segments) else _MAX_OFFSET
-            end = segment.size_bytes if limit_offset >= following else segment.position_of(limit_offset)
-            found = segment.read(offset, max_bytes, end, min_one)
+            following = bases[number] if number < len(segments) else MAX_OFFSET
+            end, end_offset = segment.size_bytes, following
+            if limit_offset < following:
+                end, end_offset = segment.position_of(limit_offset), limit_offset
+            found = segment.read(offset, max_bytes, end, min_one, end_offset)
             if found is not None:
                 return found
             if limit_offset <= following:
                 return None
         return None
 
-    def aborted(self, offset: int, part: FileSlice, limit_offset: int) -> list[AbortedTxn]:
-        """Return the aborted transactions that overlap `part`, which was read for `offset` below `limit_offset`.
-
-        The list may include transactions that begin after `part`, before the next index entry.
-        """
-        aborting = self._with_aborted()
-        if not aborting:
-            return []
-        first = number = bisect_right(self._bases, offset) - 1
-        while number + 1 < len(self._segments) and not self._segments[number].holds(part):
-            number += 1
-        next_indexed = self._segments[number].next_indexed_offset(part)
-        for end_offset in (next_indexed, *self._bases[number + 1 : number + 2]):
-            if end_offset is not None:
-                limit_offset = min(limit_offset, end_offset)
+    def aborted(self, start_offset: int, end_offset: int) -> list[AbortedTxn]:
+        """Return the aborted transactions with a record or marker from `start_offset` to below `end_offset`."""
+        aborting = self._aborting
+        if aborting is None:
+            aborting = [segment for segment in self._segments if not segment.transaction_index.is_empty]
+            self._aborting = aborting
         found: list[AbortedTxn] = []
-        for segment in aborting[bisect_left(aborting, self._bases[first], key=_base_offset) :]:
-            here, complete = segment.transaction_index.find(offset, limit_offset)
+        first = 0
+        if len(aborting) > 1:
+            base_offset = self._bases[bisect_right(self._bases, start_offset) - 1]
+            first = bisect_left(aborting, base_offset, key=_base_offset)
+        for number in range(first, len(aborting)):
+            here, complete = aborting[number].transaction_index.find(start_offset, end_offset)
             found += here
             if complete:
                 break
         return found
 
-    def _with_aborted(self) -> list[LogSegment]:
-        """Return the segments with markers of aborted transactions, oldest first."""
-        sealed = self._aborting
-        if sealed is None:
-            sealed = [segment for segment in self._segments[:-1] if not segment.transaction_index.is_empty]
-            self._aborting = sealed
-        return sealed if self.active.transaction_index.is_empty else [*sealed, self.active]
+    def index_completed(self, transaction: CompletedTxn) -> None:
+        """Add a transaction that the last batch, a marker, has completed to the transaction index if it was aborted."""
+        active, aborting = self.active, self._aborting
+        active.index_completed(transaction)
+        if transaction.aborted and aborting is not None and (not aborting or aborting[-1] is not active):
+            aborting.append(active)
 
     def find_timestamp(self, timestamp: int, from_offset: int) -> Steps[TimestampOffset | None]:
         """Search for the first record at or after `from_offset` with at least this timestamp."""
@@ -203,6 +199,7 @@ class LogSegments:
         while self._segments[-1] is not segment:
             self._segments[-1].remove()
             self._set(self._segments[:-1])
+        self._aborting = None
         return segment.truncate_to(offset)
 
     def _holding(self, offset: int) -> LogSegment:

@@ -130,7 +130,10 @@ class TransactionIndex:
 
     def find(self, start_offset: int, end_offset: int) -> AbortedTxns:
         """Return the transactions with a record or marker from `start_offset` to below `end_offset`."""
-        entries, found = self.entries, list[AbortedTxn]()
+        entries = self._entries
+        found: list[AbortedTxn] = []
+        if entries is None:
+            entries = self.entries
         for number in range(bisect_left(entries, start_offset, key=_last_offset), len(entries)):
             entry = entries[number]
             if entry.first_offset < end_offset:

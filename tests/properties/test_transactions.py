@@ -204,7 +204,7 @@ def check_read(log: Log, found: list[Txn], offset: int, size_bytes: int) -> None
         return
     [part] = slices
     end = [header for _, header in iter_batches(part.read(0, part.size_bytes))][-1].next_offset
-    reported = log.aborted_transactions(offset, part, limit)
+    reported = log.aborted_transactions(offset, part)
     needed = [
         (txn.producer_id, txn.first_offset)
         for txn in found

@@ -19,7 +19,7 @@ CONFIG = LogConfig(segment_bytes=300, index_interval_bytes=1, file_delete_delay_
 def aborted(log: Log, offset: int, max_bytes: int = 1) -> list[tuple[int, int]]:
     """Return the producer and first offset of each aborted transaction that a read from `offset` returns."""
     [part] = log.read(offset, max_bytes, limit_offset=log.last_stable_offset).slices
-    reported = log.aborted_transactions(offset, part, log.last_stable_offset)
+    reported = log.aborted_transactions(offset, part)
     return [(one.producer_id, one.first_offset) for one in reported]
 
 
@@ -51,6 +51,29 @@ def test_transactions_far_behind_a_read_are_not_returned(log: Log) -> None:
     assert aborted(log, 0, max_bytes=1 << 20) == [(1, 0)]
 
 
+def test_transactions_that_begin_behind_a_read_are_not_returned(tmp_path: Path) -> None:
+    """The offset index has no entry between the end of the read and the next transaction."""
+    log = open_log(tmp_path, LogConfig(index_interval_bytes=1 << 20))
+    for producer_id in range(4):
+        abort(log, producer_id)
+    size = log.size_bytes // 4
+    assert [aborted(log, 0, max_bytes=number * size) for number in (1, 2)] == [[(0, 0)], [(0, 0), (1, 2)]]
+
+
+def test_a_first_abort_in_the_active_segment_is_found_after_reads_without_any(log: Log) -> None:
+    log.roll(NOW_MS)
+    log.append_as_leader(batch(), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    start = log.log_end_offset
+    assert aborted(log, start - 1) == []
+    abort(log, 3)
+    assert aborted(log, start) == [(3, start)]
+    log.truncate_to(start)
+    log.append_as_leader(batch(), 0, NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    assert aborted(log, start) == []
+
+
 def test_aborted_transactions_of_a_read_open_no_file(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = open_log(tmp_path, CONFIG, disk=disk)
@@ -60,7 +83,7 @@ def test_aborted_transactions_of_a_read_open_no_file(tmp_path: Path) -> None:
     for other in before:
         other.close_file()
     disk.calls.clear()
-    assert log.aborted_transactions(0, part, log.last_stable_offset)
+    assert log.aborted_transactions(0, part)
     assert not [name for name in disk.called("open") if name.endswith(".log")]
 
 

@@ -103,6 +103,33 @@ def test_read_returns_whole_batches_of_half_the_limit_or_more(max_bytes: int, se
     assert batches(part)
 
 
+@pytest.mark.parametrize("batch_count", [1, 2, 4, 15, 60, 80, 119])
+def test_a_read_knows_the_end_offset_of_its_batches(batch_count: int, tmp_path: Path) -> None:
+    """With small limits it walks the headers, with large ones it ends at an index entry."""
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(120)))
+    for limit in (batch_count * SIZE, (batch_count + 1) * SIZE - 1):
+        part = segment.read(BASE, limit, segment.size_bytes, min_one=True, end_offset=BASE + 360)
+        assert part is not None
+        assert part.end_offset == batches(part)[-1].next_offset
+
+
+def test_end_offset_of_a_read_up_to_the_end_position_is_that_of_the_caller(segment: LogSegment) -> None:
+    part = segment.read(BASE, 20 * SIZE, 3 * SIZE, min_one=True, end_offset=BASE + 10)
+    assert part is not None
+    assert part.end_offset == BASE + 10
+
+
+def test_position_at_which_a_large_read_ended_is_known_without_the_disk(tmp_path: Path) -> None:
+    segment = LogSegment.create(OsDisk(), str(tmp_path), BASE, NOW_MS)
+    append(segment, (batch(3) for _ in range(120)))
+    sealed = reopened(segment)
+    part = sealed.read(BASE, 60 * SIZE, sealed.size_bytes, min_one=True)
+    assert part is not None
+    Path(segment.path).write_bytes(b"")
+    assert sealed.position_of(part.end_offset) == part.size_bytes
+
+
 def test_limit_below_the_first_batch_returns_that_batch_or_nothing(segment: LogSegment) -> None:
     assert len(batches(segment.read(BASE, 1, segment.size_bytes, min_one=True))) == 1
     assert batches(segment.read(BASE, SIZE - 1, segment.size_bytes, min_one=False)) == []
