@@ -31,7 +31,7 @@ SECONDS = {
     "simulation": 430,
     "unit": 330,
     "clients": 400,
-    "applications": 300,
+    "applications": 350,
     "spark": 190,
     "clients/conformance": 150,
     "oracles": 200,
@@ -59,6 +59,7 @@ FULL_FIGURES = {
     "BARNABAS_TEST_SEEDS": "250",
     "BARNABAS_TEST_SIMULATED_EVENTS": "20000",
     "BARNABAS_TEST_RAFT_SEEDS": "250",
+    "BARNABAS_TEST_SMOKE_RECORDS": "1000",
     "BARNABAS_TEST_STATES": "20000",
 }
 # Variables of `make test` that would change the behaviour and output of a test's own `make`.
