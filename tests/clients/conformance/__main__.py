@@ -44,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="conformance-"))
     chosen = [suite for suite in SUITES if options.suite in (None, suite.name)]
-    lines = [attempt(suite, Quick(options.test), folder / suite.name, options.brokers) for suite in chosen]
+    lines = [attempt(suite, Quick(tuple(options.test)), folder / suite.name, options.brokers) for suite in chosen]
     print_report(lines)
     print(f"\nOutput of the suites and logs of the brokers: {folder}")
     return 1 if any(line.verdict.unexpected for line in lines) else 0

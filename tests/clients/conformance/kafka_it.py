@@ -24,14 +24,19 @@ CLASSES = (
     "admin.DeleteTopicTest",
     "admin.DynamicGroupConfigIntegrationTest",
     "admin.ListOffsetsIntegrationTest",
+    "producer.ProducerIdExpirationTest",
+    "producer.ProducerIntegrationTest",
     "TransactionsExpirationTest",
+    "TransactionsWithMaxInFlightOneTest",
 )
-# These need several brokers.
+# These need several brokers. Those of Apache Kafka's core are in Scala, and have the whole name.
 CLUSTER_CLASSES = (
     "admin.ConcurrentListOffsetsRequestTest",
     "admin.DescribeProducersWithBrokerIdTest",
     "admin.RackAwareAutoTopicCreationTest",
     "producer.ProducerFailureHandlingTest",
+    "kafka.api.TransactionsBounceTest",
+    "kafka.api.TransactionsTest",
 )
 JAVA = PINS / "kafka-it" / "java"
 POM = PINS / "kafka-it" / "pom.xml"
@@ -50,7 +55,7 @@ def run_tests(order: Order) -> list[Outcome]:
         *("-Dorg.slf4j.simpleLogger.defaultLogLevel=error", f"-Djava.io.tmpdir={order.folder}"),
         *("-cp", f"{built / 'classes'}:{built / 'lib'}/*", "org.junit.platform.console.ConsoleLauncher", "execute"),
         *("--disable-banner", "--disable-ansi-colors", "--details=tree", f"--reports-dir={reports}"),
-        *(selector(name) for name in order.only or map(simple_name, classes)),
+        *(option for name in order.only or map(simple_name, classes) for option in selectors(name)),
         *(f"--exclude-methodname=.*{name.replace('.', '#')}" for name in order.without),
     )
     # If several brokers are allowed, each test gets the number that it requires.
@@ -60,13 +65,13 @@ def run_tests(order: Order) -> list[Outcome]:
     return [outcome for outcome in found if RUNS_ALREADY not in outcome.detail] or no_outcomes(order, printed)
 
 
-def selector(name: str) -> str:
-    """Return the launcher's option for a test or a class of tests."""
+def selectors(name: str) -> tuple[str, ...]:
+    """Return the launcher's options for a test or a class of tests."""
     wanted, _, method = name.partition(".")
     (class_name,) = (one for one in CLASSES + CLUSTER_CLASSES if simple_name(one) == wanted)
-    if not method:
-        return f"--select-class={CLIENTS}.{class_name}"
-    return f"--select-method={CLIENTS}.{class_name}#{method.partition('[')[0]}"
+    package = "" if class_name.startswith("kafka.") else f"{CLIENTS}."
+    tests = method.partition("[")[0] or ".*"
+    return f"--select-class={package}{class_name}", f"--include-methodname=.*[.]{wanted}#{tests}"
 
 
 def simple_name(class_name: str) -> str:

@@ -14,6 +14,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -24,16 +25,25 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
+import kafka.server.KafkaConfig;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.DescribeFeaturesOptions;
+import org.apache.kafka.clients.admin.DescribeProducersOptions;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.FinalizedVersionRange;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.consumer.GroupProtocol;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.acl.AccessControlEntry;
 import org.apache.kafka.common.acl.AclBinding;
 import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.network.ListenerName;
 import org.apache.kafka.common.test.ClusterInstance;
@@ -55,7 +65,7 @@ import org.opentest4j.TestAbortedException;
  * <p>Where {@code EXT_MAX_BROKERS} is less than a test asks for, it gets as many, and as many replicas of its topics:
  * most of these tests ask for three brokers and are as good with one.
  */
-final class ExternalCluster implements ClusterInstance {
+public final class ExternalCluster implements ClusterInstance {
 
     private static final long PATIENCE_MS = 30_000;
 
@@ -69,7 +79,7 @@ final class ExternalCluster implements ClusterInstance {
     private String bootstrap;
     private boolean stopped;
 
-    ExternalCluster(ClusterConfig config, Type type) {
+    public ExternalCluster(ClusterConfig config, Type type) {
         this.config = config;
         this.type = type;
         this.brokers = Math.min(config.numBrokers(), Integer.parseInt(System.getenv("EXT_MAX_BROKERS")));
@@ -100,11 +110,39 @@ final class ExternalCluster implements ClusterInstance {
                 brokersById.put(id, new ExternalBroker(this, id, directory.resolve("data-" + id)).standIn());
             }
             waitForReadyBrokers();
+            setFeatures();
         } catch (IOException e) {
             throw new UncheckedIOException(e);
         } catch (InterruptedException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    /** Features have the level that the test asks for on every broker, as far as the brokers know them. */
+    private void setFeatures() throws InterruptedException {
+        Map<String, Short> levels = new TreeMap<>();
+        Set<String> known = ask(admin -> admin.describeFeatures().featureMetadata().get()).supportedFeatures().keySet();
+        config.features().forEach((feature, level) -> {
+            if (known.contains(feature.featureName()) && level != finalized(feature.featureName(), 0)) {
+                levels.put(feature.featureName(), level);
+            }
+        });
+        if (levels.isEmpty()) {
+            return;
+        }
+        Map<String, FeatureUpdate> updates = new TreeMap<>();
+        levels.forEach((name, level) -> updates.put(name, new FeatureUpdate(level, level < finalized(name, 0)
+            ? FeatureUpdate.UpgradeType.SAFE_DOWNGRADE
+            : FeatureUpdate.UpgradeType.UPGRADE)));
+        ask(admin -> admin.updateFeatures(updates, new UpdateFeaturesOptions()).all().get());
+        until("all brokers have " + levels, () -> brokersById.keySet().stream().allMatch(broker ->
+            levels.entrySet().stream().allMatch(one -> finalized(one.getKey(), broker) == one.getValue())));
+    }
+
+    private short finalized(String feature, int broker) {
+        FinalizedVersionRange level = ask(admin -> admin.describeFeatures(new DescribeFeaturesOptions().nodeId(broker))
+            .featureMetadata().get().finalizedFeatures().get(feature));
+        return level == null ? 0 : level.maxVersionLevel();
     }
 
     private static Path store(Path file, Map<String, String> settings) throws IOException {
@@ -306,6 +344,27 @@ final class ExternalCluster implements ClusterInstance {
         stoppedBrokers.remove(broker);
     }
 
+    /** The broker with a configuration that a test has made for it. */
+    public KafkaBroker broker(KafkaConfig config) {
+        return new ExternalBroker(this, config.brokerId(), Path.of(config.logDirs().get(0))).standIn(config);
+    }
+
+    /** A stopped broker is started, and is back where a majority of the controllers runs. */
+    void restartBroker(int broker) {
+        if (!isStopped(broker)) {
+            return;
+        }
+        startBroker(broker);
+        if (stoppedBrokers.size() * 2 >= brokers) {
+            return;
+        }
+        try {
+            until(broker + " is back", () -> brokerIds().contains(broker));
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     boolean isStopped(int broker) {
         return stoppedBrokers.contains(broker);
     }
@@ -327,14 +386,47 @@ final class ExternalCluster implements ClusterInstance {
             .anyMatch(directory -> directory.replicaInfos().containsKey(partition));
     }
 
-    boolean leads(int broker, TopicPartition partition) {
+    Optional<Integer> numPartitions(String topic) {
+        return described(topic).map(seen -> seen.partitions().size());
+    }
+
+    OptionalInt leader(TopicPartition partition) {
+        return described(partition).map(TopicPartitionInfo::leader).filter(leader -> !leader.isEmpty()).stream()
+            .mapToInt(Node::id)
+            .findFirst();
+    }
+
+    List<Integer> inSync(TopicPartition partition) {
+        return described(partition).stream().flatMap(one -> one.isr().stream()).map(Node::id).toList();
+    }
+
+    private Optional<TopicPartitionInfo> described(TopicPartition partition) {
+        return described(partition.topic()).stream()
+            .flatMap(topic -> topic.partitions().stream())
+            .filter(one -> one.partition() == partition.partition())
+            .findFirst();
+    }
+
+    private Optional<TopicDescription> described(String topic) {
         try {
-            return describe(partition.topic()).stream()
-                .flatMap(topic -> topic.partitions().stream())
-                .anyMatch(one -> one.partition() == partition.partition() && one.leader() != null && one.leader().id() == broker);
+            return describe(topic);
         } catch (InterruptedException | ExecutionException e) {
             throw new IllegalStateException(e);
         }
+    }
+
+    long logStartOffset(TopicPartition partition) {
+        return ask(admin -> admin.listOffsets(Map.of(partition, OffsetSpec.earliest())).all().get()).get(partition).offset();
+    }
+
+    List<ProducerState> producers(int broker, TopicPartition partition) {
+        return ask(admin -> admin.describeProducers(List.of(partition), new DescribeProducersOptions().brokerId(broker))
+            .all().get()).get(partition).activeProducers();
+    }
+
+    String brokerSetting(int broker, String name) {
+        ConfigResource resource = new ConfigResource(ConfigResource.Type.BROKER, Integer.toString(broker));
+        return ask(admin -> admin.describeConfigs(List.of(resource)).all().get()).get(resource).get(name).value();
     }
 
     private static TestAbortedException inside(String what) {
