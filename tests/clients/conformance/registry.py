@@ -37,6 +37,7 @@ ON_THREE = {
             *(f"test_admin_integration.py::test_{name}" for name in ("create_partitions", "describe_metadata_quorum")),
         )
     ),
+    "kafka-it": Quick(("TransactionsTest.testBasicTransactions", "TransactionsTest.testFencingOnCommit")),
     "kgo": Quick(("TestPing", "TestIssue1034")),
 }
 
@@ -74,6 +75,7 @@ SUITES = (
         kafka_it.run_tests,
         settings=None,
         quick=KAFKA_IT,
+        quick_on_three=ON_THREE["kafka-it"],
     ),
     Suite(
         "librdkafka",
