@@ -11,7 +11,8 @@ Behaviour
 - Transactional batches need a transactional id (TRANSACTIONAL_ID_AUTHORIZATION_FAILED), are all of one producer
   (INVALID_PRODUCER_ID_MAPPING), and begin a transaction in a partition only once the coordinator has verified it
   (KIP-890, `broker.replication.add_partitions_to_txn_manager`). Until then the first batches are copied and wait, and
-  later requests of the connection wait, too. The other batches of a transaction are appended as usual.
+  later requests of the producer to these partitions wait, too. The other batches of a transaction are appended as
+  usual.
 - INVALID_TOPIC_EXCEPTION for internal topics, except from Kafka's admin client, as in Kafka.
 
 Version notes
@@ -25,8 +26,9 @@ Version notes
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -51,7 +53,7 @@ from protocol.schema import maker
 from storage.log.producer_state import CLIENT, CLIENT_IN_TRANSACTION, AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.replication.add_partitions_to_txn_manager import Verified
+    from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager, HeldBatches, Verified
 
 _VALID_ACKS = (1, ACKS_ALL, 0)
 _UNCOUNTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -87,6 +89,18 @@ def handle(
     broker: BrokerServer, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | Deferred[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
     """Append the batches of `request`; wait only for replicas, the disk, or the verification of a transaction."""
+    manager = broker.add_partitions_to_txn_manager
+    if request.transactional_id is not None and manager is not None and manager.held:
+        earlier = _earlier(manager, broker, request)
+        if earlier:
+            return _wait_for_earlier(broker, context, request, earlier)
+    return _append_request(broker, context, request)
+
+
+def _append_request(
+    broker: BrokerServer, context: RequestContext, request: ProduceRequest
+) -> ProduceResponse | Deferred[ProduceResponse] | Coroutine[Any, Any, ProduceResponse | None] | None:
+    """Append the batches of `request`, whose earlier ones are appended; a coroutine if a verification is awaited."""
     if request.transactional_id is not None:
         starting = _starting(broker, request)
         if starting is not None:
@@ -169,6 +183,8 @@ def _verified_origin(
     the coordinator, which has its partition in the open transaction.
     """
     first, is_open = None, True
+    manager = broker.add_partitions_to_txn_manager
+    held = None if manager is None else manager.held
     for index, records in batches:
         partition = _find(broker, name, topic_id, index)
         if partition is None or len(records) < HEADER_BYTES:
@@ -179,6 +195,8 @@ def _verified_origin(
         if first is None:
             first = producer_id, epoch
         if not attributes & TRANSACTIONAL_BIT or first != (producer_id, epoch):
+            return None
+        if held and (partition, producer_id, epoch) in held:
             return None
         is_open = is_open and partition.log.producers.in_transaction(producer_id, epoch)
     if is_open:
@@ -248,13 +266,12 @@ def _find(broker: BrokerServer, name: str | None, topic_id: bytes, index: int) -
 
 def _start_transaction(
     broker: BrokerServer, context: RequestContext, request: ProduceRequest, starting: _Starting
-) -> ProduceResponse | Deferred[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
+) -> ProduceResponse | Deferred[ProduceResponse] | Coroutine[Any, Any, ProduceResponse | None] | None:
     """Append the batches of a request some of which begin a transaction in their partition.
 
-    Where the coordinator does not decide at once, these wait, and hold back the next requests of the connection, which
-    may continue the transaction.
+    Where the coordinator does not decide at once, these wait, and so do the producer's next ones for these partitions.
     """
-    from broker.replication.add_partitions_to_txn_manager import Transaction, Verified
+    from broker.replication.add_partitions_to_txn_manager import HeldBatches, Transaction, Verified
     from broker.replication.verification_queue import produce_operation
 
     verification = broker.transaction_verification
@@ -281,9 +298,9 @@ def _start_transaction(
         return _respond(broker, context, request, topics)
     held = [batch._replace(records=memoryview(bytearray(batch.records or b""))) for batch in held]
     verification.hold(starting.size_bytes)
-    if context.connection is not None:
-        context.connection.hold_back()
-    return _append_later(broker, context, request, topics, held, verified, starting.size_bytes)
+    batches = [HeldBatches(each, starting.producer_id, starting.producer_epoch) for each in starting.sequences]
+    appended = partial(verification.appended, batches, verification.hold_back(batches))
+    return _append_later(broker, context, request, topics, held, verified, starting.size_bytes, appended)
 
 
 async def _append_later(
@@ -294,13 +311,74 @@ async def _append_later(
     held: list[_Batch],
     verified: Awaitable[Verified],
     size_bytes: int,
+    appended: Callable[[], None],
 ) -> ProduceResponse | None:
     try:
         _append_verified(broker, context, request.acks, held, await verified)
     finally:
         held.clear()
         broker.transaction_verification.release(size_bytes)
+        appended()
     outcome = _respond(broker, context, request, topics)
+    return await outcome if isinstance(outcome, Deferred) else outcome
+
+
+def _earlier(
+    manager: AddPartitionsToTxnManager, broker: BrokerServer, request: ProduceRequest
+) -> dict[HeldBatches, asyncio.Future[None]]:
+    """Return those batches of a request for which earlier ones of the same producer and partition are held."""
+    from broker.replication.add_partitions_to_txn_manager import HeldBatches
+
+    earlier = {}
+    for topic in request.topic_data:
+        for wanted in topic.partition_data:
+            records = cast("memoryview | None", wanted.records)
+            partition = _partition(broker, topic, wanted.index)
+            if records is None or len(records) < HEADER_BYTES or partition is None:
+                continue
+            header = read_header(records)
+            each = HeldBatches(partition, header.producer_id, header.producer_epoch)
+            if each in manager.held:
+                earlier[each] = manager.held[each]
+    return earlier
+
+
+def _wait_for_earlier(
+    broker: BrokerServer,
+    context: RequestContext,
+    request: ProduceRequest,
+    earlier: Mapping[HeldBatches, asyncio.Future[None]],
+) -> Awaitable[ProduceResponse | None]:
+    """Copy the batches of a request; they wait until the `earlier` ones are appended."""
+    verification = broker.transaction_verification
+    all_wanted = [wanted for topic in request.topic_data for wanted in topic.partition_data if wanted.records]
+    size_bytes = sum(len(cast("memoryview", wanted.records)) for wanted in all_wanted)
+    verification.check_room(size_bytes)
+    for wanted in all_wanted:
+        wanted.records = memoryview(bytearray(cast("memoryview", wanted.records)))
+    verification.hold(size_bytes)
+    appended = partial(verification.appended, [*earlier], verification.hold_back(earlier, is_next=True))
+    return _append_next(broker, context, request, [*earlier.values()], size_bytes, appended)
+
+
+async def _append_next(
+    broker: BrokerServer,
+    context: RequestContext,
+    request: ProduceRequest,
+    earlier: Iterable[asyncio.Future[None]],
+    size_bytes: int,
+    appended: Callable[[], None],
+) -> ProduceResponse | None:
+    try:
+        try:
+            await asyncio.wait(earlier)
+        finally:
+            broker.transaction_verification.release(size_bytes)
+        outcome = _append_request(broker, context, request)
+        if isinstance(outcome, Coroutine):  # the earlier batches were refused
+            return await outcome
+    finally:
+        appended()
     return await outcome if isinstance(outcome, Deferred) else outcome
 
 

@@ -6,8 +6,8 @@ in a queue; a slot is released when it is filled and is the oldest.
 
 Whether a pending request delays later ones depends on its API. A pending Produce or Fetch has had all its effects, so
 later requests are handled meanwhile. Every other request *holds back* later ones until it is answered, as in Kafka: a
-client that pipelines an OffsetCommit and an OffsetFetch reads what it wrote. So does a Produce whose batches are not
-appended yet, because their transaction is being verified (`hold_back`).
+client that pipelines an OffsetCommit and an OffsetFetch reads what it wrote. A Produce whose transaction is being
+verified has effects to come, which later requests of its producer wait for (`broker.handlers.produce`).
 
     event                         call           effect
     may a request be handled?     may_handle     True unless held back, at `MAX_IN_FLIGHT` or at `MAX_HELD_BYTES`
@@ -94,7 +94,6 @@ class Connection:
     __slots__ = (
         "_held_back",
         "_held_bytes",
-        "_hold_next",
         "_on_close",
         "_slots",
         "client_host",
@@ -122,7 +121,6 @@ class Connection:
         self._on_close: dict[Hashable, Callable[[], None]] | None = None  # few connections have any
         self._slots: deque[PendingResponse] | None = None  # None while empty: an empty deque is 600 bytes
         self._held_back = False
-        self._hold_next = False
         self._held_bytes = 0
         self.may_handle = True
         """Whether the next request may be handled now."""
@@ -146,15 +144,10 @@ class Connection:
         """Return a slot for the latest request, whose response comes later."""
         if not self.may_handle:
             raise InvariantError("a request was handled while held back by an earlier one")
-        slot = PendingResponse(holds_back=api_key not in PIPELINED or self._hold_next)
-        self._hold_next = False
+        slot = PendingResponse(holds_back=api_key not in PIPELINED)
         self._held_back = slot.holds_back
         self._append(slot)
         return slot
-
-    def hold_back(self) -> None:
-        """Let the next `wait` hold back later requests of a pipelined API: its batches are not appended yet."""
-        self._hold_next = True
 
     def fill(self, slot: PendingResponse, response: list[Part] | None) -> list[Part]:
         """Set the response of `slot`, None if it has none; return the parts that may be sent now."""

@@ -8,7 +8,9 @@ and the errors. `verify_produce` retries for a short time while the coordinator 
 client's backoff would be longer.
 
 A request that waits holds copies of its batches, which count as request memory. `MAX_HELD_REQUESTS` and
-`MAX_HELD_BYTES` limit them: above, `check_room` refuses further ones with a retriable error.
+`MAX_HELD_BYTES` limit them: above, `check_room` refuses further ones with a retriable error. A later Produce of the
+same producer to one of its partitions waits until they are appended (`held`): batches are appended in the order of
+their requests.
 
 `verification_queue` has the rules of the requests. Kafka: `AddPartitionsToTxnManager`,
 `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
@@ -90,6 +92,14 @@ class Transaction(NamedTuple):
     operation: TransactionOperation
 
 
+class HeldBatches(NamedTuple):
+    """The batches of one producer for one partition that wait for a verification."""
+
+    partition: Partition
+    producer_id: int
+    producer_epoch: int
+
+
 class AddPartitionsToTxnManager:
     """The verifications that this broker requests of coordinators, one request to each at a time."""
 
@@ -120,6 +130,8 @@ class AddPartitionsToTxnManager:
         self._is_stopped = False
         self.held_requests = 0
         self.held_bytes = 0
+        self.held: dict[HeldBatches, asyncio.Future[None]] = {}
+        """The last Produce that holds batches; done when they are appended or refused."""
         self.times = Times(loop.time())
         """Seconds until a coordinator verified or added the partitions of a transaction."""
         self.failures = 0
@@ -155,6 +167,25 @@ class AddPartitionsToTxnManager:
         self.held_requests -= 1
         self.held_bytes -= size_bytes
         self._request_memory.give(size_bytes)
+
+    def hold_back(self, batches: Iterable[HeldBatches], *, is_next: bool = False) -> asyncio.Future[None]:
+        """Let later Produces with such batches wait until `appended` is called with the result.
+
+        `is_next`: these batches wait for those that are held already, and later ones wait for these.
+        """
+        held: asyncio.Future[None] = self._loop.create_future()
+        for each in batches:
+            if is_next or each not in self.held:
+                self.held[each] = held
+        return held
+
+    def appended(self, batches: Iterable[HeldBatches], held: asyncio.Future[None]) -> None:
+        """Let the Produces that wait for these batches continue."""
+        for each in batches:
+            if self.held.get(each) is held:
+                del self.held[each]
+        if not held.done():
+            held.set_result(None)
 
     # Verification.
 
@@ -290,7 +321,8 @@ class AddPartitionsToTxnManager:
             self._decide_here(pending)
         else:
             self._queue.add(coordinator, pending)
-            self._send(coordinator)
+            # In the next turn of the loop: together with what follows in this one.
+            self._loop.call_soon(self._send, coordinator)
         return decided.result() if decided.done() else decided
 
     def _decided(self, decided: asyncio.Future[PartitionErrors], began: float, errors: PartitionErrors) -> None:

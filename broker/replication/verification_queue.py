@@ -1,8 +1,8 @@
 """AddPartitionsToTxn requests to coordinators: their batching, and the errors in their responses (KIP-890).
 
 Each coordinator gets one request at a time, with all transactions that wait for it. A transactional id waits at most
-once for a coordinator. A second batch of the id comes from a producer that repeats a request after a disconnect, or
-from another instance of the producer:
+once for a coordinator: further partitions of the same transaction join the wait. A second batch for a partition comes
+from a producer that repeats a request after a disconnect, or from another instance of the producer:
 
 - a higher epoch ends the wait of the lower one with INVALID_PRODUCER_EPOCH;
 - the same epoch ends the earlier wait with NETWORK_EXCEPTION: its response is not read any more;
@@ -70,6 +70,24 @@ class PendingVerification(NamedTuple):
         """Complete with one error for all partitions."""
         self.complete(dict.fromkeys(self.partitions, code))
 
+    def may_join(self, other: PendingVerification) -> bool:
+        """Return whether `other` has other partitions of the same transaction, and the same operation."""
+        same = (self.producer_id, self.producer_epoch, self.operation) == (
+            other.producer_id,
+            other.producer_epoch,
+            other.operation,
+        )
+        return same and set(self.partitions).isdisjoint(other.partitions)
+
+    def joined(self, other: PendingVerification) -> PendingVerification:
+        """Return both as one."""
+
+        def both(errors: PartitionErrors) -> None:
+            for one in (self, other):
+                one.complete({each: errors[each] for each in one.partitions if each in errors})
+
+        return self._replace(partitions=[*self.partitions, *other.partitions], complete=both)
+
 
 class VerificationQueue:
     """The transactions that wait for each coordinator."""
@@ -82,6 +100,9 @@ class VerificationQueue:
         """Queue `new` for a coordinator; fail what it replaces, or `new` itself if its epoch is lower."""
         waiting = self._waiting.setdefault(coordinator, {})
         earlier = waiting.get(new.transactional_id)
+        if earlier is not None and earlier.may_join(new):
+            waiting[new.transactional_id] = earlier.joined(new)
+            return
         if earlier is not None and earlier.producer_epoch > new.producer_epoch:
             new.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
             return

@@ -55,17 +55,6 @@ def test_other_deferred_requests_block_later_requests(connection: Connection, ap
     assert connection.may_handle
 
 
-def test_deferred_produce_with_effects_to_come_blocks_later_requests(connection: Connection) -> None:
-    connection.hold_back()
-    may_handle = []
-    slot = connection.wait(ApiKey.PRODUCE)
-    may_handle.append(connection.may_handle)
-    connection.fill(slot, [b"a"])
-    may_handle.append(connection.may_handle)
-    connection.wait(ApiKey.PRODUCE)
-    assert [*may_handle, connection.may_handle] == [False, True, True]
-
-
 def test_handling_stops_when_too_many_requests_are_pending(connection: Connection) -> None:
     slots = [connection.wait(ApiKey.FETCH) for _ in range(MAX_IN_FLIGHT)]
     assert not connection.may_handle

@@ -111,6 +111,12 @@ class Remote:
         outcome = self.verification.verify(transaction, {self.node.partition("t", index): 0})
         return self.node.loop.create_task(outcome) if isinstance(outcome, Awaitable) else outcome  # type: ignore[arg-type]
 
+    def sent(self, transactional_id: str = "id", index: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Any:
+        """Verify, and send the request unless another is in flight."""
+        outcome = self.verify(transactional_id, index, producer_id=producer_id, epoch=epoch)
+        self.node.pass_time(0)
+        return outcome
+
     def codes(self, outcome: Any) -> dict[int, ErrorCode]:
         verified: Verified = self.node.wait(outcome)
         return {partition.index: error.code for partition, error in verified.errors.items()}
@@ -122,7 +128,7 @@ def remote(node: Node) -> Remote:
 
 
 def test_coordinator_is_the_leader_of_the_ids_partition(remote: Remote) -> None:
-    outcome = remote.verify()
+    outcome = remote.sent()
     assert remote.connected == [COORDINATOR]
     assert remote.client.ids == [["id"]]
     remote.client.answer(0)
@@ -130,7 +136,7 @@ def test_coordinator_is_the_leader_of_the_ids_partition(remote: Remote) -> None:
 
 
 def test_requests_that_come_while_one_is_in_flight_are_sent_together(remote: Remote) -> None:
-    first, *others = (remote.verify(name, producer_id=number) for number, name in enumerate("abc"))
+    first, *others = (remote.sent(name, producer_id=number) for number, name in enumerate("abc"))
     assert remote.client.ids == [["a"]]
     remote.client.answer(0)
     assert remote.codes(first) == {}
@@ -141,8 +147,18 @@ def test_requests_that_come_while_one_is_in_flight_are_sent_together(remote: Rem
     assert remote.connected == [COORDINATOR]
 
 
+def test_partitions_verified_in_one_turn_of_the_loop_are_sent_together(remote: Remote) -> None:
+    outcomes = [remote.verify("a", index=0), remote.verify("a", index=1), remote.verify("b", producer_id=8)]
+    remote.node.pass_time(0)
+    [[(request, _)]] = [remote.client.calls]
+    sent = {one.transactional_id: [topic.partitions for topic in one.topics] for one in request.transactions}
+    assert sent == {"a": [[0, 1]], "b": [[0]]}
+    remote.client.answer(0)
+    assert [remote.codes(one) for one in outcomes] == [{}, {}, {}]
+
+
 def test_lost_request_fails_with_network_exception_and_the_next_is_sent(remote: Remote) -> None:
-    first, second = remote.verify("a"), remote.verify("b")
+    first, second = remote.sent("a"), remote.sent("b")
     remote.client.calls[0][1].set_result(None)
     assert remote.codes(first) == {0: ErrorCode.NETWORK_EXCEPTION}
     remote.node.pass_time(0)
@@ -151,14 +167,14 @@ def test_lost_request_fails_with_network_exception_and_the_next_is_sent(remote: 
 
 
 def test_coordinator_without_the_api_verifies_nothing(remote: Remote) -> None:
-    outcome = remote.verify()
+    outcome = remote.sent()
     remote.client.calls[0][1].set_exception(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
     assert remote.codes(outcome) == {}
 
 
 def test_id_that_is_verified_again_replaces_the_request_that_waits(remote: Remote) -> None:
-    remote.verify("first")
-    replaced, last = remote.verify("a", index=1), remote.verify("a", index=2, epoch=1)
+    remote.sent("first")
+    replaced, last = remote.sent("a", index=1), remote.sent("a", index=2, epoch=1)
     assert remote.codes(replaced) == {1: ErrorCode.INVALID_PRODUCER_EPOCH}
     remote.client.answer(0)
     remote.node.pass_time(0)
@@ -176,17 +192,17 @@ def test_fenced_coordinator_is_not_available(remote: Remote) -> None:
 def test_new_leader_is_the_coordinator_of_later_requests(remote: Remote) -> None:
     remote.node.register(6, "third", 9092)
     remote.node.elect(TRANSACTION_STATE, 6)
-    outcome = remote.verify()
+    outcome = remote.sent()
     assert remote.connected == [6]
     remote.client.answer(0)
     assert remote.codes(outcome) == {}
 
 
 def test_stop_ends_the_requests_that_wait(remote: Remote) -> None:
-    outcomes = [remote.verify("a"), remote.verify("b")]
+    outcomes = [remote.sent("a"), remote.sent("b"), remote.verify("c")]
     remote.verification.stop()
     assert remote.client.closed
-    assert [remote.codes(one) for one in outcomes] == [{0: ErrorCode.NETWORK_EXCEPTION}] * 2
+    assert [remote.codes(one) for one in outcomes] == [{0: ErrorCode.NETWORK_EXCEPTION}] * 3
 
 
 class TestOnePartition:

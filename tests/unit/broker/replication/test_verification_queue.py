@@ -106,11 +106,20 @@ def test_each_coordinator_has_one_request_in_flight(queue: VerificationQueue, re
 def test_transactional_id_waits_once(
     queue: VerificationQueue, results: Results, earlier: int, later: int, taken: int, error: ErrorCode
 ) -> None:
-    both = [results.pending("a", ("t", 0), epoch=earlier), results.pending("a", ("t", 1), epoch=later)]
+    both = [results.pending("a", ("t", 0), epoch=earlier), results.pending("a", ("t", 0), epoch=later)]
     for pending in both:
         queue.add(COORDINATOR, pending)
     assert queue.take(COORDINATOR) == [both[taken]]
     assert results.of == [("a", {both[1 - taken].partitions[0]: error})]
+
+
+def test_other_partitions_of_a_transaction_join_the_wait(queue: VerificationQueue, results: Results) -> None:
+    for index in range(3):
+        queue.add(COORDINATOR, results.pending("a", ("t", index)))
+    [one] = queue.take(COORDINATOR)
+    assert [*one.partitions] == [("t", 0), ("t", 1), ("t", 2)]
+    one.complete({("t", 1): ErrorCode.INVALID_TXN_STATE})
+    assert results.of == [("a", {}), ("a", {("t", 1): ErrorCode.INVALID_TXN_STATE}), ("a", {})]
 
 
 def test_transactional_id_in_flight_can_wait_again(queue: VerificationQueue, results: Results) -> None:
