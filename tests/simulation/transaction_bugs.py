@@ -247,7 +247,7 @@ BUGS = (
     Bug(followers_index_no_aborted_transactions, Invariant.READ_COMMITTED_IS_COMMITTED, 1, 0),
     Bug(lists_one_aborted_transaction, Invariant.READ_COMMITTED_IS_COMMITTED, 1, 0),
     Bug(shows_pending_offsets, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
-    Bug(loses_pending_offsets_on_load, Invariant.PROCESSED_ONCE, 10, 0),
-    Bug(commits_offsets_of_aborted_transactions, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
+    Bug(loses_pending_offsets_on_load, Invariant.PROCESSED_ONCE, 2, 0),
+    Bug(commits_offsets_of_aborted_transactions, Invariant.OFFSETS_ARE_OF_COMMITTED, 10, 0),
 )
 """Every bug of transactions."""

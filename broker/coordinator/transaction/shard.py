@@ -334,16 +334,27 @@ class TransactionCoordinatorShard:
             self._send_markers(context, self.ids[name])
 
     def _complete(self, context: TransactionContext, event: MarkersWritten) -> None:
-        """Write the completion of a transaction; retry after `_RETRY_MS` if that fails."""
+        """Write the completion of a transaction; retry after `_RETRY_MS` if that fails.
+
+        If the request that begins the next transaction waits, write both in one batch: one round of replication.
+        """
         one = self.ids.get(event.transactional_id)
         if one is None or one.metadata.state not in PREPARED or one.pending is None:
             return
-        target = one.pending
+        steps = [one.pending]
+        to = None
+        parked = self._parked.get(one.name)
+        if parked is not None and (begun := _begin(one.name, one.pending, parked, context)) is not None:
+            steps.append(begun)
+            to = parked.to
+            self._parked.pop(one.name).timer.cancel()
 
         def then(context: TransactionContext, error: ErrorCode) -> None:
             self.append_retries.discard(one.name)
+            if to is not None and self._waiting.pop(to, None) is not None:
+                context.answer(to, error)
             if error == ErrorCode.NONE:
-                self._apply(one, target)
+                self._apply(one, steps[-1])
                 one.pending = None
                 if parked := self._unpark(one.name):
                     self.add_partitions(context, one.name, parked.producer, parked.partitions, 0, parked.to)
@@ -351,7 +362,8 @@ class TransactionCoordinatorShard:
                 self.append_retries.add(one.name)
                 context.schedule(Timer(event), _RETRY_MS)
 
-        context.append([records.transaction_record(one.name, target, context.transaction_version)], then)
+        version = context.transaction_version
+        context.append([records.transaction_record(one.name, each, version) for each in steps], then)
 
     # The partition's log and leadership.
 
@@ -390,6 +402,17 @@ class TransactionCoordinatorShard:
             context.answer(to, refusal(ErrorCode.NOT_COORDINATOR))
         self._waiting.clear()
         self._parked.clear()
+
+
+def _begin(
+    name: str, completed: TransactionMetadata, parked: _ParkedAddition, context: TransactionContext
+) -> TransactionMetadata | None:
+    """Return the transaction that a waiting request begins after a completed one; None if it is to be refused."""
+    if _check_producer(TransactionalId(name, completed), parked.producer) != ErrorCode.NONE:
+        return None
+    begun = completed.add_partitions(parked.partitions, 0, context.now_ms)
+    too_large = begun.partitions.is_too_large(records.record_version(context.transaction_version))
+    return None if too_large else begun
 
 
 def _check_init(one: TransactionalId, request: InitProducerId) -> ErrorCode:
