@@ -140,7 +140,7 @@ class Processor(TransactionalActor):
                 raise Abandoned("abandoned")
             commit = random.random() < 0.9
             await self.end(transaction, commit=commit)
-            if not commit:
+            if not transaction.result:  # also if the retry of a commit was an abort
                 raise SessionEnded("aborted: the records are to be processed again")
         except SessionEnded as ended:
             gone = ended.fenced or isinstance(ended, Abandoned)
