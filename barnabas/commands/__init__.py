@@ -48,8 +48,10 @@ def run(words: Sequence[str]) -> int:
             unknown_command(parser.prog, found.rest[0], subcommands) if found.rest else parser.format_help()
         )
         return 2
-    options = parse(parser, found.rest)
+    options = None if found.passes_words_on else parse(parser, found.rest)
     try:
+        if options is None:
+            return int(found.module.pass_on(found.rest))
         with _signals_interrupt():
             status = int(found.module.run(options))
             sys.stdout.flush()

@@ -1,8 +1,10 @@
 """The command line: the commands, and parsing of their arguments.
 
 A command is a module with `add_arguments(parser)` and `run(options) -> int`; its docstring is its help, followed by
-`EXAMPLES` if it has any. A package is a command with subcommands: `SUBCOMMANDS` lists them in order, `DEFAULT`, if set,
-is used if none is named. Only the module of the command that runs is imported.
+`EXAMPLES` if it has any. A module with `pass_on(words) -> int` instead of `run` gets its words unparsed, for another
+parser; only a first word `--help` is parsed here. A package is a command with subcommands:
+`SUBCOMMANDS` lists them in order, `DEFAULT`, if set, is used if none is named. Only the module of the command that runs
+is imported.
 """
 
 import argparse
@@ -25,6 +27,7 @@ COMMANDS = {
     "txn": "list and describe transactions, find and abort hanging ones",
     "cluster": "show brokers, features, quorum and log directories",
     "config": "show and change settings of topics, brokers and groups",
+    "spark": "run the ready-made jobs on Apache Spark",
     "log": "dump, verify and repair the files of a broker that is stopped",
     "health": "check the health of the cluster, or wait until it is healthy",
     "completion": "print a script that completes commands in a shell",
@@ -48,6 +51,11 @@ class ParsedCommand(NamedTuple):
     def is_group(self) -> bool:
         """Whether a subcommand must follow."""
         return hasattr(self.module, "SUBCOMMANDS")
+
+    @property
+    def passes_words_on(self) -> bool:
+        """Whether the words are for another parser."""
+        return hasattr(self.module, "pass_on") and self.rest[:1] not in (["-h"], ["--help"])
 
 
 def find(words: Sequence[str]) -> ParsedCommand:

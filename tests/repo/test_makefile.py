@@ -24,8 +24,8 @@ COMMANDS = {
     "conformance": ["python -m tests.clients.conformance"],
     "check": ["ruff format --check .", "ruff check .", "mypy", "lint-imports --no-cache"],
     "fix": ["ruff format .", "ruff check --fix ."],
-    "demo": ["python -m spark_jobs.demo"],
-    "demo RESET=1": ["python -m spark_jobs.demo --reset"],
+    "demo": ["python -m spark_jobs.flights.demo"],
+    "demo RESET=1": ["python -m spark_jobs.flights.demo --reset"],
     "bench": ["python -m benchmarks"],
 }
 

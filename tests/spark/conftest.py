@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from spark_jobs.session import spark_session
 
+SMALL = (("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # py4j leaves its sockets to the garbage collector.
@@ -21,6 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME") and os.environ.get("CI") != "true":
         pytest.skip("not installed: java")
-    session = spark_session("tests")
+    session = spark_session("tests", master="local[2]", connectors=("kafka", "delta"), conf=SMALL)
     yield session
     session.stop()

@@ -3,7 +3,7 @@
 import itertools
 import sys
 
-from spark_jobs import dataset
+from spark_jobs.flights import dataset
 
 
 def test_year_is_complete_and_in_order_of_scheduled_departure() -> None:

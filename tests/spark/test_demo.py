@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def run_demo(data: Path) -> str:
-    command = [sys.executable, "-m", "spark_jobs.demo", "--data", str(data), "--seconds", "5"]
+    command = [sys.executable, "-m", "spark_jobs.flights.demo", "--data", str(data), "--seconds", "5"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs import check, flight_delays
+from spark_jobs.flights import check, flight_delays
 
 NOON = datetime(2013, 5, 1, 12, tzinfo=UTC)
 FLIGHTS = "scheduled timestamp, carrier string, origin string, tailnum string, dep_delay int, seats int"

@@ -1,4 +1,4 @@
-"""The demo: a year of flights through a broker and Spark. `make demo`, or `python -m spark_jobs.demo`.
+"""The demo: a year of flights through a broker and Spark. `make demo`, or `python -m spark_jobs.flights.demo`.
 
 It starts a broker with its data under `demo-data/`, loads the reference tables, starts the streaming query and replays
 the year. When the query has read everything, it prints a table and compares the results, row by row, with the same
@@ -17,20 +17,21 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from spark_jobs import check, flight_delays, replay
-from spark_jobs.dataset import LAST_DAY
+from spark_jobs.flights import check, feed, flight_delays
+from spark_jobs.flights.dataset import LAST_DAY
 from spark_jobs.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READY = "ready: "
+SMALL = (("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"))
 CLOSING_RECORDS = 3  # a batch closes windows by the previous batch's watermark, so one may not be enough
 
 
 def main() -> int:
     """Run the demo and return 0 if the sums match."""
-    parser = argparse.ArgumentParser(prog="python -m spark_jobs.demo", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.flights.demo", description=main.__doc__)
     parser.add_argument("--data", default="demo-data", metavar="DIR", help="default: %(default)s")
     parser.add_argument("--reset", action="store_true", help="delete the data of earlier runs first")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")
@@ -57,28 +58,28 @@ def running_broker(data_dir: str) -> Iterator[str]:
 
 
 def _run(bootstrap: str, output: str, seconds: float) -> int:
-    replay.create_topics(bootstrap)
-    for table, count in replay.load_reference_tables(bootstrap).items():
+    feed.create_topics(bootstrap)
+    for table, count in feed.load_reference_tables(bootstrap).items():
         _say(f"topic {table}: {count:,} rows")
-    spark = spark_session("flight delays")
+    spark = spark_session("flight delays", master="local[2]", conf=SMALL)
     query = flight_delays.start(spark, bootstrap, output)
     _say("the query runs; replaying the year 2013 ...")
     started = time.monotonic()
-    sent = replay.replay_flights(bootstrap, seconds=seconds, report=_report_month)
+    sent = feed.replay_flights(bootstrap, seconds=seconds, report=_report_month)
     took = time.monotonic() - started
     _say(f"topic flights: {sent:,} records sent in {took:.1f} s" if sent else "topic flights: complete already")
     query.processAllAvailable()
     for _ in range(CLOSING_RECORDS):
         if _last_day_is_out(spark, output):
             break
-        replay.send_closing_record(bootstrap)
+        feed.send_closing_record(bootstrap)
         query.processAllAvailable()
     query.stop()
     progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
     _say(f"the query read {sum(b['numInputRows'] for b in progress):,} records in {len(progress)} micro-batches")
-    delays = spark.read.parquet(f"{output}/delays").drop("batch")
-    _print_table(delays)
-    complaints = check.compare(delays, check.read_delays_topic(spark, bootstrap))
+    computed = spark.read.parquet(f"{output}/delays").drop("batch")
+    _print_table(computed)
+    complaints = check.compare(computed, check.read_delays_topic(spark, bootstrap))
     spark.stop()
     for complaint in complaints:
         _say(f"MISMATCH: {complaint}")

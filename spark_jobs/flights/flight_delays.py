@@ -127,7 +127,7 @@ def start(spark: SparkSession, bootstrap: str, output: str, *, once: bool = Fals
 
 def main() -> None:
     """Run the query until it is interrupted, or with --once until it has read all current records."""
-    parser = argparse.ArgumentParser(prog="python -m spark_jobs.flight_delays", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.flights.flight_delays", description=main.__doc__)
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     parser.add_argument("--output", default="demo-data/spark", metavar="DIR")
     parser.add_argument("--once", action="store_true")

@@ -4,7 +4,7 @@ Each partition of `flights` gets its flights in order, so the records that it ha
 the number to skip. After each day the producer flushes: the partitions are never further apart than a day of event
 time, which the job's watermark allows.
 
-`python -m spark_jobs.replay` replays everything into a running broker.
+`python -m spark_jobs.flights.feed` replays everything into a running broker.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from spark_jobs.dataset import CLOSING_MS, FLIGHTS, ProducerRecord, departures, reference_tables
+from spark_jobs.flights.dataset import CLOSING_MS, FLIGHTS, ProducerRecord, departures, reference_tables
 
 PARTITIONS = 3
 CLOSING_KEY = b"closing"
@@ -133,7 +133,7 @@ def _end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
 
 def main() -> None:
     """Create the topics, load the reference tables and replay the year, as far as they are missing."""
-    parser = argparse.ArgumentParser(prog="python -m spark_jobs.replay", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.flights.feed", description=main.__doc__)
     parser.add_argument("--bootstrap", default="127.0.0.1:9092", metavar="HOST:PORT")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the year takes (default: %(default)s)")
     options = parser.parse_args()

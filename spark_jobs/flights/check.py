@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from spark_jobs.dataset import Row, rows, scheduled_ms
+from spark_jobs.flights.dataset import Row, rows, scheduled_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,156 @@
+"""The progress of a streaming query: as a consumer group for every tool that shows lag, and as lines in the terminal.
+
+After each micro-batch the offsets that the query has processed are committed to a group without members, by the Kafka
+client of Spark's own connector, with the connection options of the source. The group is never read: Spark continues
+from its checkpoint. A commit that fails is reported once, and tried again with the next batch.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryProgress,
+    )
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""Offsets by topic and partition, as Spark's Kafka source writes them."""
+PREFIX = "kafka."
+COMMIT_TIMEOUT_S = 10
+
+
+class ProgressListener(StreamingQueryListener):
+    """Commits the processed offsets of every query of a session to a group, and prints a line for each batch."""
+
+    def __init__(self, spark: SparkSession, group: str | None, options: Mapping[str, str], *, lines: bool) -> None:
+        self._group = GroupOffsets(spark, group, options) if group else None
+        self._lines = lines
+        self._failing = False
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+        """Do nothing: there is no progress yet."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        """Publish the progress of a batch."""
+        progress = event.progress
+        if self._group is not None:
+            self._commit(self._group, processed_offsets(progress))
+        if self._lines and progress.numInputRows:
+            say(progress_line(progress))
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+        """Do nothing: the offsets are those of the last batch."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+        """Do nothing: the group keeps its offsets."""
+
+    def _commit(self, group: GroupOffsets, offsets: Offsets) -> None:
+        try:
+            group.commit(offsets)
+        except Exception as error:  # the query goes on: its own progress is in its checkpoint
+            if not self._failing:
+                say(f"the group {group.name} does not show the progress: {first_line(error)}")
+            self._failing = True
+        else:
+            self._failing = False
+
+
+class GroupOffsets:
+    """The committed offsets of a group without members, written by the Kafka client in Spark's JVM.
+
+    `options` are those of Spark's Kafka source: of them, the ones named `kafka.*` configure the client.
+    """
+
+    def __init__(self, spark: SparkSession, name: str, options: Mapping[str, str]) -> None:
+        self.name = name
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        settings = jvm.java.util.Properties()
+        for key, value in options.items():
+            if key.startswith(PREFIX):
+                settings.setProperty(key.removeprefix(PREFIX), value)
+        self._admin: Any = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+        self._committed: dict[tuple[str, int], int] = {}
+
+    def commit(self, offsets: Offsets) -> None:
+        """Commit the offsets that have changed; Py4JError with Kafka's exception if the coordinator does not answer."""
+        positions = {(topic, int(index)): at for topic, parts in offsets.items() for index, at in parts.items()}
+        changed = {key: at for key, at in positions.items() if self._committed.get(key) != at}
+        if not changed:
+            return
+        requested = self._jvm.java.util.HashMap()
+        for (topic, partition), at in changed.items():
+            position = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(at)
+            requested.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, partition), position)
+        done = self._admin.alterConsumerGroupOffsets(self.name, requested).all()
+        done.get(COMMIT_TIMEOUT_S, self._jvm.java.util.concurrent.TimeUnit.SECONDS)
+        self._committed.update(changed)
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._admin.close()
+
+
+def processed_offsets(progress: StreamingQueryProgress) -> Offsets:
+    """Return the offsets behind the last processed records of all Kafka sources; the lowest if several read one."""
+    found: dict[str, dict[str, int]] = {}
+    for topics in _kafka_offsets(progress, "endOffset"):
+        for topic, partitions in topics.items():
+            known = found.setdefault(topic, {})
+            for partition, offset in partitions.items():
+                known[partition] = min(offset, known.get(partition, offset))
+    return found
+
+
+def lag(progress: StreamingQueryProgress) -> int:
+    """Return the number of offsets between the query and the ends of its topics when the batch was planned."""
+    ends = _kafka_offsets(progress, "latestOffset")
+    return sum(
+        max(0, end - processed.get(topic, {}).get(partition, end))
+        for topics, processed in zip(ends, _kafka_offsets(progress, "endOffset"), strict=True)
+        for topic, partitions in topics.items()
+        for partition, end in partitions.items()
+    )
+
+
+def progress_line(progress: StreamingQueryProgress) -> str:
+    """Return a line with the batch's records, rate and lag, and the watermark and state rows if there are any."""
+    rate = f"{progress.processedRowsPerSecond:,.0f}" if progress.processedRowsPerSecond else "-"
+    parts = [
+        f"batch {progress.batchId}: {progress.numInputRows:,} records",
+        f"{rate} records/s",
+        f"lag {lag(progress):,}",
+    ]
+    if watermark := progress.eventTime.get("watermark"):
+        parts.append(f"watermark {watermark}")
+    if progress.stateOperators:
+        parts.append(f"state {sum(operator.numRowsTotal for operator in progress.stateOperators):,} rows")
+    return ", ".join(parts)
+
+
+def say(text: str) -> None:
+    """Print a line to standard error: standard output is for results."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, of the Java exception if there is one."""
+    java = getattr(error, "java_exception", None)
+    return (str(java.toString()) if java is not None else str(error)).partition("\n")[0]
+
+
+def _kafka_offsets(progress: StreamingQueryProgress, field: str) -> list[Offsets]:
+    texts = [getattr(source, field) for source in progress.sources if source.description.startswith("KafkaV2")]
+    return [json.loads(text) if text else {} for text in texts]

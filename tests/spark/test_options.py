@@ -1,0 +1,69 @@
+"""Options of jobs: which of flag, environment and file wins, and what invalid ones are answered with."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.io import Destination
+from spark_jobs.options import parse, parser_of
+from spark_jobs.windows import WindowsOptions
+
+NEEDED = ("--checkpoint", "c", "--to", "console")
+
+
+def parsed(*words: str, **environment: str) -> WindowsOptions:
+    return parse(WindowsOptions, parser_of(WindowsOptions, "job", "about", "example"), [*NEEDED, *words], environment)
+
+
+def test_defaults() -> None:
+    options = parsed()
+    assert options.brokers == "127.0.0.1:9092"
+    assert (options.topic, options.kafka, options.available_now) == ((), (), False)
+    assert options.to == Destination("console", "")
+
+
+def test_flags_precede_variables_precede_the_file_precedes_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("window: 1 hour\nslide: 2 hours\nlateness: 3 hours\nmax-offsets-per-trigger: 9\n")
+    variables = {"BARNABAS_SPARK_SLIDE": "2 days", "BARNABAS_SPARK_LATENESS": "3 days"}
+    options = parsed("--config", str(file), "--lateness", "3 weeks", **variables)
+    assert (options.window, options.slide, options.lateness) == ("1 hour", "2 days", "3 weeks")
+    assert options.max_offsets_per_trigger == 9
+
+
+def test_lists_of_a_file_are_replaced_by_flags(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text("topic: [a, b]\nkafka: [kafka.security.protocol=SSL]\navailable-now: true\n")
+    assert parsed("--config", str(file)).topic == ("a", "b")
+    options = parsed("--config", str(file), "-t", "c")
+    assert options.topic == ("c",)
+    assert options.kafka == (("kafka.security.protocol", "SSL"),)
+    assert options.available_now
+
+
+def test_brokers_are_those_of_all_commands() -> None:
+    assert parsed(BARNABAS_BROKERS="a:1").brokers == "a:1"
+    assert parsed("-b", "b:2", BARNABAS_BROKERS="a:1").brokers == "b:2"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--to", "table:x"), "'table:x': write topic:NAME, parquet:DIR, delta:DIR or console"),
+        (("-X", "no-value"), "'no-value': write KEY=VALUE"),
+        (("--max-offsets-per-trigger", "0"), "'0': write a number of at least 1"),
+        (("--windw", "1 hour"), "unrecognized arguments: --windw"),
+        (("--config", "/nonexistent.yaml"), "/nonexistent.yaml"),
+    ],
+)
+def test_invalid_options_are_named(words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        parsed(*words)
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_required_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(WindowsOptions, parser_of(WindowsOptions, "job", "about", "example"), [], {})
+    assert "required: --checkpoint, --to" in capsys.readouterr().err

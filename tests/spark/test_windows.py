@@ -1,0 +1,138 @@
+"""The job `windows`: its transforms on small frames, and the whole job, killed in the middle, beside plain Python."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import Row, SparkSession
+
+from spark_jobs.io import Destination, JobError
+from spark_jobs.windows import WindowsOptions, as_records, events, start, windowed
+from tests.broker_process import BrokerProcess
+from tests.chaos.cluster import wait_until
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RECORDS = 3000
+KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "1"))
+
+Key = tuple[str, str]
+"""The beginning of a window, and a page."""
+
+
+def options(**changes: object) -> WindowsOptions:
+    return WindowsOptions(checkpoint="unused", to=Destination("console", ""), **changes)  # type: ignore[arg-type]
+
+
+def test_events_are_fields_of_the_value(spark: SparkSession) -> None:
+    value = b'{"page": "a", "user": {"id": 7}, "ms": 1.5, "at": "2026-01-01T12:00:00Z"}'
+    records = spark.createDataFrame(
+        [(b"k", value, NOON + timedelta(days=1)), (None, b"malformed", NOON), (b"k", None, NOON)],
+        "key binary, value binary, timestamp timestamp",
+    )
+    named = events(records, options(key="page,user.id", value="ms", time="at")).collect()
+    assert [(row.key, row.value) for row in named] == [("a/7", 1.5), ("", None), ("", None)]
+    assert [row.time for row in events(records, options()).select("time").collect()] == [
+        row.timestamp for row in records.select("timestamp").collect()
+    ]
+    assert [row.key for row in events(records, options()).collect()] == ["k", None, "k"]
+
+
+def test_windows_have_counts_sums_and_percentiles(spark: SparkSession) -> None:
+    rows = [("a", NOON + timedelta(seconds=second), float(second)) for second in range(100)]
+    frame = spark.createDataFrame([*rows, ("a", NOON, None)], "key string, time timestamp, value double")
+    first, second = windowed(frame, options(window="1 minute")).orderBy("start").collect()
+    assert (first["count"], first["sum"], first["min"], first["max"]) == (61, sum(range(60)), 0.0, 59.0)
+    assert (first.p50, first.p90, first.p99) == (29.0, 53.0, 59.0)
+    assert second["count"] == 40
+
+
+def test_a_record_names_its_window(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", NOON, 2.0)], "key string, time timestamp, value double")
+    [record] = as_records(windowed(frame, options())).collect()
+    assert bytes(record.key) == b"a@2026-01-01T12:00:00Z"
+    assert json.loads(record.value) == {
+        "start": "2026-01-01T12:00:00.000Z",
+        "end": "2026-01-01T12:01:00.000Z",
+        "key": "a",
+        "count": 1,
+        "sum": 2.0,
+        "min": 2.0,
+        "max": 2.0,
+        "p50": 2.0,
+        "p90": 2.0,
+        "p99": 2.0,
+    }
+
+
+def test_a_directory_of_another_checkpoint_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.txt").touch()
+    wrong = WindowsOptions(
+        checkpoint=str(tmp_path / "c"), to=Destination("parquet", str(tmp_path / "out")), topic=("t",)
+    )
+    with pytest.raises(JobError, match="has files that no job wrote"):
+        start(spark, wrong)
+
+
+def produce(bootstrap: str, topic: str) -> dict[Key, tuple[int, float]]:
+    """Write records of ten pages, one a second of event time; return the count and sum of each closed window."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    forever = {"retention.ms": "-1"}  # the event times are of the past
+    admin.create_topics([NewTopic(topic, 1, 1, config=forever)])[topic].result(30)
+    expected: dict[Key, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(RECORDS):
+        page, at = f"page{number * 7 % 10}", NOON + timedelta(seconds=number)
+        value = json.dumps({"page": page, "ms": number % 100})
+        producer.produce(topic, value, partition=0, timestamp=int(at.timestamp() * 1000))
+        begin = at.replace(second=0).isoformat(), page
+        count, total = expected[begin]
+        expected[begin] = count + 1, total + number % 100
+    closing = NOON + timedelta(days=1)
+    producer.produce(topic, json.dumps({"page": "closing"}), partition=0, timestamp=int(closing.timestamp() * 1000))
+    producer.flush()
+    return dict(expected)
+
+
+def found(rows: Iterable[Row]) -> list[tuple[Key, tuple[int, float]]]:
+    return [((row.start.replace(tzinfo=UTC).isoformat(), row.key), (row["count"], row["sum"])) for row in rows]
+
+
+def has_batches(out: Path, number: int) -> bool:
+    return len(list(out.glob("batch=*"))) >= number
+
+
+def test_windows_are_counted_once_though_the_job_is_killed(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    expected = produce(broker.bootstrap, "clicks")
+    out = tmp_path / "windows"
+    command = [
+        *(sys.executable, "-m", "spark_jobs.windows", "-b", broker.bootstrap, "-t", "clicks"),
+        *("--key", "page", "--value", "ms", "--checkpoint", str(tmp_path / "checkpoint"), "--to", f"parquet:{out}"),
+        *("--max-offsets-per-trigger", "100", "--available-now", "--master", "local[2]"),
+        *("--spark-conf", "spark.sql.shuffle.partitions=2", "--spark-conf", "spark.ui.enabled=false"),
+    ]
+    for kill in range(1, KILLS + 1):
+        with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE) as job:
+            wait_until(partial(has_batches, out, 4 * kill), "batches are written", 240)
+            os.killpg(job.pid, signal.SIGKILL)
+            job.communicate()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = found(spark.read.parquet(str(out)).where("key != 'closing'").collect())
+    assert len(rows) == len(expected)
+    assert dict(rows) == expected
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("spark-windows")])["spark-windows"]
+    assert [(one.topic, one.offset) for one in group.result(30).topic_partitions] == [("clicks", RECORDS + 1)]
