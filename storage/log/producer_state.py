@@ -3,7 +3,9 @@
 An idempotent producer numbers its records; the partition accepts each sequence once and in order:
 
 - The next batch starts one after the last sequence, which wraps from 2^31 - 1 to 0. A batch equal to one of the last
-  five is a duplicate, for which the first append's offsets are returned; anything else is out of order.
+  five is a duplicate, for which the first append's offsets are returned; anything else is out of order. A batch equal
+  to one of a transaction that has ended is refused: its records may be new ones of the next transaction, by a producer
+  that took the first batch for lost and used its sequences again.
 - An unknown producer may start at any sequence: its records may have been deleted, or it expired.
 - A lower epoch is fenced. A higher one starts at sequence 0 and clears the window of the one before.
 - A transaction is open from its first batch to its marker. The first unstable offset is the smaller of the first
@@ -174,9 +176,7 @@ class ProducerStateManager:
         if attributes & TRANSACTIONAL_BIT and (
             entry is None or entry.txn_first_offset == NO_OFFSET or epoch != entry.epoch
         ):
-            duplicate = self._check_first_of_transaction(header, entry, origin)
-            if duplicate is not None:
-                return duplicate
+            self._check_first_of_transaction(header, entry, origin)
         if entry is None:
             return None
         if epoch == entry.epoch:
@@ -184,6 +184,8 @@ class ProducerStateManager:
             if sequence != last + 1 & MAX_SEQUENCE and origin.from_client:
                 duplicate = entry.duplicate(header)
                 if duplicate is not None:
+                    if attributes & TRANSACTIONAL_BIT and duplicate.base_offset < entry.txn_first_offset:
+                        raise _of_ended_transaction(producer_id, sequence)
                     return duplicate
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -205,22 +207,21 @@ class ProducerStateManager:
 
     def _check_first_of_transaction(
         self, header: BatchHeader, entry: ProducerStateEntry | None, origin: AppendOrigin
-    ) -> AppendedBatch | None:
-        """Validate a batch that would begin a transaction here; return the batch that it duplicates, if any."""
+    ) -> None:
+        """Validate a batch that would begin a transaction here."""
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         if entry is not None:
-            duplicate = entry.duplicate(header) if origin.from_client and epoch == entry.epoch else None
-            if duplicate is not None:
-                return duplicate
             if epoch < entry.epoch:
                 raise _fenced(producer_id, epoch, entry)
+            if epoch == entry.epoch and origin.from_client and entry.duplicate(header) is not None:
+                raise _of_ended_transaction(producer_id, sequence)
         verification = self.verifications.get(producer_id)
         if origin.guard is not NOT_VERIFIED and (verification is None or origin.guard is not verification.guard):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE, f"a batch of producer {producer_id} is not part of an open transaction"
             )
         if verification is None or not origin.from_client:
-            return None
+            return
         if verification.supports_epoch_bump and sequence != 0 and (entry is None or not entry.batches):
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -231,7 +232,6 @@ class ProducerStateManager:
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {sequence}, {verification.lowest_sequence} was not appended yet",
             )
-        return None
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
         """Return whether the producer's transaction in this epoch is open here."""
@@ -393,6 +393,13 @@ class ProducerStateManager:
                 continue
             if found.batches[-1].last_offset == entry.batches[-1].last_offset:
                 entry.batches = found.batches
+
+
+def _of_ended_transaction(producer_id: int, sequence: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"producer {producer_id} sent sequence {sequence} again, of a transaction that has ended",
+    )
 
 
 def _fenced(producer_id: int, epoch: int, entry: ProducerStateEntry) -> KafkaError:

@@ -131,7 +131,14 @@ class Progress:
 
 
 def offset_of(message: Message) -> int:
-    """Return the offset of an acknowledged record; -1 if it is unknown, as after a duplicate outside the window."""
+    """Return the offset of an acknowledged record; -1 if librdkafka does not know it.
+
+    When a leader changes, a batch that was appended and replicated may be answered NOT_LEADER_OR_FOLLOWER. librdkafka
+    2.16 may send the batch after it to the new leader before it repeats that batch: its sequence follows, so it is
+    accepted, and librdkafka reports the records of both as delivered, those of the first one without an offset
+    (`rd_kafka_dr_implicit_ack`). Apache Kafka 4.3 causes the same. Such a record is acknowledged like any other, and
+    the checker must find it, once and in order.
+    """
     offset = message.offset()
     return -1 if offset is None or offset < 0 else offset
 

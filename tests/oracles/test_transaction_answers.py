@@ -1,4 +1,9 @@
-"""ListTransactions and DescribeTransactions in each state of a transaction, against Apache Kafka's responses."""
+"""Transactions in each state, listed and described, and repeated batches, against Apache Kafka's responses.
+
+One difference is tested: a batch that repeats one of an ended transaction is refused, which protects the transaction
+that the client has open now. librdkafka 2.16 uses sequence numbers again for new records if it aborts a transaction
+while a batch is to be repeated; Apache Kafka answers such a batch as a duplicate, and the new records are lost.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,8 @@ from protocol.api import APIS, ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.create_topics import CreateTopicsRequest
+from protocol.messages.produce import ProduceRequest
+from protocol.record_batch import build_batch
 from protocol.schema import Struct
 from tests.broker_process import BrokerProcess
 from tests.oracles.kafka_server import KafkaServer
@@ -197,3 +204,55 @@ def test_the_topic_of_transactions_is_internal(clients: tuple[RawClient, RawClie
     for client in clients:
         answer = client.call(ApiKey.METADATA, 1, topics=None)
         assert {one.name: one.is_internal for one in answer.topics} == {"t": False, TRANSACTION_STATE: True}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_rule_11_batch_of_an_ended_transaction_is_refused_which_kafka_takes_for_a_duplicate(
+    clients: tuple[RawClient, RawClient], committed: bool
+) -> None:
+    (first, again), (kafkas_first, kafkas_again) = (send_in_two_transactions(client, committed) for client in clients)
+    assert first == kafkas_first
+    assert first[0] == ErrorCode.NONE
+    assert again == (ErrorCode.INVALID_TXN_STATE, -1)
+    assert kafkas_again == kafkas_first
+
+
+def send_in_two_transactions(client: RawClient, committed: bool) -> list[tuple[int, int]]:
+    """Return the error and base offset of a batch in a transaction, and of the same batch in the next one."""
+    name = f"again after {committed}"
+    begun = retried(
+        client, ApiKey.INIT_PRODUCER_ID, 4, lambda it: it.error_code, transactional_id=name, transaction_timeout_ms=9000
+    )
+    producer = Producer(begun.producer_id, begun.producer_epoch)
+    now_ms = int(time.time() * 1000)
+    batch = build_batch(
+        [(None, b"1")], timestamp_ms=now_ms, base_sequence=0, is_transactional=True, **producer._asdict()
+    )
+    partition = ProduceRequest.Topic.Partition(index=1, records=batch)
+    data = [ProduceRequest.Topic(name="t", partition_data=[partition])]
+    answers = []
+    for ends_with in (committed, False):
+        retried(
+            client,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            3,
+            lambda it: it.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnRequest.Topic(name="t", partitions=[1])],
+        )
+        # Version 11: the producer keeps its epoch over transactions.
+        response = client.call(ApiKey.PRODUCE, 11, transactional_id=name, acks=-1, timeout_ms=10_000, topic_data=data)
+        [[answer]] = [topic.partition_responses for topic in response.responses]
+        answers.append((answer.error_code, answer.base_offset))
+        retried(
+            client,
+            ApiKey.END_TXN,
+            3,
+            lambda it: it.error_code,
+            transactional_id=name,
+            committed=ends_with,
+            **producer._asdict(),
+        )
+    return answers

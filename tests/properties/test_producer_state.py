@@ -56,7 +56,9 @@ def verdict(log: list[Logged], batch: BatchHeader) -> object:
         mine = []
     for old in mine[-5:]:
         if (old.base_sequence, old.record_count) == (batch.base_sequence, batch.record_count):
-            return old.base_offset
+            first = open_transactions(log).get(batch.producer_id)
+            of_ended = batch.is_transactional and (first is None or old.base_offset < first)
+            return ErrorCode.INVALID_TXN_STATE if of_ended else old.base_offset
     if batch.base_sequence != (mine[-1].last_sequence + 1 if mine else 0):
         return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     if batch.producer_id in open_transactions(log) and not batch.is_transactional:

@@ -48,7 +48,7 @@ class Send(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """The record is stored; offset -1: its offset is unknown."""
+    """The record is stored; offset -1: the client does not know its offset."""
 
     process: str
     partition: str

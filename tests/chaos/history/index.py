@@ -143,6 +143,7 @@ class History:
         counts = {
             "sent": len(self.sends),
             "acknowledged": len(self.acknowledged),
+            "of them without offset": sum(offset < 0 for _, offset in self.acknowledged.values()),
             "unknown": self.unknown,
             "failed": len(self.failed),
             "polled": sum(len(poll.records) for _, poll in self.polls),

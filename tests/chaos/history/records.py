@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.chaos.history.index import Anomaly, History
+from tests.chaos.history.index import Anomaly, History, Place
 
 
 def lost_writes(history: History) -> Iterator[Anomaly]:
@@ -58,12 +58,19 @@ def sends_out_of_order(history: History) -> Iterator[Anomaly]:
     for (process, partition), values in history.sent.items():
         if process not in history.idempotent:
             continue
-        places = ((value, *history.acknowledged.get(value, ("", -1))) for value in values)
-        known = [(value, offset) for value, where, offset in places if where == partition and offset >= 0]
+        places = ((value, _place(history, value)) for value in values)
+        known = [(value, offset) for value, (where, offset) in places if where == partition and offset >= 0]
         for (first, before), (second, after) in pairwise(known):
             if after <= before:
                 text = f"{process} sent {first} before {second}, which is at {partition}@{after}, before @{before}"
                 yield Anomaly("non-monotonic send", text)
+
+
+def _place(history: History, value: str) -> Place:
+    """Return where a record was acknowledged, or read back if its offset is unknown; offset -1: neither is known."""
+    place = history.acknowledged.get(value, ("", -1))
+    acknowledged, offset = place
+    return history.there.get(value, place) if acknowledged and offset < 0 else place
 
 
 def unseen(history: History) -> Iterator[Anomaly]:

@@ -93,6 +93,9 @@ PLANTED = {
         "acknowledged elsewhere": after(
             Send("a", P, "x"), Acknowledged("a", P, "x", COUNT), ReadBack(P, [(COUNT + 1, "x")], True)
         ),
+        "acknowledged without an offset, and stored twice": after(
+            Send("a", P, "x"), Acknowledged("a", P, "x", -1), ReadBack(P, [(COUNT, "x"), (COUNT + 1, "x")], True)
+        ),
         "in two partitions": after(Polled("c", "g", "t-1", [(0, value(5))])),
     },
     "inconsistent offsets": {
@@ -121,8 +124,21 @@ PLANTED = {
             Acknowledged("a", P, "x", COUNT + 1),
             ReadBack(P, [(COUNT, "y"), (COUNT + 1, "x")], True),
         ],
+        "swapped, and acknowledged without an offset": [
+            *clean(),
+            Send("a", P, "x"),
+            Send("a", P, "y"),
+            Acknowledged("a", P, "x", -1),
+            Acknowledged("a", P, "y", COUNT),
+            ReadBack(P, [(COUNT, "y"), (COUNT + 1, "x")], True),
+        ],
     },
-    "unseen": {"never polled": instead(polled(COUNT - 1)[0])},
+    "unseen": {
+        "never polled": instead(polled(COUNT - 1)[0]),
+        "acknowledged without an offset, and never polled": after(
+            Send("a", P, "x"), Acknowledged("a", P, "x", -1), ReadBack(P, [(COUNT, "x")], True)
+        ),
+    },
 }
 
 
@@ -139,6 +155,14 @@ ALLOWED = {
     "everything in order": clean(),
     "a time-out whose record is there": after(Send("a", P, "x"), Unknown("a", "x"), ReadBack(P, [(COUNT, "x")], True)),
     "a time-out whose record is not there": after(Send("a", P, "x"), Unknown("a", "x")),
+    "an acknowledgement without an offset": after(
+        Send("a", P, "x"),
+        Send("a", P, "y"),
+        Acknowledged("a", P, "y", COUNT + 1),
+        Acknowledged("a", P, "x", -1),
+        Polled("c", "g", P, [(COUNT, "x"), (COUNT + 1, "y")]),
+        ReadBack(P, [(COUNT, "x"), (COUNT + 1, "y")], True),
+    ),
     "a failure": after(Send("a", P, "x"), Failed("a", "x")),
     "another assignment, which begins further back": after(Assigned("c", "g", [P]), *polled(3, 4)),
     "another assignment, which skips": after(Assigned("c", "g", [P]), *polled(3), Assigned("c", "g", [P]), *polled(7)),
@@ -199,6 +223,12 @@ def test_history_round_trips_through_file() -> None:
     written = check(read(io.StringIO(file.getvalue())))
     assert written == check(clean())
     assert [type(event) for event in read(io.StringIO(file.getvalue()))] == [type(event) for event in clean()]
+
+
+def test_acknowledgements_without_offset_are_counted() -> None:
+    counts = check(ALLOWED["an acknowledgement without an offset"]).counts
+    assert counts["of them without offset"] == 1
+    assert counts["acknowledged"] == COUNT + 2
 
 
 def test_truncated_last_line_is_ignored() -> None:

@@ -143,6 +143,16 @@ def store_aborted(made: Story) -> None:
     assert Acknowledged("t", "in-0", value, 8) in made.events
 
 
+def forget_offsets(made: Story) -> None:
+    """Acknowledge all records without their offsets."""
+    made.events = [event._replace(offset=-1) if isinstance(event, Acknowledged) else event for event in made.events]
+
+
+def lost_without_offsets(made: Story) -> None:
+    without("t-3-in-0", "t-3-in-1")(made)
+    forget_offsets(made)
+
+
 def fenced(made: Story) -> None:
     """A zombie commits although its successor was initialized before."""
     offset = made.send("t", "zombie", "in-0", "zombie")
@@ -218,6 +228,7 @@ PLANTED = {
     },
     "lost write": {
         "a committed transaction": planted(without("t-3-in-0", "t-3-in-1")),
+        "a committed transaction that was acknowledged without offsets": planted(lost_without_offsets),
         "an ambiguous one that was read": planted(
             lambda made: (
                 ambiguous("maybe, and stored")(made),
@@ -275,6 +286,7 @@ def chain(made: Story) -> None:
 
 ALLOWED = {
     "everything in order": planted(lambda made: None),
+    "records acknowledged without offsets": planted(forget_offsets),
     "an ambiguous commit that happened": planted(ambiguous("maybe, and stored")),
     "an ambiguous commit that did not": planted(ambiguous("maybe, and lost")),
     "an aborted transaction with failed records": planted(failed_and_aborted),

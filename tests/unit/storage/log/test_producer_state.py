@@ -201,7 +201,18 @@ class TestTransactions:
     def test_sequences_continue_behind_a_marker_of_the_same_epoch(self, partition: Partition) -> None:
         partition.append(0, 2, txn=True)
         partition.end(COMMIT)
-        assert partition.append(0, 2, txn=True) == (0, 1)
+        assert partition.refused(1, txn=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert partition.append(2, txn=True) == (3, 3)
+
+    @pytest.mark.parametrize("marker", [COMMIT, ABORT])
+    def test_rule_11_batch_equal_to_one_of_an_ended_transaction_is_refused(
+        self, partition: Partition, marker: EndTxnMarker
+    ) -> None:
+        partition.append(0, 2, txn=True)
+        partition.end(marker)
+        assert partition.refused(0, 2, txn=True) is ErrorCode.INVALID_TXN_STATE
+        assert partition.append(2, txn=True) == (3, 3)
+        assert partition.refused(0, 2, txn=True) is ErrorCode.INVALID_TXN_STATE
         assert partition.append(2, txn=True) == (3, 3)
 
     def test_plain_batch_within_a_transaction_is_rejected(self, partition: Partition) -> None:

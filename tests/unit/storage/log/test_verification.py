@@ -141,12 +141,25 @@ def test_higher_epoch_is_verified_although_a_transaction_is_open(partition: Part
     assert partition.state.open_transactions == [(0, PRODUCER)]
 
 
-def test_duplicate_after_the_transaction_has_ended_gets_its_first_offsets(partition: Partition) -> None:
+@pytest.mark.parametrize("committed", [True, False])
+def test_rule_11_batch_equal_to_one_of_an_ended_transaction_is_refused(partition: Partition, committed: bool) -> None:
+    """Its records may be new: librdkafka 2.16 uses the sequences of a batch again that it takes for lost."""
+    partition.append(guard=partition.start())
+    partition.end(committed=committed)
+    assert partition.refused() is ErrorCode.INVALID_TXN_STATE
+    assert partition.refused(guard=partition.start()) is ErrorCode.INVALID_TXN_STATE
+    partition.end()
+    assert partition.append(1, guard=partition.start(sequence=1)) is None
+    assert partition.refused() is ErrorCode.INVALID_TXN_STATE
+
+
+def test_duplicate_in_an_open_transaction_gets_its_first_offsets(partition: Partition) -> None:
     partition.append(guard=partition.start())
     partition.end()
-    duplicate = partition.append()
-    assert duplicate is not None
-    assert duplicate.base_offset == 0
+    partition.append(1, guard=partition.start(sequence=1))
+    partition.append(2)
+    duplicates = partition.append(1), partition.append(2)
+    assert [duplicate and duplicate.base_offset for duplicate in duplicates] == [2, 3]
 
 
 def test_batch_after_one_whose_verification_failed_is_out_of_order(partition: Partition) -> None:
