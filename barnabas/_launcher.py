@@ -33,7 +33,7 @@ else:
 if sys.argv[1:2] == ["log"]:
     from broker.log_tool.program import main
 elif sys.argv[1:2] == ["complete"]:
-    from broker.completion import main
+    from broker.shell_completion import main
 else:
     from broker.__main__ import main
 

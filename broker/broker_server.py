@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from broker.coordinator.group.group_coordinator import GroupCoordinator
     from broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
     from broker.dispatch import WithErrors
-    from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
+    from broker.log_dirs.replica_alter_log_dirs import ReplicaAlterLogDirs
     from broker.monitoring.telemetry import Telemetry
     from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from controller.image import MetadataImage
@@ -120,7 +120,7 @@ class BrokerServer(RoleServer):
         self.moves: ReplicaAlterLogDirs | None = None
         """The moves of replicas between data directories (KIP-113); None if there is one directory."""
         if len(self.logs.directories) > 1:
-            from broker.log_dirs.alter_log_dirs import ReplicaAlterLogDirs
+            from broker.log_dirs.replica_alter_log_dirs import ReplicaAlterLogDirs
 
             self.moves = ReplicaAlterLogDirs(self.logs, self.assignments, dynamic_config=self.dynamic_config, loop=loop)
         if settings["transaction.two.phase.commit.enable"]:
@@ -143,7 +143,7 @@ class BrokerServer(RoleServer):
     def groups(self) -> GroupCoordinator:
         """Return the group coordinator, created on first use to keep the start short."""
         if self.group_coordinator is None:
-            from broker.coordinator.group.coordinator_config import new_group_coordinator
+            from broker.coordinator.group.construction import new_group_coordinator
 
             self.group_coordinator = new_group_coordinator(
                 self.replicas,
@@ -177,7 +177,7 @@ class BrokerServer(RoleServer):
     def transactions(self) -> TransactionCoordinator:
         """Return the transaction coordinator, created on first use to keep the start short."""
         if self.transaction_coordinator is None:
-            from broker.coordinator.transaction.transaction_config import new_transaction_coordinator
+            from broker.coordinator.transaction.construction import new_transaction_coordinator
 
             self.transaction_coordinator = new_transaction_coordinator(
                 self.replicas,

@@ -23,7 +23,7 @@ from broker.controller_server import ControllerServer
 from broker.log_dirs.ownership import CannotStart, refuse_if_full
 from broker.network.listeners import join_host_port, split_host_port
 from broker.network.network_client import UNKNOWN_VERSION
-from broker.network.server import BindError, why_not_bound
+from broker.network.socket_server import BindError, why_not_bound
 from broker.shared_server import RoleServer, SharedServer, wall_clock_ms
 from controller.image import Endpoint
 from protocol.errors import InvariantError, KafkaError

@@ -48,7 +48,7 @@ class Route(NamedTuple):
         """Return the functions for a type of listener, imported."""
         handler = self.on_controller if listener_type == CONTROLLER and self.on_controller else self.handler
         return Handlers(
-            handler_function("commands:handler")(self.command) if self.command else handler_function(handler),
+            handler_function("controller_command:handler")(self.command) if self.command else handler_function(handler),
             handler_function(f"{handler}:handle_frame") if self.fast_path else None,
             handler_function(self.own_part) if self.own_part else None,
         )
@@ -121,9 +121,9 @@ ROUTES = {
     ApiKey.FETCH_SNAPSHOT: Route("raft"),
     ApiKey.DESCRIBE_CLUSTER: Route("describe_cluster"),
     ApiKey.DESCRIBE_PRODUCERS: Route("describe_producers"),
-    ApiKey.BROKER_REGISTRATION: Route("broker_sessions:register"),
-    ApiKey.BROKER_HEARTBEAT: Route("broker_sessions:heartbeat"),
-    ApiKey.UNREGISTER_BROKER: Route("broker_sessions:unregister", forwarded=True),
+    ApiKey.BROKER_REGISTRATION: Route("broker_registration:register"),
+    ApiKey.BROKER_HEARTBEAT: Route("broker_registration:heartbeat"),
+    ApiKey.UNREGISTER_BROKER: Route("broker_registration:unregister", forwarded=True),
     ApiKey.DESCRIBE_TRANSACTIONS: Route("transaction_admin:describe_transactions"),
     ApiKey.LIST_TRANSACTIONS: Route("transaction_admin:list_transactions"),
     ApiKey.ALLOCATE_PRODUCER_IDS: Route(command="producer_ids:allocate_producer_ids"),

@@ -34,8 +34,8 @@ from broker.metadata.raft_driver import RaftDriver
 from broker.monitoring.counters import Metrics
 from broker.network.connection_limits import server_limits
 from broker.network.network_client import NetworkClient
-from broker.network.server import Server
 from broker.network.socket_options import socket_options
+from broker.network.socket_server import Server
 from broker.settings import Settings, warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config

@@ -13,7 +13,7 @@ stores in `partition.moves` how often its log has been moved, and a start opens 
 that a shutdown or crash interrupted starts over: `load` deletes the copy, since the log may have been truncated.
 
 A truncation of the log makes its copy start over. A failure ends the move, not the log. The broker drives the steps
-(`broker/log_dirs/alter_log_dirs.py`) and reports to the controller.
+(`broker/log_dirs/replica_alter_log_dirs.py`) and reports to the controller.
 """
 
 from __future__ import annotations

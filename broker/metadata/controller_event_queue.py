@@ -27,7 +27,7 @@ from controller.image_builder import apply_records
 from protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from controller.raft.node import RaftNode
+    from controller.raft.raft_node import RaftNode
 
 R = TypeVar("R")
 

@@ -7,7 +7,7 @@
     __cluster_metadata-0/*.log ...                     an ordinary log, always synced
 
 All formats are Kafka's (KIP-595, KIP-630, KIP-853). The log starts at the end of the oldest snapshot. This module knows
-neither the meaning of the records nor the event loop: `raft_driver` and `perform_ready` decide what is done when, and
+neither the meaning of the records nor the event loop: `raft_driver` and `ready_performer` decide what is done when, and
 in which thread.
 
 A follower's log is made equal to its leader's in three ways, in this order: its end is truncated, or all of it is

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.metadata_recovery import RecoveredMetadata, check_features, check_voters, recover_metadata
 from controller.raft.messages import Timing
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from controller.topic_names import CLUSTER_METADATA

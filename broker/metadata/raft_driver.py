@@ -12,7 +12,7 @@ be committed.
 If the metadata log cannot be written, or a subscriber fails, the node cannot continue: it calls the loop's exception
 handler, which stops the broker.
 
-Elsewhere: start-up in `node_recovery`, performing a Ready in `perform_ready`, files in `metadata_log`, connections in
+Elsewhere: start-up in `node_recovery`, performing a Ready in `ready_performer`, files in `metadata_log`, connections in
 `raft_channel`, snapshots in `snapshot_generator`.
 """
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 from broker.metadata.controller_event_queue import ControllerEventQueue, not_controller
 from broker.metadata.metadata_loader import MetadataLoader, Subscriber
 from broker.metadata.node_recovery import recover_node
-from broker.metadata.perform_ready import ReadyPerformer
+from broker.metadata.ready_performer import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.alarm import Alarm
 from broker.runtime.executors import thread_pool
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from broker.network.network_client import NetworkClient
     from broker.settings import Settings
     from controller.raft.messages import OutboundRequest, RaftRequest
-    from controller.raft.node import RaftNode
+    from controller.raft.raft_node import RaftNode
     from controller.raft.voters import Voter, VoterSet
     from storage.disk import Disk
     from storage.log_directory import LogDirectory

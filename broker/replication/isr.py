@@ -1,6 +1,6 @@
 """The ISR rules (Kafka: `Partition.maybeShrinkIsr`, `maybeExpandIsr`): which followers leave it and which may join it.
 
-    leaves   a member behind the leader's end for longer than `replica.lag.time.max.ms`
+    leaves   a member behind the leader's end for longer than `replica.lag.time.max.ms` (`ReplicaState.lags`)
     joins    a replica whose log end offset is at least the high watermark and the start offset of this leader's
              epoch, so no leader elected from the ISR can lack a committed record; whose log start offset is at
              least the leader's, so no such leader brings deleted records back; that would not leave again at

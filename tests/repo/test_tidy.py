@@ -101,10 +101,10 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/runtime/context.py": "tests/scripts/groups/test_groups.py",
     "broker/coordinator/transaction/context.py": "tests/scripts/transactions/test_transactions.py",
     "broker/coordinator/transaction/shard.py": "tests/scripts/transactions/test_transactions.py",
-    "broker/coordinator/transaction/transaction_config.py": (
+    "broker/coordinator/transaction/construction.py": (
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"
     ),
-    "broker/handlers/commands.py": "tests/unit/broker/test_routes.py",
+    "broker/handlers/controller_command.py": "tests/unit/broker/test_routes.py",
     "broker/shared_server.py": "tests/unit/broker/test_main.py",
     "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/controller_server.py": "tests/unit/broker/test_whole_cluster.py",

@@ -17,7 +17,7 @@ from tests.simulation.violation import Invariant
 if TYPE_CHECKING:
     from broker.metadata.raft_driver import RaftDriver
     from controller.image import MetadataImage
-    from controller.raft.node import RaftNode
+    from controller.raft.raft_node import RaftNode
 
 _OF_READERS = {"lasting_memo", "memo"}
 

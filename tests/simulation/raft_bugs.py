@@ -15,9 +15,9 @@ from controller.raft.epoch_state import EpochState
 from controller.raft.leader import LeaderState
 from controller.raft.log import RaftEpochEnd, RaftLog
 from controller.raft.messages import NO_NODE, ElectionState
-from controller.raft.node import RaftNode
 from controller.raft.nominee import CandidateState, ProspectiveState
 from controller.raft.quorum_state import QuorumState
+from controller.raft.raft_node import RaftNode
 from controller.raft.voters import VoterSet
 from protocol.errors import InvariantError
 from tests.planting import Bug, Finding, Planter, planted, survey

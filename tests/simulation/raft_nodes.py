@@ -22,7 +22,7 @@ from controller.raft.messages import (
     Tick,
     Timing,
 )
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest

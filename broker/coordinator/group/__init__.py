@@ -4,5 +4,5 @@ The rules are pure; time and a `Random` are passed in. `classic_group` has the m
 `rebalance`, `sync` and `leave` the phases of the protocol; `context` the requests, responses and effects they use;
 `offsets` the committed offsets; `records` the format of both in `__consumer_offsets`; `shard` all groups and offsets of
 one partition of that topic. `group_coordinator` maps the group APIs to operations on these shards, which
-`broker.coordinator.runtime` loads, writes and answers; `coordinator_config` builds it from the broker.
+`broker.coordinator.runtime` loads, writes and answers; `construction` builds it from the broker.
 """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from random import Random
 
-    from broker.coordinator.runtime.partition_log import Journal
+    from broker.coordinator.runtime.partition_journal import Journal
     from broker.coordinator.runtime.timers import Timers
     from storage.log.producer_state import AppendOrigin
 

@@ -25,7 +25,7 @@ from operator import mul
 from typing import Any, Generic
 
 from broker.coordinator.runtime.context import CoordinatorResult, ProducerIdAndEpoch
-from broker.coordinator.runtime.partition_log import Journal
+from broker.coordinator.runtime.partition_journal import Journal
 from broker.coordinator.runtime.shard_host import (
     C,
     Outcome,

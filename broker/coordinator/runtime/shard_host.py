@@ -25,7 +25,7 @@ from broker.coordinator.runtime.context import (
     ProducerIdAndEpoch,
     Record,
 )
-from broker.coordinator.runtime.partition_log import Journal, Marker, Stored
+from broker.coordinator.runtime.partition_journal import Journal, Marker, Stored
 from broker.coordinator.runtime.timers import Timers
 from broker.runtime.cooperative import ONE_STEP, run_steps
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError

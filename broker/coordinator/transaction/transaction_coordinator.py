@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
     from random import Random
 
-    from broker.coordinator.runtime.partition_log import Journal
+    from broker.coordinator.runtime.partition_journal import Journal
     from broker.coordinator.runtime.shard_host import ShardHost
     from broker.coordinator.runtime.timers import Timers
     from broker.coordinator.transaction.transaction_metadata import TransactionalId

@@ -36,7 +36,7 @@ from broker.coordinator.group.context import GroupContext, GroupSettings, Join, 
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
 from broker.coordinator.runtime.context import Append, CoordinatorResponse, ProducerIdAndEpoch
-from broker.coordinator.runtime.partition_log import Marker
+from broker.coordinator.runtime.partition_journal import Marker
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from tests.scripts.conftest import Script, Step

@@ -17,7 +17,7 @@ from typing import Any
 
 from controller.raft.log import RaftLog
 from controller.raft.messages import ElectionState
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import KafkaError

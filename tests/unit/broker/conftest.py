@@ -18,7 +18,7 @@ from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_limits import Limits
 from broker.network.connection_protocol import DeferredResponse
-from broker.network.server import Server
+from broker.network.socket_server import Server
 from protocol.primitives import Part
 from storage.disk import Disk
 from tests.disks import FaultyDisk

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from broker.coordinator.runtime.context import CoordinatorContext, CoordinatorResult, ProducerIdAndEpoch, Record
 from broker.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
-from broker.coordinator.runtime.partition_log import PartitionJournal
+from broker.coordinator.runtime.partition_journal import PartitionJournal
 from broker.coordinator.runtime.shard_host import Outcome
 from broker.coordinator.runtime.timers import Timer, Timers
 from protocol.compression import Compression

@@ -475,7 +475,7 @@ def test_start_on_empty_directory_imports_no_groups_and_only_node_messages(
         process.kill()
         process.communicate()
     imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
-    assert "broker.network.server" in imported
+    assert "broker.network.socket_server" in imported
     of_its_own_controller = ("broker_heartbeat", "broker_registration")
     of_the_quorum = ("api_versions", "begin_quorum_epoch", "end_quorum_epoch", "fetch", "fetch_snapshot", "vote")
     of_other_brokers = ("alter_partition", "list_offsets")

@@ -15,7 +15,7 @@ from controller.raft.messages import (
     Tick,
     Timing,
 )
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from controller.raft.wire import (

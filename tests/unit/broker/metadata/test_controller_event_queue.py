@@ -15,7 +15,7 @@ from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.log import RaftLog
 from controller.raft.messages import ElectionState
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, InvariantError, KafkaError

@@ -8,7 +8,7 @@ import pytest
 
 from controller.raft.log import RaftLog
 from controller.raft.messages import NO_NODE, Disconnected, ElectionState, Role, Tick
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import InvariantError

@@ -8,7 +8,7 @@ import pytest
 
 from broker.coordinator.group.context import Leaving
 from broker.coordinator.runtime.context import Record
-from broker.coordinator.runtime.partition_log import PartitionJournal
+from broker.coordinator.runtime.partition_journal import PartitionJournal
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from tests.unit.broker.conftest import NewNode

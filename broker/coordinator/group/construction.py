@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.coordinator.group.context import GroupSettings
 from broker.coordinator.group.group_coordinator import GroupCoordinator
-from broker.coordinator.runtime.partition_log import PartitionJournal
+from broker.coordinator.runtime.partition_journal import PartitionJournal
 from controller.topic_names import CONSUMER_OFFSETS
 from protocol.compression import Compression
 

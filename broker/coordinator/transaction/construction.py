@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.coordinator.runtime.partition_log import PartitionJournal
+from broker.coordinator.runtime.partition_journal import PartitionJournal
 from broker.coordinator.transaction.context import TransactionSettings
 from broker.coordinator.transaction.transaction_coordinator import TransactionCoordinator
 from controller.image import NO_LEADER

@@ -8,7 +8,7 @@ import pytest
 
 from controller.raft.log import Entry, RaftLog
 from controller.raft.messages import ElectionState, OutboundRequest, Ready, ReplicaProgress, ResponseReceived
-from controller.raft.node import RaftNode
+from controller.raft.raft_node import RaftNode
 from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import NO_DIRECTORY, Voter, VoterSet
 from controller.raft.wire import LeaderAndEpoch, vote_response

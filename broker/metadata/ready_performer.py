@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from broker.metadata.snapshot_generator import SnapshotGenerator
     from controller.raft.log import Entry
     from controller.raft.messages import OutboundRequest, Ready, Response
-    from controller.raft.node import RaftNode
+    from controller.raft.raft_node import RaftNode
     from protocol.schema import Message
     from storage.log.flush import Flush
     from storage.log_directory import LogDirectory

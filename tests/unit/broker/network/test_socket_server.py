@@ -13,7 +13,7 @@ from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_limits import Limits
 from broker.network.connection_protocol import DeferredResponse
-from broker.network.server import BindError, Server, why_not_bound
+from broker.network.socket_server import BindError, Server, why_not_bound
 from protocol.api import ApiKey
 from protocol.primitives import Part
 from tests.unit.broker.conftest import Run, Serving

@@ -9,7 +9,7 @@ import pytest
 from broker.coordinator.group.context import GroupContext, GroupSettings
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
-from broker.coordinator.runtime.partition_log import Marker, PartitionJournal, Reading, Stored
+from broker.coordinator.runtime.partition_journal import Marker, PartitionJournal, Reading, Stored
 from broker.coordinator.runtime.shard_host import ShardHost
 from broker.coordinator.runtime.timers import Timers
 from controller.topic_names import CONSUMER_OFFSETS

@@ -14,7 +14,7 @@ import pytest
 from broker.metadata.controller_event_queue import ControllerEventQueue
 from broker.metadata.metadata_loader import MetadataLoader
 from broker.metadata.node_recovery import recover_node
-from broker.metadata.perform_ready import ReadyPerformer
+from broker.metadata.ready_performer import ReadyPerformer
 from broker.metadata.snapshot_generator import SnapshotGenerator
 from broker.runtime.cooperative import SLICE
 from broker.runtime.executors import thread_pool
