@@ -51,6 +51,13 @@ class Gates(Protocol):
         ...
 
 
+class NoGates:
+    """Listeners that are reached directly."""
+
+    def gate(self, _: int, address: tuple[str, int]) -> int:
+        return address[1]
+
+
 class ClusterError(AssertionError):
     """The cluster did not reach a required state in time."""
 

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker.coordinator.runtime.coordinator_runtime import partition_for
 from tests.broker_process import BrokerProcess
-from tests.chaos.cluster import SETTINGS, Cluster, wait_until
+from tests.chaos.cluster import SETTINGS, Cluster, NoGates, wait_until
 from tests.chaos.pipelines import PIPELINES, Pipeline
 from tests.typed import present
 
@@ -31,13 +31,6 @@ TOPICS = {
 TIMEOUT_S = 120.0
 
 Fault = Callable[[], object]
-
-
-class Direct:
-    """Listeners without gates before them."""
-
-    def gate(self, _: int, address: tuple[str, int]) -> int:
-        return address[1]
 
 
 def prepare(bootstrap: str, replicas: int) -> None:
@@ -153,7 +146,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    with Cluster(tmp_path, Direct(), SETTINGS | TOPICS) as running:
+    with Cluster(tmp_path, NoGates(), SETTINGS | TOPICS) as running:
         running.wait_until_whole()
         yield running
         complaints = [line for node in running.nodes.values() for line in node.complaints()]

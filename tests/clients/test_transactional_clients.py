@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaErr
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tests.broker_process import BrokerProcess
-from tests.chaos.cluster import SETTINGS, Cluster, wait_until
+from tests.chaos.cluster import SETTINGS, Cluster, NoGates, wait_until
 from tests.clients.clients import CLIENTS, Client
 from tests.clients.steps import STEP_TIMEOUT_S, StepError, Steps
 from tests.typed import present
@@ -29,13 +29,6 @@ ONE = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 10
 # The clients' texts for the errors of a producer that was replaced, or whose transaction the coordinator aborted.
 # Sarama has none for PRODUCER_FENCED (90).
 FENCED = re.compile(r"fenc|epoch|Error code = 90|invalid_?txn_?state", re.IGNORECASE)
-
-
-class Direct:
-    """Listeners without gates before them."""
-
-    def gate(self, _: int, address: tuple[str, int]) -> int:
-        return address[1]
 
 
 class Reader:
@@ -100,7 +93,7 @@ def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Cluster(tmp_path_factory.mktemp("cluster"), Direct(), SETTINGS | SWEEP) as cluster:
+    with Cluster(tmp_path_factory.mktemp("cluster"), NoGates(), SETTINGS | SWEEP) as cluster:
         cluster.wait_until_whole()
         yield cluster.bootstrap.partition(",")[0]
         complaints = [line for node in cluster.nodes.values() for line in node.complaints()]

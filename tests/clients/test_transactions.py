@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.broker_process import BrokerProcess
-from tests.chaos.cluster import IDS, Cluster
+from tests.chaos.cluster import IDS, Cluster, NoGates
 from tests.clients.transactions import PRODUCERS, TIMEOUT_S, ConfluentProducer, producing, read, values
 
 PARTITIONS = 12
@@ -28,13 +28,6 @@ def client(request: pytest.FixtureRequest) -> str:
     """The name of a client library."""
     name: str = request.param
     return name
-
-
-class NoGates:
-    """Connections go to the brokers directly."""
-
-    def gate(self, _node: int, address: tuple[str, int]) -> int:
-        return address[1]
 
 
 @pytest.fixture(scope="module")

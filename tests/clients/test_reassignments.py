@@ -1,0 +1,97 @@
+"""A partition that moves to other brokers, by kafka-python's admin client, while librdkafka writes to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from kafka.structs import TopicPartition as Partition
+
+from tests.chaos.cluster import Cluster, NoGates, wait_until
+
+TOPIC = "moving"
+LOG = f"{TOPIC}-0"
+BEFORE = 2_000
+IN_FLIGHT = 100
+CLUSTER = {"default.replication.factor": 1, "leader.imbalance.check.interval.seconds": 1}
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("three"), NoGates(), CLUSTER) as running:
+        running.wait_until_whole()
+        yield running
+        assert [line for node in running.nodes.values() for line in node.complaints()] == []
+
+
+class Writer:
+    """Writes numbered records from a thread until it is stopped, and keeps what was acknowledged."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.acknowledged = 0
+        self.errors: list[KafkaError] = []
+        self._stopped = threading.Event()
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        assert self._producer.flush(30) == 0
+
+    def _run(self) -> None:
+        number = 0
+        while not self._stopped.is_set():
+            self._producer.produce(TOPIC, str(number), partition=0, on_delivery=self._delivered)
+            number += 1
+            self._producer.poll(0.01 if number - self.acknowledged > IN_FLIGHT else 0)
+
+    def _delivered(self, error: KafkaError | None, _: object) -> None:
+        if error is None:
+            self.acknowledged += 1
+        else:
+            self.errors.append(error)
+
+
+def read(bootstrap: str, count: int) -> list[int]:
+    """Return the first `count` values of the partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
+        found: list[int] = []
+        while len(found) < count:
+            records = consumer.consume(count - len(found), 30)
+            assert records, f"{len(found)} of {count} records within 30 s"
+            found += [int(record.value() or b"") for record in records]
+        return found
+    finally:
+        consumer.close()
+
+
+def test_partition_moves_to_other_brokers_without_losing_or_repeating_records(cluster: Cluster) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
+        admin.create_topics([NewTopic(TOPIC, -1, -1, replica_assignments={0: [1]})])
+        with Writer(cluster.bootstrap) as writer:
+            wait_until(lambda: writer.acknowledged > BEFORE, "the first records acknowledged")
+            admin.alter_partition_reassignments({Partition(TOPIC, 0): [2, 3]})
+            cluster.wait_for(
+                lambda found: (moved := found.partitions[LOG]).replicas == (2, 3) == tuple(sorted(moved.in_sync)),
+                "the partition on brokers 2 and 3",
+            )
+            moved = writer.acknowledged
+            wait_until(lambda: writer.acknowledged > moved + BEFORE, "records acknowledged by the new leader")
+        assert writer.errors == []
+        assert admin.list_partition_reassignments() == {}
+    assert read(cluster.bootstrap, writer.acknowledged) == list(range(writer.acknowledged))
+    old = cluster.nodes[1].records
+    wait_until(lambda: not (old / LOG).exists(), "the former replica's log deleted")
+    assert all((cluster.nodes[node].records / LOG).is_dir() for node in (2, 3))
