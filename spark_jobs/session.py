@@ -22,7 +22,6 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    "spark.pyspark.python": sys.executable,
 }
 DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -44,6 +43,8 @@ def spark_session(
     from pyspark.sql import SparkSession
 
     find_java()
+    # Spark looks for the workers' Python in the environment only; its own default is the python3 of the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     connectors = tuple(connectors)
     builder = SparkSession.builder.appName(name)
     if master is not None:
