@@ -1,36 +1,33 @@
-"""The Kafka source and sink of all jobs, and the tables that results are written to.
+"""The Kafka source and sink of all jobs, and the choice among them and the tables of `tables.py`.
 
 A record is a row of Spark's Kafka source: `key` and `value` (binary), `topic`, `partition`, `offset`, `timestamp`,
 `timestampType`, and `headers` (an array of structs of `key` and `value`; null without headers).
 
-Spark's Kafka sink is at-least-once, and lets the producer choose the timestamp; records that keep theirs are sent by
-`spark_jobs.sending`.
+Spark's Kafka sink is at-least-once, and lets the producer choose the timestamp.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spark_jobs import tables
+from spark_jobs.errors import JobError
+from spark_jobs.files import claim, query_id
 from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions
+from spark_jobs.tables import DRIVERS, Batch, JdbcTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamReader
 
-OWNER = "_barnabas_job.json"
-KINDS = ("topic", "parquet", "delta", "console")
-
-
-class JobError(Exception):
-    """A problem that the user can solve; its text is one sentence that says how."""
+KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "console")
+FORMS = "topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console"
 
 
 class Destination(NamedTuple):
-    """Where results go: `kind` is one of KINDS, `target` the topic, or the directory of a table."""
+    """Where results go: `kind` is one of KINDS, `target` the topic, the directory or name of a table, or URL#TABLE."""
 
     kind: str
     target: str
@@ -38,17 +35,25 @@ class Destination(NamedTuple):
     @property
     def connectors(self) -> tuple[str, ...]:
         """The connectors that writing needs besides Kafka's."""
-        return ("delta",) if self.kind == "delta" else ()
+        if self.kind == "jdbc":
+            product = JdbcTable.parse(self.target).product
+            return (product,) if product in DRIVERS else ()
+        return (self.kind,) if self.kind in ("delta", "iceberg") else ()
 
 
 def destination(text: str) -> Destination:
-    """Return the destination of `topic:NAME`, `parquet:DIR`, `delta:DIR` or `console`.
+    """Return the destination of `topic:NAME`, `parquet:DIR`, `delta:DIR`, `iceberg:DIR`, `jdbc:URL#TABLE` or `console`.
 
     Raise ArgumentTypeError for another text.
     """
     kind, _, target = text.partition(":")
     if kind not in KINDS or bool(target) == (kind == "console"):
-        raise argparse.ArgumentTypeError(f"{text!r}: write topic:NAME, parquet:DIR, delta:DIR or console")
+        raise argparse.ArgumentTypeError(f"{text!r}: write {FORMS}")
+    if kind == "jdbc":
+        try:
+            JdbcTable.parse(target)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     return Destination(kind, target)
 
 
@@ -70,53 +75,34 @@ def read_batch(spark: SparkSession, options: SourceOptions, **limits: str) -> Da
 def write_batch(rows: DataFrame, batch_id: int, to: Destination, options: StreamOptions) -> None:
     """Write a micro-batch.
 
-    Written again after a failure, a batch replaces its former rows in Parquet and is skipped by Delta; a topic and the
-    console get it twice. Rows for a topic have `value`, and may have `key` and `headers`.
+    Tables have each batch once, also if it is written again after a failure (`tables.py`); a topic and the console get
+    it twice. Rows for a topic have `value`, and may have `key` and `headers`.
     """
     if to.kind == "topic":
-        rows.write.format("kafka").options(**kafka_options(options)).option("topic", to.target).save()
-    elif to.kind == "parquet":
-        rows.write.mode("overwrite").parquet(f"{to.target}/batch={batch_id:09d}")
-    elif to.kind == "delta":
-        once: dict[str, str | int] = {"txnAppId": query_id(options.checkpoint), "txnVersion": batch_id}
-        rows.write.format("delta").mode("append").options(**once).save(to.target)
-    else:
+        write_topic(rows, to.target, options)
+    elif to.kind == "console":
         rows.show(truncate=False)
+    elif to.kind == "parquet":
+        tables.write_parquet(rows, to.target, batch_id)
+    else:
+        batch = Batch(query_id(rows.sparkSession, options.checkpoint), batch_id)
+        if to.kind == "delta":
+            tables.write_delta(rows, to.target, batch)
+        elif to.kind == "iceberg":
+            tables.write_iceberg(rows, to.target, batch)
+        else:
+            tables.write_jdbc(rows, JdbcTable.parse(to.target), batch)
 
 
-def is_delta(spark: SparkSession, directory: str) -> bool:
-    """Return whether a directory has a Delta table."""
-    jvm: Any = spark._jvm
-    return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(directory))
+def write_topic(rows: DataFrame, topic: str, options: KafkaOptions) -> None:
+    """Write rows with `value`, and perhaps `key`, `headers` and `partition`, to a topic."""
+    rows.write.format("kafka").options(**kafka_options(options)).option("topic", topic).save()
 
 
-def query_id(checkpoint: str) -> str:
-    """Return the id of the query that a checkpoint belongs to."""
-    with open(f"{checkpoint}/metadata", encoding="utf-8") as file:
-        return str(json.load(file)["id"])
-
-
-def claim(directory: str, job: str, checkpoint: str) -> None:
-    """Record in a local output directory which job and checkpoint write it.
-
-    Raise JobError if another job or checkpoint writes it, or if it has files of something else.
-    """
-    owner = {"job": job, "checkpoint": os.path.abspath(checkpoint)}
-    path = os.path.join(directory, OWNER)
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-        if found != owner:
-            raise JobError(
-                f"{directory} is written by {found['job']} with the checkpoint {found['checkpoint']}; choose another "
-                "directory, or that checkpoint"
-            )
-        return
-    if os.path.isdir(directory) and os.listdir(directory):
-        raise JobError(f"{directory} has files that no job wrote; choose an empty directory")
-    os.makedirs(directory, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(owner, file)
+def claim_destination(spark: SparkSession, to: Destination, job: str, checkpoint: str) -> None:
+    """Record that a job writes to a directory; JobError if another one does (`files.claim`)."""
+    if to.kind in ("parquet", "delta"):
+        claim(spark, to.target, job, checkpoint)
 
 
 def starting(where: str) -> dict[str, str]:

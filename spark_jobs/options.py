@@ -162,9 +162,16 @@ def parser_of(options: type[Any], prog: str, description: str, example: str) -> 
 
 
 def parse(
-    options: type[T], parser: argparse.ArgumentParser, arguments: Sequence[str], environment: Mapping[str, str]
+    options: type[T],
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
 ) -> T:
-    """Return the options; exit with status 2 and a message if they are invalid."""
+    """Return the options; exit with status 2 and a message if they are invalid.
+
+    `environment` is the process's unless it is given.
+    """
+    environment = os.environ if environment is None else environment
     if "BARNABAS_BROKERS" in environment:
         parser.set_defaults(brokers=environment["BARNABAS_BROKERS"])
     parsed = vars(parser.parse_args(list(arguments), env_vars=dict(environment)))  # type: ignore[call-overload]
@@ -195,8 +202,3 @@ def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]) -> None
         metavar=declared["metavar"],
         help=text,
     )
-
-
-def environment() -> Mapping[str, str]:
-    """Return the process's environment."""
-    return os.environ

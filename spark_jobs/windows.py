@@ -32,9 +32,7 @@ PERCENTILES = (0.5, 0.9, 0.99)
 class WindowsOptions(StreamOptions):
     """The fields, the windows, and where the results go."""
 
-    to: Destination = option(
-        "where windows go: topic:NAME, parquet:DIR, delta:DIR or console", metavar="WHERE", parse=io.destination
-    )
+    to: Destination = option(f"where windows go: {io.FORMS}", metavar="WHERE", parse=io.destination)
     key: str = option("JSON field of the key; several with commas (default: the record's key)", default="")
     value: str = option("JSON field with a number, for sums and percentiles", default="", metavar="FIELD")
     time: str = option("JSON field with the event time (default: the record's timestamp)", default="", metavar="FIELD")
@@ -96,8 +94,7 @@ def as_records(rows: DataFrame) -> DataFrame:
 
 def start(spark: SparkSession, options: WindowsOptions) -> StreamingQuery:
     """Start the query."""
-    if options.to.kind in ("parquet", "delta"):
-        io.claim(options.to.target, JOB.name, options.checkpoint)
+    io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
     rows = windowed(events(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:

@@ -8,7 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.session import spark_session
+from tests.spark.postgres import server
 
+CONNECTORS = ("kafka", "delta", "iceberg", "postgresql")
 SMALL = (("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"))
 
 
@@ -23,6 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME") and os.environ.get("CI") != "true":
         pytest.skip("not installed: java")
-    session = spark_session("tests", master="local[2]", connectors=("kafka", "delta"), conf=SMALL)
+    session = spark_session("tests", master="local[2]", connectors=CONNECTORS, conf=SMALL)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """The URL, without `jdbc:`, of a database of PostgreSQL."""
+    with server() as url:
+        yield url

@@ -49,7 +49,10 @@ def test_brokers_are_those_of_all_commands() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--to", "table:x"), "'table:x': write topic:NAME, parquet:DIR, delta:DIR or console"),
+        (
+            ("--to", "table:x"),
+            "'table:x': write topic:NAME, parquet:DIR, delta:DIR, iceberg:DIR, jdbc:URL#TABLE or console",
+        ),
         (("-X", "no-value"), "'no-value': write KEY=VALUE"),
         (("--max-offsets-per-trigger", "0"), "'0': write a number of at least 1"),
         (("--windw", "1 hour"), "unrecognized arguments: --windw"),

@@ -16,7 +16,8 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Row, SparkSession
 
-from spark_jobs.io import Destination, JobError
+from spark_jobs.errors import JobError
+from spark_jobs.io import Destination
 from spark_jobs.windows import WindowsOptions, as_records, events, start, windowed
 from tests.broker_process import BrokerProcess
 from tests.chaos.cluster import wait_until

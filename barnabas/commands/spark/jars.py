@@ -18,7 +18,10 @@ EXAMPLES = """
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument(
-        "connector", nargs="*", help="kafka, avro, delta, iceberg or postgresql (default: kafka)", metavar="CONNECTOR"
+        "connector",
+        nargs="*",
+        help="kafka, avro, protobuf, delta, iceberg or postgresql (default: kafka)",
+        metavar="CONNECTOR",
     )
     add_json(parser)
 
@@ -27,6 +30,7 @@ def run(options: argparse.Namespace) -> int:
     """Fetch the connectors and print their jars."""
     need_pyspark()
     from spark_jobs import jars
+    from spark_jobs.errors import JobError
     from spark_jobs.session import find_java
 
     rows = []
@@ -35,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         for connector in options.connector or ["kafka"]:
             name = jars.coordinates(connector)
             rows += [{"connector": name, "jar": path} for path in jars.fetch(connector)]
-    except (RuntimeError, ValueError) as error:
+    except JobError as error:
         raise CommandError(str(error)) from None
     show(options, ("connector", "jar"), rows)
     return 0

@@ -5,7 +5,7 @@ modules are sent along. `spark-submit` is that of $SPARK_HOME, or of the install
 """
 
 import argparse
-import subprocess
+import importlib
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -33,17 +33,21 @@ def pass_on(words: Sequence[str]) -> int:
     name = job_name(words[end:])
     need_pyspark()
     from spark_jobs import jars, submission
+    from spark_jobs.errors import JobError
     from spark_jobs.session import find_java
 
+    job = importlib.import_module(f"spark_jobs.{name}").JOB
+    connectors = job.all_connectors(job.parsed(words[end + 1 :]))
     try:
         find_java()
-        paths = jars.fetch("kafka")
-    except RuntimeError as error:
+        jars.check_versions()
+        paths = [path for connector in connectors for path in jars.fetch(connector)]
+    except JobError as error:
         raise CommandError(str(error)) from None
     with tempfile.TemporaryDirectory(prefix="barnabas-spark-") as made:
         command = submission.command(name, words[:end], words[end + 1 :], jars=paths, folder=made)
         sys.stdout.flush()
-        return subprocess.run(command, env=submission.environment(), check=False).returncode  # noqa: S603 - Spark's
+        return submission.run(command, submission.environment(words[:end]), made)
 
 
 def _spark_words(words: Sequence[str]) -> int:

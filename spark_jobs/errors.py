@@ -1,0 +1,85 @@
+"""Errors of Spark, Kafka and the file system as one sentence each, which says what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class JobError(Exception):
+    """A problem that the user can solve; its text is one sentence that says how."""
+
+
+class Remedy(NamedTuple):
+    """What to do about errors whose text `pattern` matches; `{line}` in the advice is the line that matched."""
+
+    pattern: str
+    advice: str
+
+
+REMEDIES: Sequence[Remedy] = (
+    Remedy(
+        r"No space left on device|Disk quota exceeded",
+        "a disk is full: free space, then start the job again; it goes on where it stopped",
+    ),
+    Remedy(
+        r"UnknownTopicOrPartitionException|Topic \S+ not present in metadata",
+        "a topic does not exist: create it, or correct its name",
+    ),
+    Remedy(
+        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException|Not authorized",
+        "the brokers refuse access: {line}",
+    ),
+    Remedy(r"SaslAuthenticationException|SslAuthenticationException|SSLHandshake", "the login was refused: {line}"),
+    Remedy(
+        r"No resolvable bootstrap urls|Timed out waiting for a node|DisconnectException|BrokerNotAvailable"
+        r"|apache\.kafka\.common\.errors\.TimeoutException",
+        "no broker answers at the address of --brokers; start one, or correct the address, then start the job again",
+    ),
+    Remedy(r"apache\.kafka\.common\.config\.ConfigException", "Kafka's client refuses an option of -X: {line}"),
+    Remedy(
+        r"offset was changed from|KAFKA_DATA_LOSS|OffsetOutOfRangeException|may have been missed",
+        "records were deleted before they were read: continue without them by -X failOnDataLoss=false, or begin anew "
+        "with another --checkpoint",
+    ),
+    Remedy(
+        r"(?:Detected change in|There are \[.*\] sources in the checkpoint|STREAMING_STATEFUL_OPERATOR_NOT_MATCH"
+        r"|STATE_STORE_\w*SCHEMA_NOT_COMPATIBLE|STATE_STORE_VALUE_ROW_FORMAT|Provided schema doesn't match"
+        r"|INVALID_LOG_VERSION)",
+        "the checkpoint is of another query: choose another --checkpoint",
+    ),
+    Remedy(
+        r"(?:Multiple streaming queries are concurrently using|ConcurrentModificationException|CONCURRENT_STREAM_LOG)",
+        "another process runs with the same --checkpoint: stop it, or choose another directory",
+    ),
+    Remedy(r"Permission denied|AccessDeniedException|AccessControlException", "no permission: {line}"),
+    Remedy(r"No suitable driver|ClassNotFoundException: \S*[Dd]river", "the database's driver is missing: {line}"),
+    Remedy(
+        r"PSQLException|SQLSyntaxErrorException|SQLNonTransientConnection", "the database refuses the statement: {line}"
+    ),
+    Remedy(
+        r"\[PARSE_SYNTAX_ERROR\]|\[INVALID_SCHEMA|\[UNSUPPORTED_DATATYPE\]|CANNOT_PARSE_INTERVAL|INVALID_INTERVAL",
+        "an option is not valid SQL: {line}",
+    ),
+    Remedy(r"DATA_SOURCE_NOT_FOUND|Failed to find data source", "a connector is missing: run `barnabas spark jars`"),
+    Remedy(r"JAVA_GATEWAY_EXITED", "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"),
+)
+
+
+def remedy_of(error: BaseException) -> str | None:
+    """Return a sentence that says what to do about an error, None if the error is not known."""
+    if isinstance(error, JobError):
+        return str(error)
+    text = str(error)
+    for pattern, advice in REMEDIES:
+        if re.search(pattern, text):
+            lines = (line.strip() for line in text.splitlines() if re.search(pattern, line))
+            return advice.format(line=next(lines, first_line(error)))
+    return None
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, of the Java exception if there is one."""
+    java = getattr(error, "java_exception", None)
+    return (str(java.toString()) if java is not None else str(error)).partition("\n")[0]

@@ -1,0 +1,118 @@
+"""Small files beside checkpoints and tables, in the file system of their URI, through Hadoop's client in Spark's JVM.
+
+A path without a scheme is of Spark's default file system. `claim` records in a directory what writes to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.errors import JobError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OWNER = "_barnabas_job.json"
+
+
+class Folder:
+    """A directory of any file system that Spark reaches; it need not exist."""
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        self._files: Any = path.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._path = path.makeQualified(self._files.getUri(), self._files.getWorkingDirectory())
+
+    @property
+    def uri(self) -> str:
+        """The absolute URI."""
+        return str(self._path.toString())
+
+    def names(self) -> list[str]:
+        """Return the names in the directory, empty if it does not exist."""
+        if not self._files.exists(self._path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in self._files.listStatus(self._path))
+
+    def read(self, name: str) -> str | None:
+        """Return the text of a file, None if it does not exist."""
+        path = self._child(name)
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            return bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file, in place of one with that name; the directory is created if it does not exist."""
+        unfinished = self._child(f".{name}.unfinished")
+        stream = self._files.create(unfinished, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self._files.delete(self._child(name), False)
+        self._files.rename(unfinished, self._child(name))
+
+    def delete(self, name: str) -> None:
+        """Delete a file or a directory with all that is in it; do nothing if it does not exist."""
+        self._files.delete(self._child(name), True)
+
+    def _child(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
+
+
+def query_id(spark: SparkSession, checkpoint: str) -> str:
+    """Return the id of the query that a checkpoint belongs to; KeyError if no query has begun with it."""
+    text = Folder(spark, checkpoint).read("metadata")
+    if text is None:
+        raise KeyError(checkpoint)
+    return str(json.loads(text)["id"])
+
+
+def claim(spark: SparkSession, directory: str, job: str, checkpoint: str) -> None:
+    """Record in an output directory which job and checkpoint write it.
+
+    Raise JobError if another job or checkpoint writes it, or if it has files of something else.
+    """
+    folder = Folder(spark, directory)
+    owner = {"job": job, "checkpoint": Folder(spark, checkpoint).uri}
+    text = folder.read(OWNER)
+    if text is None:
+        if any(not name.startswith(".") for name in folder.names()):
+            raise JobError(f"{directory} has files that no job wrote; choose an empty directory")
+        folder.write(OWNER, json.dumps(owner))
+    elif (found := json.loads(text)) != owner:
+        raise JobError(
+            f"{directory} is written by {found['job']} with the checkpoint {found['checkpoint']}; choose another "
+            "directory, or that checkpoint"
+        )
+
+
+def claim_checkpoint(spark: SparkSession, checkpoint: str, job: str, fixed: Mapping[str, str]) -> None:
+    """Record in a checkpoint which job begins with it, and the options that must stay the same.
+
+    Raise JobError if the checkpoint is of another job, or was begun with other values of these options.
+    """
+    folder = Folder(spark, checkpoint)
+    text = folder.read(OWNER)
+    if text is None:
+        if "metadata" in folder.names():
+            raise JobError(f"the checkpoint {checkpoint} is of another query: choose another --checkpoint")
+        folder.write(OWNER, json.dumps({"job": job, "options": fixed}))
+        return
+    found = json.loads(text)
+    if found["job"] != job:
+        raise JobError(f"the checkpoint {checkpoint} is of the job {found['job']}: choose another --checkpoint")
+    for name, value in fixed.items():
+        if (begun := found["options"].get(name, value)) != value:
+            raise JobError(
+                f"the checkpoint {checkpoint} was begun with --{name.replace('_', '-')} {begun!r}, not {value!r}: "
+                "choose that, or another --checkpoint"
+            )

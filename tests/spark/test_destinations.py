@@ -1,0 +1,128 @@
+"""Destinations of results: each table has a micro-batch once, also if it is written twice; who writes is recorded."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.errors import JobError
+from spark_jobs.files import Folder, claim, claim_checkpoint
+from spark_jobs.io import Destination, destination, write_batch
+from spark_jobs.options import StreamOptions
+from spark_jobs.tables import JdbcTable, iceberg_name
+
+Row = tuple[int, str]
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> StreamOptions:
+    """Options of a query with an id."""
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / "metadata").write_text(json.dumps({"id": "0b4a8f4e-0000-4000-8000-000000000000"}))
+    return StreamOptions(checkpoint=str(tmp_path / "checkpoint"))
+
+
+def batch(spark: SparkSession, *rows: Row) -> DataFrame:
+    return spark.createDataFrame(rows, "number int, end string")
+
+
+def written_twice(spark: SparkSession, to: Destination, options: StreamOptions) -> None:
+    """Write two batches, the second one twice, as after a crash between the results and Spark's own record."""
+    write_batch(batch(spark, (1, "a"), (2, "b")), 0, to, options)
+    for _ in range(2):
+        write_batch(batch(spark, (3, "c")), 1, to, options)
+
+
+def rows(frame: DataFrame) -> list[Row]:
+    return sorted((row.number, row.end) for row in frame.collect())
+
+
+def test_files_have_each_batch_once(spark: SparkSession, options: StreamOptions, tmp_path: Path) -> None:
+    for kind in ("parquet", "delta"):
+        written_twice(spark, destination(f"{kind}:{tmp_path}/{kind}"), options)
+        assert rows(spark.read.format(kind).load(f"{tmp_path}/{kind}")) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_an_iceberg_table_has_each_batch_once(spark: SparkSession, options: StreamOptions, tmp_path: Path) -> None:
+    target = f"{tmp_path}/lake/results"
+    written_twice(spark, destination(f"iceberg:{target}"), options)
+    assert rows(spark.table(iceberg_name(spark, target))) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_database_has_each_batch_once(spark: SparkSession, options: StreamOptions, database: str) -> None:
+    written_twice(spark, destination(f"jdbc:{database}#results"), options)
+    read = spark.read.format("jdbc").options(url=f"jdbc:{database}", driver="org.postgresql.Driver")
+    assert rows(read.option("dbtable", "results").load()) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_a_batch_that_fails_between_rows_and_record_leaves_none_in_the_database(
+    spark: SparkSession, options: StreamOptions, database: str
+) -> None:
+    to = destination(f"jdbc:{database}#half")
+    write_batch(batch(spark, (1, "a")), 0, to, options)
+    wrong = spark.createDataFrame([(2, "b")], "number int, other string")
+    with pytest.raises(Exception, match="other"):
+        write_batch(wrong, 1, to, options)
+    write_batch(batch(spark, (3, "c")), 1, to, options)
+    read = spark.read.format("jdbc").options(url=f"jdbc:{database}", driver="org.postgresql.Driver")
+    assert rows(read.option("dbtable", "half").load()) == [(1, "a"), (3, "c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("table:x", "write topic:NAME"),
+        ("parquet:", "write topic:NAME"),
+        ("console:x", "write topic:NAME"),
+        ("jdbc:postgresql://h/d", "write jdbc:postgresql://HOST/DATABASE?user=USER#TABLE"),
+    ],
+)
+def test_invalid_destinations_are_named(text: str, message: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError) as error:
+        destination(text)
+    assert message in str(error.value)
+
+
+def test_connectors_follow_from_the_destination() -> None:
+    assert destination("console").connectors == ()
+    assert destination("delta:x").connectors == ("delta",)
+    assert destination("jdbc:postgresql://h/d#t").connectors == ("postgresql",)
+    assert destination("jdbc:h2:mem:x#t").connectors == ()
+    assert JdbcTable.parse("postgresql://h/d?user=u#s.t") == ("jdbc:postgresql://h/d?user=u", "s.t")
+
+
+def test_files_are_written_whole_and_in_place_of_others(spark: SparkSession, tmp_path: Path) -> None:
+    folder = Folder(spark, f"{tmp_path}/new/folder")
+    assert (folder.names(), folder.read("name")) == ([], None)
+    folder.write("name", "first")
+    folder.write("name", "zweitens: ü")
+    assert (folder.names(), folder.read("name")) == (["name"], "zweitens: ü")
+    folder.delete("name")
+    assert folder.names() == []
+
+
+def test_a_directory_belongs_to_one_job_and_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    for _ in range(2):
+        claim(spark, out, "windows", str(tmp_path / "c"))
+    with pytest.raises(JobError, match=r"is written by windows with the checkpoint .*/c; choose another directory"):
+        claim(spark, out, "windows", str(tmp_path / "other"))
+    (tmp_path / "report.txt").touch()
+    with pytest.raises(JobError, match="has files that no job wrote"):
+        claim(spark, str(tmp_path), "windows", str(tmp_path / "c"))
+
+
+def test_a_checkpoint_belongs_to_one_job_and_its_fixed_options(spark: SparkSession, tmp_path: Path) -> None:
+    checkpoint = str(tmp_path / "c")
+    for _ in range(2):
+        claim_checkpoint(spark, checkpoint, "windows", {"max_gap": "1 minute"})
+    with pytest.raises(JobError, match="is of the job windows: choose another --checkpoint"):
+        claim_checkpoint(spark, checkpoint, "table", {})
+    with pytest.raises(JobError, match="was begun with --max-gap '1 minute', not '1 hour'"):
+        claim_checkpoint(spark, checkpoint, "windows", {"max_gap": "1 hour"})
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "metadata").touch()
+    with pytest.raises(JobError, match="is of another query"):
+        claim_checkpoint(spark, str(tmp_path / "foreign"), "windows", {})
