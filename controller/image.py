@@ -12,6 +12,8 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+from controller.acls.acls_image import AclsImage
+
 NO_LEADER = -1
 
 
@@ -130,6 +132,7 @@ class MetadataImage:
         "_configs",
         "_topics",
         "_topics_by_id",
+        "acls",
         "brokers",
         "client_quotas",
         "cluster_id",
@@ -156,6 +159,7 @@ class MetadataImage:
         client_quotas: Mapping[QuotaEntity, Mapping[str, float]] | None = None,
         features: Mapping[str, int] | None = None,
         next_producer_id: int = 0,
+        acls: AclsImage | None = None,
         lasting_memo: dict[Any, Any] | None = None,
     ) -> None:
         self.cluster_id = cluster_id
@@ -169,6 +173,7 @@ class MetadataImage:
         self.client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = client_quotas or {}
         self.features: Mapping[str, int] = features or {}
         self.next_producer_id = next_producer_id
+        self.acls = AclsImage() if acls is None else acls
         self.memo: dict[Any, Any] = {}
         self.lasting_memo: dict[Any, Any] = {} if lasting_memo is None else lasting_memo
 

@@ -8,6 +8,7 @@ thousand references. The records are those of Kafka's metadata module, with Kafk
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from controller.acls.acls_image import AclsBuilder
 from controller.image import (
     NO_CONFIGS,
     NO_QUOTAS,
@@ -21,10 +22,11 @@ from controller.image import (
     TopicImage,
     quota_entity,
 )
-from controller.records import endpoints_of, features_of
+from controller.records import acl_of, endpoints_of, features_of
 from protocol.errors import InvariantError
 from protocol.records.metadata import (
     AbortTransactionRecord,
+    AccessControlEntryRecord,
     BeginTransactionRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
@@ -39,6 +41,7 @@ from protocol.records.metadata import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
@@ -72,6 +75,7 @@ class ImageBuilder:
         self._client_quotas: dict[QuotaEntity, Mapping[str, float]] | None = None
         self._features: dict[str, int] | None = None
         self._next_producer_id = base.next_producer_id
+        self._acls: AclsBuilder | None = None
 
     def replay(self, record: object) -> None:
         """Apply one record; InvariantError if it cannot follow the previous ones or its type is unknown."""
@@ -95,6 +99,7 @@ class ImageBuilder:
             client_quotas=base.client_quotas if self._client_quotas is None else self._client_quotas,
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
+            acls=base.acls if self._acls is None else self._acls.build(),
             lasting_memo=base.lasting_memo,
         )
 
@@ -243,6 +248,12 @@ class ImageBuilder:
     def _set_producer_ids(self, record: ProducerIdsRecord) -> None:
         self._next_producer_id = record.next_producer_id
 
+    def _add_acl(self, record: AccessControlEntryRecord) -> None:
+        self._mutable_acls().add(record.id, acl_of(record))
+
+    def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
+        self._mutable_acls().remove(record.id)
+
     def _ignore(self, record: object) -> None:
         """Skip a record without effect on the image."""
 
@@ -271,6 +282,11 @@ class ImageBuilder:
         if self._configs is None:
             self._configs = dict(self._base.all_configs())
         return self._configs
+
+    def _mutable_acls(self) -> AclsBuilder:
+        if self._acls is None:
+            self._acls = self._base.acls.change()
+        return self._acls
 
     def _broker(self, broker_id: int, epoch: int) -> BrokerImage:
         broker = (self._base.brokers if self._brokers is None else self._brokers).get(broker_id)
@@ -330,6 +346,8 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     ClientQuotaRecord: ImageBuilder._set_quota,
     FeatureLevelRecord: ImageBuilder._set_feature,
     ProducerIdsRecord: ImageBuilder._set_producer_ids,
+    AccessControlEntryRecord: ImageBuilder._add_acl,
+    RemoveAccessControlEntryRecord: ImageBuilder._remove_acl,
     # `metadata_transaction` holds the records of a transaction until it ends.
     BeginTransactionRecord: ImageBuilder._ignore,
     EndTransactionRecord: ImageBuilder._ignore,

@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from controller.image import MetadataImage, ResourceType
 from controller.snapshot import image_records
 from protocol.records.metadata import (
+    AccessControlEntryRecord,
     ClientQuotaRecord,
     ConfigRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
@@ -35,6 +37,15 @@ def difference(before: MetadataImage, after: MetadataImage) -> Iterator[Message]
         parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity]
         for key in sorted(quotas.keys() - after.client_quotas.get(entity, {}).keys()):
             yield ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True)
+    for acl_id in sorted(before.acls.by_id.keys() - after.acls.by_id.keys()):
+        yield RemoveAccessControlEntryRecord(id=acl_id)
     for record in image_records(after):
-        if not isinstance(record, TopicRecord) or before.topic_by_id(record.topic_id) is None:
+        if not _exists(record, before):
             yield record
+
+
+def _exists(record: Message, before: MetadataImage) -> bool:
+    """Return whether a record is of a topic or an ACL that is in `before`: neither can be created again."""
+    if isinstance(record, TopicRecord):
+        return before.topic_by_id(record.topic_id) is not None
+    return isinstance(record, AccessControlEntryRecord) and record.id in before.acls.by_id

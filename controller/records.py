@@ -1,10 +1,16 @@
-"""Conversion of brokers, controllers and partitions to the records that register them, for commands and snapshots."""
+"""Conversion of brokers, controllers, partitions and ACLs to their records, for commands and snapshots."""
 
 from collections.abc import Iterable, Mapping
 
+from controller.acls.acl import Acl
 from controller.image import BrokerImage, ControllerImage, Endpoint, PartitionImage
 from protocol.messages.broker_registration import RegisteredListener, SupportedFeature
-from protocol.records.metadata import PartitionRecord, RegisterBrokerRecord, RegisterControllerRecord
+from protocol.records.metadata import (
+    AccessControlEntryRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+)
 
 
 def endpoints_of(listeners: Iterable[RegisteredListener]) -> dict[str, Endpoint]:
@@ -79,3 +85,21 @@ def partition_record(topic_id: bytes, partition: PartitionImage) -> PartitionRec
         eligible_leader_replicas=list(partition.eligible_leader_replicas) or None,
         last_known_elr=list(partition.last_known_elr) or None,
     )
+
+
+def acl_of(record: AccessControlEntryRecord) -> Acl:
+    """Return the entry in a record."""
+    return Acl(
+        resource_type=record.resource_type,
+        resource_name=record.resource_name,
+        pattern_type=record.pattern_type,
+        principal=record.principal,
+        host=record.host,
+        operation=record.operation,
+        permission_type=record.permission_type,
+    )
+
+
+def acl_record(acl_id: bytes, acl: Acl) -> AccessControlEntryRecord:
+    """Return the record of an entry."""
+    return AccessControlEntryRecord(id=acl_id, **acl._asdict())

@@ -18,7 +18,7 @@ from controller.commands.bootstrap import METADATA_VERSION
 from controller.image import MetadataImage
 from controller.raft.log import Entry, SnapshotId
 from controller.raft.voters import VoterSet
-from controller.records import broker_record, controller_record, partition_record
+from controller.records import acl_record, broker_record, controller_record, partition_record
 from protocol.errors import DecodeError
 from protocol.primitives import Buffer
 from protocol.records.control import (
@@ -133,3 +133,5 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
             yield ClientQuotaRecord(entity=parts, key=key, value=quota, remove=False)
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
+    for acl_id, acl in image.acls.by_id.items():
+        yield acl_record(acl_id, acl)

@@ -18,6 +18,7 @@
                              `controller.configs.alterations`)
     election_configs         partition changes that follow from config changes
     client_quotas            quotas of users, client ids and addresses
+    acls                     access control entries
     producer_ids             blocks of producer ids
 
 `controller.partition_change` builds every change of a partition; `controller.leader_and_isr_updates` does so for all

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.controller_result import ControllerResult
+from controller.commands.random_uuid import random_uuid
 from controller.commands.topic_configs import check_topic_configs
 from controller.configs.effective import StaticSettings, effective_text, topic_config_values
 from controller.configs.topic import TOPIC_CONFIGS
@@ -114,14 +115,11 @@ def _create_topic(
 
 
 def new_topic_id(image: MetadataImage, random: Random) -> bytes:
-    """Return an unused topic id: a random (version 4) uuid whose text does not start with a dash."""
+    """Return an unused topic id."""
     while True:
-        value = bytearray(random.randbytes(16))
-        value[6] = value[6] & 0x0F | 0x40
-        value[8] = value[8] & 0x3F | 0x80
-        # A leading 111110 is a dash in base64, which command lines take for an option.
-        if value[0] >> 2 != 0b111110 and image.topic_by_id(bytes(value)) is None:
-            return bytes(value)
+        topic_id = random_uuid(random)
+        if image.topic_by_id(topic_id) is None:
+            return topic_id
 
 
 def _assignments(

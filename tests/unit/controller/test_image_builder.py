@@ -11,7 +11,6 @@ from controller.image_builder import apply_records
 from protocol.errors import InvariantError
 from protocol.messages.broker_registration import RegisteredListener, SupportedFeature
 from protocol.records.metadata import (
-    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
     ClearElrRecord,
     ConfigRecord,
@@ -21,10 +20,12 @@ from protocol.records.metadata import (
     PartitionChangeRecord,
     PartitionRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    ZkMigrationStateRecord,
 )
 from tests.typed import present
 from tests.unit.controller.cluster import Cluster, directory
@@ -173,16 +174,8 @@ def test_registration_is_changed_and_removed(cluster: Cluster) -> None:
         TopicRecord(name="t", topic_id=ID),
         FenceBrokerRecord(id=1, epoch=99),
         UnregisterBrokerRecord(broker_id=9, broker_epoch=0),
-        AccessControlEntryRecord(
-            id=ID,
-            resource_type=2,
-            resource_name="x",
-            pattern_type=3,
-            principal="User:x",
-            host="*",
-            operation=3,
-            permission_type=3,
-        ),
+        RemoveAccessControlEntryRecord(id=ID),
+        ZkMigrationStateRecord(zk_migration_state=0),
     ],
 )
 def test_invalid_or_unknown_record_stops_the_broker(cluster: Cluster, record: object) -> None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from controller.image import MetadataImage
 from controller.image_builder import apply_records
 from controller.image_delta import difference
-from protocol.records.metadata import ConfigRecord, PartitionRecord, RemoveTopicRecord, UnregisterBrokerRecord
+from protocol.records.metadata import (
+    AccessControlEntryRecord,
+    ConfigRecord,
+    PartitionRecord,
+    RemoveAccessControlEntryRecord,
+    RemoveTopicRecord,
+    UnregisterBrokerRecord,
+)
 from tests.typed import present
 from tests.unit.controller.cluster import Cluster
 from tests.unit.controller.test_snapshot import busy_cluster, contents, quota
@@ -29,6 +36,7 @@ def test_delta_removes_deleted_items() -> None:
         [
             RemoveTopicRecord(topic_id=present(gone).topic_id),
             UnregisterBrokerRecord(broker_id=3, broker_epoch=before.brokers[3].epoch),
+            RemoveAccessControlEntryRecord(id=b"1" * 16),
             removed_quota(),  # type: ignore[list-item]  # only this comes here
         ]
     )
@@ -59,3 +67,10 @@ def test_delta_removes_deleted_configs() -> None:
     before = cluster.image
     cluster.replay([ConfigRecord(resource_type=2, resource_name="a", name="retention.ms", value=None)])
     assert made_of(before, cluster.image) == contents(cluster.image)
+
+
+def test_delta_does_not_add_existing_acls_again() -> None:
+    image = busy_cluster().image
+    records = list(difference(image, image))
+    assert len(image.acls) == 2
+    assert not [record for record in records if isinstance(record, AccessControlEntryRecord)]

@@ -10,7 +10,7 @@ from controller.image import ControllerImage, Endpoint, MetadataImage
 from controller.image_builder import apply_records
 from controller.raft.log import SnapshotId
 from controller.raft.voters import Voter, VoterSet
-from controller.records import controller_record
+from controller.records import acl_record, controller_record
 from controller.snapshot import decode_snapshot, encode_snapshot, image_records, parse_snapshot_name
 from protocol.errors import DecodeError
 from protocol.records.metadata import (
@@ -22,6 +22,7 @@ from protocol.records.metadata import (
     ProducerIdsRecord,
 )
 from tests.typed import present
+from tests.unit.controller.acls.entries import acl
 from tests.unit.controller.cluster import Cluster
 
 
@@ -62,6 +63,8 @@ def busy_cluster() -> Cluster:
                 leader_recovery_state=1,
             ),
             BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=epoch, cordoned_log_dirs=[b"c" * 16]),
+            acl_record(b"1" * 16, acl("allow User:a READ TOPIC:a*")),
+            acl_record(b"2" * 16, acl("deny User:b ALL CLUSTER:kafka-cluster from 10.0.0.1")),
         ]
     )
     return cluster
@@ -87,7 +90,7 @@ def test_record_types_are_in_kafkas_order() -> None:
     assert [kind for kind, _ in groupby(kinds)] == [
         *("FeatureLevelRecord", "RegisterBrokerRecord", "RegisterControllerRecord"),
         *topics * 2,
-        *("ConfigRecord", "ClientQuotaRecord", "ProducerIdsRecord"),
+        *("ConfigRecord", "ClientQuotaRecord", "ProducerIdsRecord", "AccessControlEntryRecord"),
     ]
 
 
