@@ -24,7 +24,7 @@ COMMANDS = {
     "produce": "write records to a topic",
     "consume": "print a topic's records",
     "group": "list, describe, seek and delete consumer groups",
-    "txn": "list and describe transactions, find and abort hanging ones",
+    "txn": "list, describe and terminate transactions, find and abort hanging ones",
     "cluster": "show brokers, features, quorum and log directories",
     "config": "show and change settings of topics, brokers and groups",
     "spark": "run the ready-made jobs on Apache Spark",

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 TRANSACTIONS = "__transaction_state"
 UNKNOWN_ID = "there is no such transactional id"
+NO_TIMEOUT_MS = 2**31 - 1
+"""The timeout of a transaction in two-phase commit, which only its external coordinator ends (KIP-939)."""
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
 INVALID_REGULAR_EXPRESSION = 128
 MAX_PARTITIONS = 500

@@ -13,9 +13,11 @@ Version notes
   them.
 - Below 4, PRODUCER_FENCED is INVALID_PRODUCER_EPOCH.
 - 6 has two-phase commit (KIP-939): with `enable_2pc` the transaction has no timeout, so that an external coordinator
-  can decide on it after any failure. It is served if `transaction.two.phase.commit.enable` is set;
-  TRANSACTIONAL_ID_AUTHORIZATION_FAILED from a coordinator on which it is not. Keeping a prepared transaction over a
-  restart of its producer (`keep_prepared_txn`) is UNSUPPORTED_VERSION, as in Kafka 4.3.
+  can decide on it after any failure. With `keep_prepared_txn` the open transaction is not aborted: the response has its
+  producer id and epoch, by which the external coordinator knows it, and those with which the new producer commits or
+  aborts it; UNSUPPORTED_VERSION below transaction.version 2. Apache Kafka 4.3 has no `keep_prepared_txn` yet. Version 6
+  is served if `transaction.two.phase.commit.enable` is set; TRANSACTIONAL_ID_AUTHORIZATION_FAILED from a coordinator on
+  which it is not.
 """
 
 from collections.abc import Awaitable
@@ -51,7 +53,11 @@ def _init_transactions(
         if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM_VERSION:
             error = ErrorCode.INVALID_PRODUCER_EPOCH
         return InitProducerIdResponse(
-            error_code=error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
+            error_code=error,
+            producer_id=result.producer_id,
+            producer_epoch=result.producer_epoch,
+            ongoing_txn_producer_id=result.ongoing_producer_id,
+            ongoing_txn_producer_epoch=result.ongoing_producer_epoch,
         )
 
     init = InitProducerId(

@@ -30,7 +30,7 @@ TRANSACTION_CONFIGS = table(
     transaction.state.log.segment.bytes INT 104857600 read-only 1..
         The segment.bytes of __transaction_state.
     transaction.two.phase.commit.enable BOOLEAN false read-only
-        Whether producers can open transactions without a timeout, which an external coordinator ends (KIP-939).
+        Whether producers can take part in two-phase commit: transactions without a timeout, kept for the next producer.
     transactional.id.expiration.ms INT 604800000 read-only 1..
         Time for which a transactional id without transactions is kept.
     """

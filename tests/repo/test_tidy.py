@@ -49,6 +49,7 @@ PURE_IN_BROKER = (
     "broker/coordinator/runtime/timers.py",
     "broker/coordinator/transaction/context.py",
     "broker/coordinator/transaction/records.py",
+    "broker/coordinator/transaction/request_checks.py",
     "broker/coordinator/transaction/shard.py",
     "broker/coordinator/transaction/transaction_metadata.py",
     "broker/coordinator/transaction/transaction_partitions.py",
@@ -100,6 +101,7 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/group/context.py": "tests/scripts/groups/test_groups.py",
     "broker/coordinator/runtime/context.py": "tests/scripts/groups/test_groups.py",
     "broker/coordinator/transaction/context.py": "tests/scripts/transactions/test_transactions.py",
+    "broker/coordinator/transaction/request_checks.py": "tests/scripts/transactions/test_transactions.py",
     "broker/coordinator/transaction/shard.py": "tests/scripts/transactions/test_transactions.py",
     "broker/coordinator/transaction/construction.py": (
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.coordinator.group.offsets import Offsets
 from broker.coordinator.group.shard import GroupCoordinatorShard
-from broker.coordinator.transaction import shard
+from broker.coordinator.transaction import request_checks, shard
 from broker.coordinator.transaction.marker_channel_manager import (
     PendingCompleteTxn,
     TransactionMarkerChannelManager,
@@ -96,17 +96,17 @@ def loses_epoch_on_load(plant: Planter) -> None:
 
 def accepts_fenced_producers(plant: Planter) -> None:
     """Partitions and offsets are added to a transaction for any epoch of its producer."""
-    check = shard._check_producer
+    check = request_checks.check_producer
 
     def check_id(one: TransactionalId | None, producer: Any) -> ErrorCode:
         return check(one, producer if one is None else producer._replace(epoch=one.metadata.producer_epoch))
 
-    plant.setattr(shard, "_check_producer", check_id)
+    plant.setattr(shard, "check_producer", check_id)
 
 
 def accepts_retry_with_other_result(plant: Planter) -> None:
     """An EndTxn that follows a completed transaction is taken for a retry, whatever result it requests."""
-    check = shard._check_end
+    check = request_checks.check_end
 
     def check_result(one: TransactionalId, request: Any) -> tuple[ErrorCode, bool]:
         error, is_retry = check(one, request)
@@ -114,7 +114,7 @@ def accepts_retry_with_other_result(plant: Planter) -> None:
             return ErrorCode.NONE, True
         return error, is_retry
 
-    plant.setattr(shard, "_check_end", check_result)
+    plant.setattr(shard, "check_end", check_result)
 
 
 def aborts_timed_out_transaction_in_its_epoch(plant: Planter) -> None:

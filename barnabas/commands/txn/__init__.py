@@ -4,7 +4,8 @@ SUBCOMMANDS = {
     "list": "list transactional ids with their states",
     "describe": "show the state and the partitions of a transaction",
     "hanging": "find transactions that no coordinator will end",
-    "abort": "abort a transaction in one partition",
+    "abort": "abort a hanging transaction in one partition",
+    "terminate": "abort the transaction of an id, and fence its producer",
 }
 EXAMPLES = """
   barnabas txn ls --state Ongoing

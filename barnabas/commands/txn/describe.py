@@ -7,14 +7,13 @@ from typing import Any
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import complain_of, print_facts, print_table, show_json
-from barnabas.commands._transactions import age_text, describe, time_text
+from barnabas.commands._transactions import NO_TIMEOUT_MS, age_text, describe, time_text
 
 EXAMPLES = """
   barnabas txn describe payments-1
   barnabas txn describe payments-1 payments-2 --json | jq '.[].partitions'
 """
 FACTS = ("transactional_id", "coordinator", "state", "producer_id", "producer_epoch", "timeout_ms")
-NO_TIMEOUT_MS = 2**31 - 1
 OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 

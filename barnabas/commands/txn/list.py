@@ -1,19 +1,34 @@
 """List transactional ids with the states of their latest transactions."""
 
+from __future__ import annotations
+
 import argparse
+from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin, natural
 from barnabas.commands._offsets import duration_ms
-from barnabas.commands._output import complain_of, show
+from barnabas.commands._output import WrongCall, complain_of, show
 from barnabas.commands._topics import choose
-from barnabas.commands._transactions import STATES, TRANSACTIONS, list_transactions, not_listed
+from barnabas.commands._transactions import (
+    NO_TIMEOUT_MS,
+    STATES,
+    TRANSACTIONS,
+    describe,
+    list_transactions,
+    not_listed,
+)
+
+if TYPE_CHECKING:
+    from kafka.admin import TransactionDescription
 
 EXAMPLES = """
   barnabas txn list
   barnabas txn list --state Ongoing --longer-than 15m
   barnabas txn list --pattern 'payments-.*'
+  barnabas txn list --two-phase
   barnabas txn list --json | jq -r '.[].transactional_id'
 """
+OPEN = "Ongoing"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +46,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pattern", metavar="PATTERN", help="only ids that this RE2 pattern matches, from begin to end (Kafka 4.1)"
     )
+    parser.add_argument(
+        "--two-phase",
+        action="store_true",
+        help="only open transactions without a timeout: those of two-phase commit, which may be prepared",
+    )
     add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the ids; return 1 if a broker does not answer, or ids have no coordinator."""
+    if options.two_phase:
+        if options.state not in (None, [OPEN]):
+            raise WrongCall(f"--two-phase lists transactions in state {OPEN} only")
+        options.state = [OPEN]
+    problems = []
     with admin(options) as client:
         away = client.away()
         listed = list_transactions(
@@ -47,6 +72,11 @@ def run(options: argparse.Namespace) -> int:
             transactional_id_pattern=options.pattern,
         )
         missing = not_listed(choose(client, [TRANSACTIONS]), away)
+        if options.two_phase:
+            described = describe(client, [one.name for one in listed])
+            problems = [f"{name}: {found}" for name, found in described.items() if isinstance(found, str)]
+            endless = {name for name, found in described.items() if _has_no_timeout(found)}
+            listed = [one for one in listed if one.name in endless]
     rows = [
         {
             "transactional_id": one.name,
@@ -57,7 +87,11 @@ def run(options: argparse.Namespace) -> int:
         for one in listed
     ]
     show(options, ("transactional_id", "coordinator", "producer_id", "state"), rows)
-    return complain_of(options.command, [*away.values(), *([missing] if missing else [])])
+    return complain_of(options.command, [*away.values(), *([missing] if missing else []), *problems])
+
+
+def _has_no_timeout(transaction: TransactionDescription | str) -> bool:
+    return not isinstance(transaction, str) and transaction.transaction_timeout_ms == NO_TIMEOUT_MS
 
 
 def _state(text: str) -> str:

@@ -30,11 +30,16 @@ class TransactionSettings(NamedTuple):
 
 
 class ProducerResult(NamedTuple):
-    """The result of an operation, and the id and epoch of the producer's next transaction, if the response has them."""
+    """The result of an operation, and the id and epoch of the producer's next transaction, if the response has them.
+
+    `ongoing_producer_id` and `ongoing_producer_epoch` are those of the transaction that was kept for the producer.
+    """
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
+    ongoing_producer_id: int = NO_PRODUCER_ID
+    ongoing_producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 class InitProducerId(NamedTuple):

@@ -1,8 +1,8 @@
 """The records of `__transaction_state`: one for each transition of a transactional id (Kafka: `TransactionLog`).
 
-A value is version 0 while transaction.version is 0, else version 1, which adds the previous and next producer ids and
-the client's transaction.version. A key without a value is a tombstone: the id has expired. The partitions are copied
-from the encoding that `TransactionPartitions` caches.
+A value is version 0 while transaction.version is 0, else version 1, which adds the previous producer id, the next
+producer id and epoch, and the client's transaction.version. A key without a value is a tombstone: the id has expired.
+The partitions are copied from the encoding that `TransactionPartitions` caches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from broker.coordinator.transaction.transaction_metadata import (
 )
 from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
 from protocol.errors import DecodeError
+from protocol.record_batch import NO_PRODUCER_ID
 from protocol.records.transactions import (
     TransactionLogKey,
     TransactionLogValue,
@@ -32,6 +33,8 @@ _PARTITIONS_AT = 8 + 2 + 4 + 1  # after the producer id and epoch, the timeout a
 def transaction_record(name: str, metadata: TransactionMetadata, transaction_version: int) -> Record:
     """Return the record of a transactional id's state, in the format of the finalized `transaction_version`."""
     version = record_version(transaction_version)
+    if metadata.next_producer_id != NO_PRODUCER_ID:
+        version = 1  # kept or prepared before transaction.version was lowered to 0, and lost without the next producer
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
         producer_epoch=metadata.producer_epoch,
@@ -44,6 +47,7 @@ def transaction_record(name: str, metadata: TransactionMetadata, transaction_ver
     if version > 0:
         value.previous_producer_id = metadata.previous_producer_id
         value.next_producer_id = metadata.next_producer_id
+        value.next_producer_epoch = metadata.next_producer_epoch
         value.client_transaction_version = metadata.client_transaction_version
     encoded = value.encode(version)
     if metadata.state is not TransactionState.EMPTY:
@@ -93,6 +97,7 @@ def read_transaction(value: bytes) -> TransactionMetadata:
         read.previous_producer_id,
         read.next_producer_id,
         client_transaction_version=read.client_transaction_version,
+        next_producer_epoch=read.next_producer_epoch,
     )
 
 

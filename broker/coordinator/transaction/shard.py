@@ -15,22 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.coordinator.runtime.timers import Timer
 from broker.coordinator.transaction import records
 from broker.coordinator.transaction.context import AdditionTimedOut, MarkersToResume, MarkersWritten, ProducerResult
+from broker.coordinator.transaction.request_checks import check_end, check_end_before_2, check_init, check_producer
 from broker.coordinator.transaction.transaction_metadata import (
-    COMPLETE_COMMIT,
-    EMPTY,
     NO_PRODUCER_EPOCH,
     ONGOING,
-    PREPARE_COMMIT,
     PREPARED,
     TransactionalId,
     TransactionMetadata,
-    TransactionState,
-    is_epoch_exhausted,
 )
 from protocol.errors import ErrorCode
 from protocol.plural import count_of
 from protocol.record_batch import NO_PRODUCER_ID
-from storage.log.producer_state import EPOCH_PER_TRANSACTION, MAX_EPOCH
+from storage.log.producer_state import EPOCH_PER_TRANSACTION
 
 if TYPE_CHECKING:
     from broker.coordinator.runtime.context import ProducerIdAndEpoch
@@ -74,8 +70,9 @@ class TransactionCoordinatorShard:
         """Answer with a `ProducerResult`: a new epoch, which fences the producer before.
 
         If its transaction is open, abort that and answer CONCURRENT_TRANSACTIONS: the producer repeats the request.
-        COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, if there is no new producer id. PRODUCER_FENCED for a fenced producer
-        that recovers.
+        With `keep_prepared`, keep it for the new producer instead (KIP-939); UNSUPPORTED_VERSION below
+        transaction.version 2. PRODUCER_FENCED for a fenced producer that recovers. COORDINATOR_LOAD_IN_PROGRESS, as in
+        Kafka, if there is no new producer id.
         """
         one = self.ids.get(request.transactional_id)
         if one is None:
@@ -85,13 +82,17 @@ class TransactionCoordinatorShard:
                 return
             created = TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, request.timeout_ms)
             one = self.ids[request.transactional_id] = TransactionalId(request.transactional_id, created)
-        error = _check_init(one, request)
+        error = check_init(one, request)
         if error != ErrorCode.NONE:
             context.answer(to, ProducerResult(error))
-        elif one.metadata.state is ONGOING:
-            self._abort_ongoing(context, one, to)
-        else:
+        elif one.metadata.state is not ONGOING:
             self._start_producer(context, one, request, to)
+        elif not request.keep_prepared:
+            self._abort_ongoing(context, one, to)
+        elif context.transaction_version < EPOCH_PER_TRANSACTION:
+            context.answer(to, ProducerResult(ErrorCode.UNSUPPORTED_VERSION))
+        else:
+            self._keep_prepared(context, one, request, to)
 
     def _start_producer(
         self, context: TransactionContext, one: TransactionalId, request: InitProducerId, to: object
@@ -116,6 +117,18 @@ class TransactionCoordinatorShard:
             context, one, target, to, ProducerResult(ErrorCode.NONE, target.producer_id, target.producer_epoch)
         )
 
+    def _keep_prepared(
+        self, context: TransactionContext, one: TransactionalId, request: InitProducerId, to: object
+    ) -> None:
+        """Keep the open transaction for a new producer, which is to commit or abort it."""
+        new_producer_id = _new_producer_id(context, one.metadata)
+        if new_producer_id is None:
+            context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        target = one.metadata.keep_prepared(request.timeout_ms, new_producer_id, context.now_ms)
+        result = ProducerResult(ErrorCode.NONE, *target.client, target.producer_id, target.producer_epoch)
+        self._transition(context, one, target, to, result)
+
     def add_partitions(
         self,
         context: TransactionContext,
@@ -128,18 +141,16 @@ class TransactionCoordinatorShard:
         """Add partitions to the open transaction, or begin one with them; answer with an `ErrorCode`.
 
         TRANSACTION_ABORTABLE above the limits of `TransactionPartitions`; clients without support for that error abort
-        the transaction, too. While the producer's former transaction is completed, one client request of each id
-        (`client_transaction_version` 0) is parked for up to `_PARKED_MS`: the client's backoff would cost more. All
-        others get CONCURRENT_TRANSACTIONS.
+        the transaction, too. INVALID_TXN_STATE if the open transaction was kept: it was prepared. While the producer's
+        former transaction is completed, one client request of each id (`client_transaction_version` 0) is parked for up
+        to `_PARKED_MS`: the client's backoff would cost more. All others get CONCURRENT_TRANSACTIONS.
         """
         one = self.ids.get(transactional_id)
         # First, because the producer may have the id of a transition that is still pending.
         if one is not None and one.pending is not None:
-            metadata = one.metadata
-            own = (metadata.producer_id, metadata.producer_epoch) == producer
             if (
-                metadata.state in PREPARED
-                and own
+                one.metadata.state in PREPARED
+                and one.metadata.client == producer
                 and client_transaction_version == 0
                 and transactional_id not in self._parked
             ):
@@ -150,9 +161,11 @@ class TransactionCoordinatorShard:
             else:
                 context.answer(to, ErrorCode.CONCURRENT_TRANSACTIONS)
             return
-        error = _check_producer(one, producer)
+        error = check_producer(one, producer)
         if one is None or error != ErrorCode.NONE:
             context.answer(to, error)
+        elif one.metadata.is_kept:
+            context.answer(to, ErrorCode.INVALID_TXN_STATE)
         elif one.metadata.state is ONGOING and partitions <= one.metadata.partitions:
             context.answer(to, ErrorCode.NONE)
         else:
@@ -175,27 +188,30 @@ class TransactionCoordinatorShard:
     ) -> dict[TopicPartition, ErrorCode]:
         """Return an error code for each partition: NONE if the open transaction has it, else TRANSACTION_ABORTABLE.
 
-        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for all of another producer. A pending
-        transition is ignored: the append checks the producer again.
+        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED or CONCURRENT_TRANSACTIONS for all of another producer, and
+        INVALID_TXN_STATE if the transaction was kept. A pending transition is ignored: the append checks the producer
+        again.
         """
         one = self.ids.get(transactional_id)
-        error = _check_producer(one, producer)
+        error = check_producer(one, producer)
         if one is None or error != ErrorCode.NONE:
             return dict.fromkeys(partitions, error)
+        if one.metadata.is_kept:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_TXN_STATE)
         added = one.metadata.partitions
         return {each: ErrorCode.NONE if each in added else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
     def end(self, context: TransactionContext, request: EndTransaction, to: object) -> None:
         """Commit or abort a transaction; answer with a `ProducerResult` once the decision is committed.
 
-        The errors are those of `_check_end` and `_check_end_before_2`, and COORDINATOR_LOAD_IN_PROGRESS if the next
+        The errors are those of `check_end` and `check_end_before_2`, and COORDINATOR_LOAD_IN_PROGRESS if the next
         transaction needs a new producer id and there is none.
         """
         one = self.ids.get(request.transactional_id)
         if one is None or one.is_new:
             context.answer(to, ProducerResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
             return
-        check = _check_end if request.client_transaction_version >= EPOCH_PER_TRANSACTION else _check_end_before_2
+        check = check_end if request.client_transaction_version >= EPOCH_PER_TRANSACTION else check_end_before_2
         error, is_retry = check(one, request)
         if error != ErrorCode.NONE:
             context.log.debug("%s: EndTxn is refused in state %s: %s", one.name, one.metadata.state.name, error.name)
@@ -220,21 +236,19 @@ class TransactionCoordinatorShard:
 
         `metadata` is the state to decide on, if it is not the committed one: that with the epoch of a fenced producer.
         """
-        next_producer_id = NO_PRODUCER_ID
-        if client_transaction_version >= EPOCH_PER_TRANSACTION and one.metadata.is_epoch_exhausted:
-            taken = context.take_producer_id()
-            if taken is None:
-                if to is not None:
-                    context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-                return
-            next_producer_id = taken
+        has_new_epoch = client_transaction_version >= EPOCH_PER_TRANSACTION
+        new_producer_id = _new_producer_id(context, one.metadata) if has_new_epoch else NO_PRODUCER_ID
+        if new_producer_id is None:
+            if to is not None:
+                context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
         target = (metadata or one.metadata).end(
             commit=commit,
             client_transaction_version=client_transaction_version,
-            next_producer_id=next_producer_id,
+            new_producer_id=new_producer_id,
             now_ms=context.now_ms,
         )
-        after = target.complete(context.now_ms) if client_transaction_version >= EPOCH_PER_TRANSACTION else None
+        after = target.complete(context.now_ms) if has_new_epoch else None
         self._transition(context, one, target, to, answer(_producer(after)))
 
     def _abort_ongoing(self, context: TransactionContext, one: TransactionalId, to: object) -> None:
@@ -404,95 +418,20 @@ class TransactionCoordinatorShard:
         self._parked.clear()
 
 
+def _new_producer_id(context: TransactionContext, metadata: TransactionMetadata) -> int | None:
+    """Return a new producer id if the client's epochs are exhausted, -1 if not; None if it needs one and gets none."""
+    return context.take_producer_id() if metadata.is_epoch_exhausted else NO_PRODUCER_ID
+
+
 def _begin(
     name: str, completed: TransactionMetadata, parked: _ParkedAddition, context: TransactionContext
 ) -> TransactionMetadata | None:
     """Return the transaction that a waiting request begins after a completed one; None if it is to be refused."""
-    if _check_producer(TransactionalId(name, completed), parked.producer) != ErrorCode.NONE:
+    if check_producer(TransactionalId(name, completed), parked.producer) != ErrorCode.NONE:
         return None
     begun = completed.add_partitions(parked.partitions, 0, context.now_ms)
     too_large = begun.partitions.is_too_large(records.record_version(context.transaction_version))
     return None if too_large else begun
-
-
-def _check_init(one: TransactionalId, request: InitProducerId) -> ErrorCode:
-    """Return the error of an InitProducerId, of a new producer or of one that recovers.
-
-    A fenced producer that recovers must not abort the open transaction of its successor, as it does in Kafka.
-    """
-    metadata = one.metadata
-    if one.pending is not None:
-        return ErrorCode.CONCURRENT_TRANSACTIONS
-    if request.producer_id != NO_PRODUCER_ID and not one.is_new:
-        is_current = request.producer_id == metadata.producer_id
-        # A retry of a recovery that changed the producer id, whose response was lost.
-        is_rotated = request.producer_id == metadata.previous_producer_id and is_epoch_exhausted(request.producer_epoch)
-        is_fenced = metadata.state is ONGOING and request.producer_epoch != metadata.producer_epoch
-        if is_fenced or not (is_current or is_rotated):
-            return ErrorCode.PRODUCER_FENCED
-    return ErrorCode.CONCURRENT_TRANSACTIONS if metadata.state in PREPARED else ErrorCode.NONE
-
-
-def _check_producer(one: TransactionalId | None, producer: ProducerIdAndEpoch) -> ErrorCode:
-    """Return the error of a producer that adds or verifies partitions."""
-    if one is None or one.metadata.producer_id != producer.producer_id:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if one.metadata.producer_epoch != producer.epoch:
-        return ErrorCode.PRODUCER_FENCED
-    return ErrorCode.CONCURRENT_TRANSACTIONS if one.metadata.state in PREPARED else ErrorCode.NONE
-
-
-def _check_end_before_2(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode, bool]:
-    """Return the error of an EndTxn with transaction.version 0 or 1, and whether it repeats a completed one."""
-    metadata = one.metadata
-    if metadata.producer_id != request.producer_id:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, False
-    if metadata.producer_epoch != request.producer_epoch:
-        return ErrorCode.PRODUCER_FENCED, False
-    if one.pending is not None:
-        return ErrorCode.CONCURRENT_TRANSACTIONS, False
-    if metadata.state is ONGOING:
-        return ErrorCode.NONE, False
-    if metadata.state is EMPTY or _was_committed(metadata.state) != request.commit:
-        return ErrorCode.INVALID_TXN_STATE, False
-    return (ErrorCode.CONCURRENT_TRANSACTIONS, False) if metadata.state in PREPARED else (ErrorCode.NONE, True)
-
-
-def _check_end(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode, bool]:
-    """Return the error of an EndTxn with transaction.version 2, and whether it repeats a completed one.
-
-    A retry has the epoch before the current one, or the last one of the previous producer id. An abort without a
-    transaction is accepted at the current epoch: the producer may not know whether its transaction had begun.
-    """
-    metadata = one.metadata
-    # First, because the producer may have the id of a transition that is still pending.
-    if one.pending is not None:
-        return ErrorCode.CONCURRENT_TRANSACTIONS, False
-    is_overflow_retry = (
-        metadata.previous_producer_id == request.producer_id
-        and request.producer_epoch == MAX_EPOCH - 1
-        and metadata.producer_epoch == 0
-    )
-    if metadata.producer_id != request.producer_id and not is_overflow_retry:
-        return ErrorCode.INVALID_PRODUCER_ID_MAPPING, False
-    is_current = metadata.producer_epoch == request.producer_epoch
-    is_retry = is_overflow_retry or metadata.producer_epoch == request.producer_epoch + 1
-    state = metadata.state
-    if not (is_retry if state in PREPARED else is_current or (is_retry and state not in (EMPTY, ONGOING))):
-        return ErrorCode.PRODUCER_FENCED, False
-    if state is ONGOING:
-        return ErrorCode.NONE, False
-    if state in PREPARED:
-        is_same = _was_committed(state) == request.commit
-        return ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE, False
-    if is_retry and state is not EMPTY:
-        is_same = _was_committed(state) == request.commit
-        return (ErrorCode.NONE, True) if is_same else (ErrorCode.INVALID_TXN_STATE, False)
-    return (ErrorCode.INVALID_TXN_STATE if request.commit else ErrorCode.NONE), False
-
-
-def _was_committed(state: TransactionState) -> bool:
-    return state in (PREPARE_COMMIT, COMPLETE_COMMIT)
 
 
 def _producer(metadata: TransactionMetadata | None) -> ProducerResult:

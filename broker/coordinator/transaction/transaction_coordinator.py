@@ -154,14 +154,12 @@ class TransactionCoordinator:
         """Handle InitProducerId with a transactional id (`TransactionCoordinatorShard.init_producer_id`).
 
         INVALID_REQUEST for an empty id, INVALID_TRANSACTION_TIMEOUT, TRANSACTIONAL_ID_AUTHORIZATION_FAILED for
-        two-phase commit that is not enabled, UNSUPPORTED_VERSION to keep a prepared transaction.
+        two-phase commit that is not enabled.
         """
         if not request.transactional_id:
             return ProducerResult(ErrorCode.INVALID_REQUEST)
         if request.enable_2pc and not self.settings.two_phase_commit_enable:
             return ProducerResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if request.keep_prepared:
-            return ProducerResult(ErrorCode.UNSUPPORTED_VERSION)  # as in Kafka 4.3, which does not have it yet
         if request.enable_2pc:
             request = request._replace(timeout_ms=NO_TIMEOUT_MS)
         elif not 0 < request.timeout_ms <= self.settings.max_timeout_ms:

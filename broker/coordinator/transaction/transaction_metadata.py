@@ -13,6 +13,15 @@ below the high watermark, then as `metadata`; meanwhile other transitions are re
 With transaction.version 2 (KIP-890) each transaction has its own epoch: `end` increments it. Epoch 32,767 is never sent
 to a producer, so that the coordinator can always fence it: `end` stores the next producer id instead, and `complete`
 sets that at epoch 0. Until then `producer_id` is that of the markers.
+
+A producer that starts may keep the open transaction of the one before, which prepared it for two-phase commit
+(KIP-939): `keep_prepared` stores the new producer as the next id and epoch, again at each start, and leaves
+`producer_id` and `producer_epoch`, with which the transaction is found again and its markers are written:
+
+    Ongoing 42/100 --keep_prepared--> Ongoing 42/100 next 42/101 --end--> PrepareCommit 42/101 next 42/102
+                                                              --complete--> CompleteCommit 42/102
+
+`client` is the producer that may send requests, the only one.
 """
 
 from __future__ import annotations
@@ -20,6 +29,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.transaction.transaction_partitions import TransactionPartitions
 from protocol.errors import InvariantError
 from protocol.record_batch import NO_PRODUCER_ID
@@ -78,9 +88,11 @@ class TransactionMetadata(NamedTuple):
     """The state of a transactional id between two transitions (Kafka: `TxnTransitMetadata`).
 
     Times are the wall clock's, in ms. `start_ms` is that of the latest transaction. `previous_producer_id` is the
-    producer id before the latest transition, `next_producer_id` that of the next transaction, if this one is the last
-    of its id. `last_producer_epoch` is the epoch before the latest one, if its producer requested that with its own id
-    and epoch (KIP-360) or ended a transaction; it is not stored, as in Kafka.
+    producer id before the latest transition, of the producer that made it. `next_producer_id` and `next_producer_epoch`
+    are those of the next transaction, if this one is the last of its id or is kept for another producer; else -1. A
+    next id without an epoch, as Kafka 4.3 stores it, has epoch 0. `last_producer_epoch` is the epoch before the latest
+    one, if its producer requested that with its own id and epoch (KIP-360) or ended a transaction; it is not stored, as
+    in Kafka.
     """
 
     producer_id: int
@@ -95,11 +107,24 @@ class TransactionMetadata(NamedTuple):
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     client_transaction_version: int = 0
     """The transaction.version of the client that made the latest transition."""
+    next_producer_epoch: int = NO_PRODUCER_EPOCH
+
+    @property
+    def client(self) -> ProducerIdAndEpoch:
+        """Return the latest id and epoch that were sent to a producer (KIP-939)."""
+        if self.next_producer_id == NO_PRODUCER_ID:
+            return ProducerIdAndEpoch(self.producer_id, self.producer_epoch)
+        return ProducerIdAndEpoch(self.next_producer_id, max(self.next_producer_epoch, 0))
+
+    @property
+    def is_kept(self) -> bool:
+        """Return whether the open transaction is one of a former producer, which the client may only end."""
+        return self.state is ONGOING and self.next_producer_id != NO_PRODUCER_ID
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Return whether no higher epoch of this producer id can be sent to a producer."""
-        return is_epoch_exhausted(self.producer_epoch)
+        """Return whether no higher epoch of the client's producer id can be sent to a producer."""
+        return is_epoch_exhausted(self.client.epoch)
 
     def has_timed_out(self, now_ms: int) -> bool:
         """Return whether the transaction is open for longer than its timeout, at wall-clock time `now_ms`."""
@@ -142,6 +167,7 @@ class TransactionMetadata(NamedTuple):
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
             timeout_ms=timeout_ms,
             partitions=NO_PARTITIONS,
             start_ms=NO_START_MS,
@@ -160,23 +186,46 @@ class TransactionMetadata(NamedTuple):
             client_transaction_version=client_transaction_version,
         )
 
+    def keep_prepared(self, timeout_ms: int, new_producer_id: int, now_ms: int) -> TransactionMetadata:
+        """Return the open transaction with the next client, which may only end it (KIP-939).
+
+        `new_producer_id` is that of the client if the epochs are exhausted, else -1. The timeout of a prepared
+        transaction never becomes shorter.
+        """
+        client = self.client
+        is_new = new_producer_id != NO_PRODUCER_ID
+        return self._to(
+            ONGOING,
+            next_producer_id=new_producer_id if is_new else client.producer_id,
+            next_producer_epoch=0 if is_new else client.epoch + 1,
+            timeout_ms=max(self.timeout_ms, timeout_ms),
+            last_update_ms=now_ms,
+        )
+
     def end(
-        self, *, commit: bool, client_transaction_version: int, next_producer_id: int, now_ms: int
+        self, *, commit: bool, client_transaction_version: int, new_producer_id: int, now_ms: int
     ) -> TransactionMetadata:
         """Return the metadata with the decision to commit or abort.
 
-        With transaction.version 2 the epoch is incremented; `next_producer_id` is that of the next transaction if the
-        epochs are exhausted, else -1. An abort without a transaction begins and ends one.
+        With transaction.version 2 the epoch is incremented, that of the client too if the transaction was kept for it;
+        `new_producer_id` is the client's for the next transaction if its epochs are exhausted, else -1. An abort
+        without a transaction begins and ends one.
         """
         decided = PREPARE_COMMIT if commit else PREPARE_ABORT
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
+        next_id, next_epoch = self.next_producer_id, self.next_producer_epoch
         if client_transaction_version >= EPOCH_PER_TRANSACTION:
-            epoch, last_epoch = min(epoch + 1, MAX_EPOCH), epoch
+            epoch, last_epoch = min(epoch + 1, MAX_EPOCH), self.client.epoch
+            if new_producer_id != NO_PRODUCER_ID:
+                next_id, next_epoch = new_producer_id, NO_PRODUCER_EPOCH
+            elif self.is_kept:
+                next_epoch = self.client.epoch + 1
         return self._to(
             decided,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
-            next_producer_id=next_producer_id,
+            next_producer_id=next_id,
+            next_producer_epoch=next_epoch,
             start_ms=self.start_ms if self.state is ONGOING else now_ms,
             last_update_ms=now_ms,
             client_transaction_version=client_transaction_version,
@@ -184,21 +233,24 @@ class TransactionMetadata(NamedTuple):
 
     def fence(self) -> TransactionMetadata:
         """Return the open transaction with the epoch of its abort, for transaction.version 0 and 1: never sent out."""
-        return self._replace(
+        fenced = self._replace(
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_PRODUCER_EPOCH
         )
+        if self.is_kept:
+            return fenced._replace(next_producer_epoch=min(self.client.epoch + 1, MAX_EPOCH))
+        return fenced
 
     def complete(self, now_ms: int) -> TransactionMetadata:
         """Return the metadata once all markers are written."""
         completed = COMPLETE_COMMIT if self.state is PREPARE_COMMIT else COMPLETE_ABORT
-        producer_id, epoch = self.producer_id, self.producer_epoch
-        if self.client_transaction_version >= EPOCH_PER_TRANSACTION and self.next_producer_id != NO_PRODUCER_ID:
-            producer_id, epoch = self.next_producer_id, 0
+        client = self.client
         return self._to(
             completed,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+            producer_id=client.producer_id,
+            producer_epoch=client.epoch,
+            previous_producer_id=self.previous_producer_id,
             next_producer_id=NO_PRODUCER_ID,
+            next_producer_epoch=NO_PRODUCER_EPOCH,
             partitions=NO_PARTITIONS,
             last_update_ms=now_ms,
         )
@@ -210,7 +262,7 @@ class TransactionMetadata(NamedTuple):
     def _to(self, state: TransactionState, **changes: object) -> TransactionMetadata:
         if self.state not in _PREVIOUS_STATES[state]:
             raise InvariantError(f"a transaction cannot go from {self.state.display_name} to {state.display_name}")
-        return self._replace(state=state, previous_producer_id=self.producer_id, **changes)  # type: ignore[arg-type]
+        return self._replace(state=state, **{"previous_producer_id": self.client.producer_id, **changes})  # type: ignore[arg-type]
 
 
 class TransactionalId:

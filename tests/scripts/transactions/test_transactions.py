@@ -1,6 +1,6 @@
 """Transcripts of transactional ids: one shard's responses, records and markers, with a manual clock.
 
-    init as=A [id=t] [timeout=60000] [producer=N epoch=N]
+    init as=A [id=t] [timeout=60000] [producer=N epoch=N] [keep=yes]
     add as=A partitions=(topic-0, ...) [id=t] [producer=N] [epoch=N] [version=2]
     verify partitions=(topic-0, ...) [id=t] [producer=N] [epoch=N]
     commit as=A [id=t] [producer=N] [epoch=N] [version=2]
@@ -14,7 +14,7 @@
     reload               load the shard again from the stored records
     unload               lose the partition's leadership
     set name=value ...   settings of the coordinator; `version`: the finalized transaction.version
-    epoch [id=t] at=N    give the id this epoch, as after many transactions
+    epoch [id=t] at=N    give the id this epoch, as after many transactions; of a kept transaction, its client
     no-producer-ids      the controller allocates no producer ids from now on
 
 `version` of a request is the transaction.version that its client uses. Without producer= and epoch= a request has those
@@ -125,6 +125,8 @@ class Machine:
         if result.producer_id >= 0:
             self.producer = ProducerIdAndEpoch(result.producer_id, result.producer_epoch)
             given = f" {result.producer_id}/{result.producer_epoch}"
+        if result.ongoing_producer_id >= 0:
+            given += f" ongoing={result.ongoing_producer_id}/{result.ongoing_producer_epoch}"
         self.observed.append(f"{to}: {result.error.name}{given}")
 
     def producer_of(self, step: Step) -> ProducerIdAndEpoch:
@@ -145,7 +147,11 @@ class Machine:
     def do_init(self, step: Step) -> None:
         context = self.context()
         request = InitProducerId(
-            step.get("id", "t"), step.int("timeout", 60_000), step.int("producer", -1), step.int("epoch", -1)
+            step.get("id", "t"),
+            step.int("timeout", 60_000),
+            step.int("producer", -1),
+            step.int("epoch", -1),
+            keep_prepared=step.get("keep", "no") == "yes",
         )
         self.shard.init_producer_id(context, request, step.required("as"))
         self.perform(context)
@@ -243,8 +249,9 @@ class Machine:
 
     def do_epoch(self, step: Step) -> None:
         one = self.shard.ids[step.get("id", "t")]
-        one.metadata = one.metadata._replace(producer_epoch=step.int("at"))
-        self.producer = ProducerIdAndEpoch(one.metadata.producer_id, one.metadata.producer_epoch)
+        field = "next_producer_epoch" if one.metadata.is_kept else "producer_epoch"
+        one.metadata = one.metadata._replace(**{field: step.int("at")})  # type: ignore[arg-type]
+        self.producer = one.metadata.client
 
     def do_show(self, _step: Step) -> None:
         for one in self.shard.ids.values():
@@ -271,7 +278,8 @@ def describe(metadata: TransactionMetadata) -> str:
     if metadata.previous_producer_id not in (-1, metadata.producer_id):
         words.append(f"previous={metadata.previous_producer_id}")
     if metadata.next_producer_id >= 0:
-        words.append(f"next={metadata.next_producer_id}")
+        epoch = metadata.next_producer_epoch
+        words.append(f"next={metadata.next_producer_id}" + (f"/{epoch}" if epoch >= 0 else ""))
     return " ".join(words)
 
 

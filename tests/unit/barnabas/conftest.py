@@ -49,7 +49,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), {"group.initial.rebalance.delay.ms": 0}) as running:
+    settings = {"group.initial.rebalance.delay.ms": 0, "transaction.two.phase.commit.enable": True}
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), settings) as running:
         yield running
     assert "Traceback" not in running.log.read_text()
 

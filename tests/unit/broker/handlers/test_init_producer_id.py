@@ -135,10 +135,35 @@ class TestTwoPhaseCommit:
         assert coordinated.state() == "CompleteAbort"
         assert self.init(coordinated.node).error_code == ErrorCode.NONE
 
-    def test_prepared_transaction_cannot_be_kept_as_in_kafka(self, coordinated: TransactionNode) -> None:
-        self.open(coordinated)
-        assert self.init(coordinated.node, keep_prepared_txn=True).error_code == ErrorCode.UNSUPPORTED_VERSION
-        assert coordinated.state() == "Ongoing"
+    def keep(self, coordinated: TransactionNode) -> tuple[ProducerIdAndEpoch, ProducerIdAndEpoch]:
+        """Return the new producer, and that of the transaction which was kept for it."""
+        answer = self.init(coordinated.node, keep_prepared_txn=True)
+        assert answer.error_code == ErrorCode.NONE
+        return (
+            ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch),
+            ProducerIdAndEpoch(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch),
+        )
+
+    @pytest.mark.parametrize("commit", [True, False])
+    def test_prepared_transaction_is_kept_for_the_next_producer_and_a_new_coordinator(
+        self, coordinated: TransactionNode, commit: bool
+    ) -> None:
+        crashed = self.open(coordinated)
+        producer, ongoing = self.keep(coordinated)
+        assert (producer, ongoing) == (crashed._replace(epoch=1), crashed)
+        coordinated.restart()
+        described = coordinated.node.answer(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=["t"])
+        [shown] = described.transaction_states
+        assert (shown.transaction_state, shown.producer_id, shown.producer_epoch) == ("Ongoing", *ongoing)
+        assert coordinated.node.wait(coordinated.end(crashed, commit=commit)).error == ErrorCode.PRODUCER_FENCED
+        result = coordinated.node.wait(coordinated.end(producer, commit=commit))
+        assert (result.error, result.producer_id, result.producer_epoch) == (ErrorCode.NONE, crashed.producer_id, 2)
+        coordinated.settle()
+        decision = "commit" if commit else "abort"
+        assert (coordinated.state(), coordinated.markers()) == (f"Complete{decision.title()}", [f"{decision} 1 by 0"])
+
+    def test_without_a_transaction_there_is_none_to_keep(self, coordinated: TransactionNode) -> None:
+        assert self.keep(coordinated)[1] == (-1, -1)
 
     def test_coordinator_without_the_setting_refuses_it(self, node: Node) -> None:
         TransactionNode(node).host()

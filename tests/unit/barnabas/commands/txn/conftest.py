@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from protocol.api import ApiKey
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
 from tests.broker_process import BrokerProcess
@@ -71,3 +72,24 @@ def idle(shared_broker: BrokerProcess, topic: str) -> str:
     """Return a transactional id without a transaction."""
     Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic}).init_transactions()
     return topic
+
+
+@pytest.fixture
+def prepared(shared_broker: BrokerProcess, barnabas: Command, topic: str) -> str:
+    """Return a transactional id with a transaction of two-phase commit in partition 0 of the test's topic."""
+    barnabas("topic", "create", topic)
+    name = f"{topic}-prepared"
+    client = RawClient(shared_broker.bootstrap)
+    given = client.call(ApiKey.INIT_PRODUCER_ID, 6, transactional_id=name, transaction_timeout_ms=0, enable_2pc=True)
+    assert given.error_code == 0
+    added = client.call(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=given.producer_id,
+        v3_and_below_producer_epoch=given.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnRequest.Topic(name=topic, partitions=[0])],
+    )
+    assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+    client.close()
+    return name

@@ -35,6 +35,19 @@ def test_transactional_ids_are_filtered(barnabas: Command, ongoing: str, filters
     assert (one in listed) == found
 
 
+def test_transactions_of_two_phase_commit_are_listed_as_such(barnabas: Command, ongoing: str, prepared: str) -> None:
+    (row,) = json.loads(barnabas("txn", "list", "--two-phase", "--json").out)
+    assert (row["transactional_id"], row["state"]) == (prepared, "Ongoing")
+    barnabas("txn", "terminate", prepared)
+    assert barnabas("txn", "list", "--two-phase", "--json") == (0, "[]\n", "")
+
+
+def test_transactions_of_two_phase_commit_are_open_ones(call: Command) -> None:
+    shown = call("txn", "list", "--two-phase", "--state", "Empty")
+    assert (shown.status, shown.out) == (2, "")
+    assert "--two-phase lists transactions in state Ongoing only" in shown.err
+
+
 def test_invalid_pattern_is_an_error(barnabas: Command) -> None:
     status, out, err = barnabas("txn", "list", "--pattern", "a**")
     assert (status, out) == (2, "")

@@ -22,9 +22,9 @@ OPEN = TransactionMetadata(
     start_ms=5,
     last_update_ms=6,
     previous_producer_id=6,
-    next_producer_id=8,
     client_transaction_version=2,
 )
+KEPT = OPEN._replace(next_producer_id=8, next_producer_epoch=4)
 
 
 @pytest.mark.parametrize("level", [1, 2])
@@ -35,13 +35,18 @@ def test_value_is_version_1_from_transaction_version_1(level: int) -> None:
     assert (read_transactional_id(key), read_transaction(value)) == ("t", OPEN)
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_next_producer_is_stored_whatever_the_transaction_version(level: int) -> None:
+    _, value = transaction_record("t", KEPT, level)
+    assert value is not None
+    assert read_transaction(value) == KEPT
+
+
 def test_value_is_version_0_with_transaction_version_0() -> None:
     _, value = transaction_record("t", OPEN, 0)
     assert value is not None
     assert value[:2] == b"\0\0"
-    assert read_transaction(value) == OPEN._replace(
-        previous_producer_id=-1, next_producer_id=-1, client_transaction_version=0
-    )
+    assert read_transaction(value) == OPEN._replace(previous_producer_id=-1, client_transaction_version=0)
 
 
 @pytest.mark.parametrize("level", [0, 2])

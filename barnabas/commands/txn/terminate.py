@@ -1,0 +1,75 @@
+"""Abort the open transactions of transactional ids at their coordinators, in all partitions, and fence their producers.
+
+For transactions without a timeout that their external coordinator will never end (KIP-939, two-phase commit), and for
+producers that must not go on. A producer of the same id is started, and nothing is sent with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from barnabas.commands._client import add_common_options, admin, closing, connect
+from barnabas.commands._output import Report, amount_of
+from barnabas.commands._transactions import describe, explained
+
+if TYPE_CHECKING:
+    from kafka.admin import TransactionDescription
+
+EXAMPLES = """
+  barnabas txn terminate payments-1 --dry-run
+  barnabas txn terminate payments-1
+"""
+DECIDED = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("transactional_id", nargs="+", metavar="TRANSACTIONAL-ID")
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be terminated")
+    add_common_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Terminate each; return 1 if one does not exist, or its transaction is being ended already."""
+    report = Report(options)
+    with admin(options) as client:
+        found = describe(client, options.transactional_id)
+    for name, transaction in found.items():
+        if isinstance(transaction, str):
+            report.failed(name, transaction)
+        elif decided := DECIDED.get(transaction.state.value):
+            report.failed(name, f"its {decided} is decided; the markers are being written")
+        elif options.dry_run or not (failure := _fence(name, options)):
+            _report_success(report, name, transaction, options)
+        else:
+            report.failed(name, failure)
+    return report.end()
+
+
+def _report_success(
+    report: Report, name: str, transaction: TransactionDescription, options: argparse.Namespace
+) -> None:
+    is_open = transaction.state.value == "Ongoing"
+    what = f"open in {amount_of(len(transaction.topic_partitions), 'partition')}" if is_open else "no open transaction"
+    report.done(
+        "would terminate" if options.dry_run else "terminated",
+        name,
+        f"producer {transaction.producer_id}, epoch {transaction.producer_epoch}, {what}",
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        partitions=len(transaction.topic_partitions),
+    )
+
+
+def _fence(name: str, options: argparse.Namespace) -> str | None:
+    """Start a producer of this id, which aborts the transaction of the one before; return an error message or None."""
+    from kafka import KafkaProducer
+    from kafka.errors import KafkaError
+
+    try:
+        with closing(connect(KafkaProducer, options, transactional_id=name)) as producer:
+            producer.init_transactions()
+    except KafkaError as error:
+        return explained(error)
+    return None
