@@ -1,7 +1,8 @@
 """The `barnabas serve` program: options, event loop, signals, and the ready line.
 
 The event loop is chosen only here. Standard output carries `ready: HOST:PORT` and nothing else, once clients are served
-and the requested topics exist; everything else is logged to standard error.
+and the requested topics exist; before that `control: URL`, if there is a control API. Everything else is logged to
+standard error.
 
 Exit status: 0 after SIGTERM, SIGINT, SIGHUP (unless ignored, as by nohup) or, with --exit-with-parent, end of file on
 standard input; 2 if it cannot start as configured (settings, addresses, data directory); 1 if it had to stop.
@@ -30,6 +31,7 @@ from broker.network.listeners import split_host_port
 from broker.node import Node
 from broker.runtime import log_output
 from broker.settings import (
+    CONTROL_LISTENER,
     DEFAULT_ORIGIN,
     Option,
     Settings,
@@ -40,7 +42,7 @@ from broker.settings import (
 )
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
-from storage.disk import Disk, OsDisk, reason, remedy
+from storage.disk import Disk, OsDisk, UnsyncedDisk, reason, remedy
 
 if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("broker")
 
 _REBALANCE_DELAY = "group.initial.rebalance.delay.ms"
+_CONTROL_TOKEN = "barnabas.control.token"  # noqa: S105 - the name of a setting
+_TOKEN_VARIABLE = "BARNABAS_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
+_TOKEN_BYTES = 18
+_CONTROL_SOCKET = "CONTROL"
+"""The name of the control API's socket in `--socket`."""
 _STANDARD_INPUT = 0
 _HAD_TO_STOP = 1
 _CANNOT_START = 2
@@ -80,13 +87,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"barnabas serve: cannot write standard output: {reason(error)}\n")
         return _HAD_TO_STOP
     log_output.configure(options.log_level, options.log_format)
-    disk = OsDisk()
+    disk: Disk = OsDisk()
     try:
         if options.ephemeral:
             from tempfile import mkdtemp
 
             options.data_dir = options.ephemeral_dir or mkdtemp(prefix="barnabas-")
         settings = _settings(options, disk)
+        if settings["barnabas.test.profile"]:
+            disk = UnsyncedDisk()
         program = ProgramOptions(
             [_new_topic(text) for text in options.topic],
             dict(_given_socket(text, settings) for text in options.socket),
@@ -174,25 +183,34 @@ async def _serve(settings: Settings, disk: Disk, program: ProgramOptions) -> int
         start_group=program.start_group,
         version=__version__,
     )
+    if node.control is not None and (bound := program.sockets.pop(_CONTROL_SOCKET, None)) is not None:
+        node.control.use_socket(bound)
     node.shared.server.use_sockets(program.sockets)
     loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     await node.open()
+    if node.control is not None:
+        await _announce(node, f"control: {node.control.url}\n")
     joining = loop.create_task(_join(node, program.topics))
     await asyncio.wait((joining, stop), return_when=asyncio.FIRST_COMPLETED)
     if joining.done():
         if isinstance(joining.exception(), CannotStart):
             await node.stop()
         joining.result()
-        try:
-            _print(f"ready: {node.bootstrap}\n")
-        except OSError as error:
-            await node.stop()
-            raise CannotStart(f"cannot write standard output: {reason(error)}") from None
+        await _announce(node, f"ready: {node.bootstrap}\n")
     else:
         joining.cancel()
         await asyncio.wait((joining,))
     status = await stop
     return status if await node.stop(hand_over=hand_over) else _HAD_TO_STOP
+
+
+async def _announce(node: Node, line: str) -> None:
+    """Write a line to standard output; if that fails, stop the node and raise `CannotStart`."""
+    try:
+        _print(line)
+    except OSError as error:
+        await node.stop()
+        raise CannotStart(f"cannot write standard output: {reason(error)}") from None
 
 
 def _print(line: str) -> None:
@@ -276,6 +294,12 @@ def _flags(options: Options, configured: Mapping[str, Option], others: Defaults)
     if options.metrics is not None:
         _endpoint("--metrics", options.metrics)
         flags["barnabas.metrics.listener"] = Option(options.metrics, f"--metrics {options.metrics}")
+    if options.test_profile:
+        flags["barnabas.test.profile"] = Option("true", "--test-profile")
+    if options.control is not None:
+        flags[CONTROL_LISTENER] = Option(options.control, f"--control {options.control}")
+    if CONTROL_LISTENER in {*defined, *flags} and _CONTROL_TOKEN not in defined:
+        flags[_CONTROL_TOKEN] = _token(os.environ)
     if options.data_dir is not None:
         origin = "--ephemeral" if options.ephemeral else f"--data-dir {options.data_dir}"
         flags["log.dirs"] = Option(os.path.abspath(options.data_dir) if options.data_dir else "", origin)
@@ -284,6 +308,14 @@ def _flags(options: Options, configured: Mapping[str, Option], others: Defaults)
     elif not {"log.dir", "log.dirs"} & defined:
         flags["log.dirs"] = Option(os.path.abspath(others.data_dir), DEFAULT_ORIGIN)
     return flags
+
+
+def _token(environment: Mapping[str, str]) -> Option:
+    """Return the token of the control API: that of the environment, or a random one."""
+    given = environment.get(_TOKEN_VARIABLE)
+    if given:
+        return Option(given, f"environment variable {_TOKEN_VARIABLE}")
+    return Option(os.urandom(_TOKEN_BYTES).hex(), DEFAULT_ORIGIN)
 
 
 def _endpoint(flag: str, address: str) -> str:
@@ -296,9 +328,10 @@ def _endpoint(flag: str, address: str) -> str:
 
 def _given_socket(text: str, settings: Settings) -> tuple[str, socket.socket]:
     name, _, number = text.partition("=")
-    if name not in {endpoint.listener for endpoint in settings.listeners} or not (
-        number.isascii() and number.isdecimal()
-    ):
+    known = {endpoint.listener for endpoint in settings.listeners}
+    if settings[CONTROL_LISTENER]:
+        known.add(_CONTROL_SOCKET)
+    if name not in known or not (number.isascii() and number.isdecimal()):
         raise SettingsError(f"--socket {text}: write it as LISTENER=DESCRIPTOR, with one of the listeners")
     try:
         return name, socket.socket(fileno=int(number))

@@ -25,6 +25,7 @@ examples:
   barnabas serve --topic letters:3 -D log.retention.hours=48
   barnabas serve --config server.properties --metrics 127.0.0.1:9404
   barnabas serve --listen 0.0.0.0:9092 --advertise kafka.example.com:9092
+  barnabas serve --ephemeral --test-profile --control 127.0.0.1:0     for tests that make it fail
 """
 
 
@@ -65,6 +66,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--listen", metavar="HOST:PORT", help=f"listen address (default: {others.listen})")
     parser.add_argument("--advertise", metavar="HOST:PORT", help="address for clients (default: that of --listen)")
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve metrics and probes over HTTP on this address")
+    parser.add_argument(
+        "--control", metavar="HOST:PORT", help="serve the control API for tests on this loopback address"
+    )
+    parser.add_argument("--test-profile", action="store_true", help="for tests: no syncs, no rebalance delay")
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--data-dir", metavar="DIR", help=f"data directory (default: {others.data_dir})")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")

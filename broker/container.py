@@ -33,6 +33,8 @@ _OURS = "BARNABAS_"
 _OTHERS = frozenset(
     {
         "BARNABAS_BROKERS",
+        "BARNABAS_CONTROL",
+        "BARNABAS_CONTROL_TOKEN",
         "BARNABAS_LOOP",
         _SWITCH,
         "KAFKA_GC_LOG_OPTS",

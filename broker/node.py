@@ -31,6 +31,7 @@ from protocol.errors import InvariantError, KafkaError
 if TYPE_CHECKING:
     from random import Random
 
+    from broker.control.control_server import ControlServer
     from broker.metadata.start_group import StartGroup
     from broker.monitoring.monitor import Monitor
     from broker.network.listeners import ListenerAddress
@@ -75,6 +76,11 @@ class Node:
             max_descriptors=max_descriptors,
             version=version,
         )
+        self.control: ControlServer | None = None
+        if settings["barnabas.control.listener"]:
+            from broker.control.control_server import ControlServer
+
+            self.control = ControlServer(settings, shared.random)
         self.monitor: Monitor | None = None
         if settings["barnabas.metrics.listener"]:
             from broker.monitoring.monitor import Monitor
@@ -115,6 +121,7 @@ class Node:
     async def open(self) -> None:
         """Do the part of the start that needs no other node: read stored data, serve controllers. Raises as `start`."""
         try:
+            await self._start_control()
             await self._start_monitor()
             for listener in self.settings.listeners:
                 await self._bind(listener)
@@ -144,6 +151,16 @@ class Node:
             ", ".join(self._bound),
             ", ".join(self.settings.log_dirs),
         )
+
+    async def _start_control(self) -> None:
+        """Start the control API, if configured."""
+        if self.control is None:
+            return
+        try:
+            await self.control.start(self)
+        except OSError as error:
+            address = self.settings["barnabas.control.listener"]
+            raise BindError(f"cannot listen on {address} for the control API: {why_not_bound(error)}") from error
 
     async def _start_monitor(self) -> None:
         """Start the metrics and probe server, if configured, so that it serves during the rest of the start."""
@@ -186,6 +203,8 @@ class Node:
         """
         shared, broker = self.shared, self.broker
         shared.phase = "stopping"
+        if self.control is not None:
+            await self.control.stop()
         if broker is not None:
             hand_over = hand_over and self.settings["controlled.shutdown.enable"]
             await broker.leave(hand_over=hand_over, timeout_s=_STOP_TIMEOUT_S)

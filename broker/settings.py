@@ -32,6 +32,7 @@ from broker.network.listeners import (
     ListenerError,
     check_advertised,
     check_listeners,
+    is_loopback,
     parse_endpoints,
     parse_protocol_map,
     split_host_port,
@@ -45,6 +46,14 @@ from storage.properties import PropertiesError, parse_properties
 
 DEFAULT_ORIGIN = "default"
 """The origin of an option that the program sets because the user did not."""
+
+CONTROL_LISTENER = "barnabas.control.listener"
+_TEST_PROFILE = "barnabas.test.profile"
+_PROFILE_DEFAULTS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
 
 _SECURITY_CONFIGS = {definition.name: definition for definition in SECURITY_CONFIGS}
 
@@ -114,6 +123,7 @@ def read_option(argument: str) -> tuple[str, Option]:
 def check_settings(options: Mapping[str, Option]) -> Settings:
     """Return the settings made by `options`; `SettingsError` with everything that is invalid."""
     errors = _ErrorList()
+    options = _with_profile(options)
     values: dict[str, Any] = {}
     for name, definition in BROKER_CONFIGS.items():
         option = options.get(name)
@@ -140,6 +150,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         except ConfigConflictError as error:
             raise _error(options, error.name, str(error)) from None
     errors.raise_any()
+    _check_control(options, values[CONTROL_LISTENER], listeners)
     explicit = {name: option.text for name, option in options.items()}
     if "node.id" in explicit or "broker.id" in explicit:
         explicit |= {"node.id": str(node_id), "broker.id": str(node_id)}
@@ -155,6 +166,35 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         roles=roles,
         voters=voters,
     )
+
+
+def _with_profile(options: Mapping[str, Option]) -> Mapping[str, Option]:
+    """Return the options with the defaults of `barnabas.test.profile`, if that is set."""
+    profile = options.get(_TEST_PROFILE)
+    if profile is None or profile.text.strip().lower() != "true":
+        return options
+    return {name: Option(text, profile.origin) for name, text in _PROFILE_DEFAULTS.items()} | dict(options)
+
+
+def _check_control(options: Mapping[str, Option], address: str, listeners: Iterable[ListenerAddress]) -> None:
+    """Raise `SettingsError` if the control API, or any listener beside it, could be reached from other machines."""
+    if not address:
+        return
+    try:
+        host, _ = split_host_port(address)
+    except ValueError as error:
+        raise _error(options, CONTROL_LISTENER, f"{CONTROL_LISTENER}: {error}") from None
+    if not is_loopback(host):
+        problem = f"{CONTROL_LISTENER}={address}: the control API is for this machine only; listen on 127.0.0.1:PORT"
+        raise _error(options, CONTROL_LISTENER, problem)
+    for listener in listeners:
+        if not is_loopback(listener.host):
+            raise _error(
+                options,
+                "listeners",
+                f"{listener} can be reached from other machines, and {CONTROL_LISTENER} is for brokers of tests: "
+                f"listen on 127.0.0.1:{listener.port}, or leave out {CONTROL_LISTENER}",
+            )
 
 
 class _ErrorList:

@@ -390,3 +390,23 @@ class OsDisk:
             if not out_of_space(error):  # the pid is only informative: a full disk can be locked without it
                 raise
         return OsLock(file)
+
+
+class UnsyncedDisk(OsDisk):
+    """The disk of the operating system, without syncs: for data that need not survive a power failure."""
+
+    def open_file(self, path: str, create: bool = False) -> OsFile:
+        return _UnsyncedFile(path, self._access | (os.O_CREAT if create else 0), self._buffers)
+
+    def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:  # noqa: ARG002
+        super().replace_file(path, data, sync=False)
+
+    def sync_dir(self, path: str) -> None:
+        pass
+
+
+class _UnsyncedFile(OsFile):
+    __slots__ = ()
+
+    def sync(self) -> None:
+        pass

@@ -9,26 +9,6 @@ _NEEDS_SPACE = ("create", "replace", "pwrite")
 _NEEDS_BLOCKS = ("replace", "pwrite")
 
 
-class UnsyncedDisk(OsDisk):
-    """The real disk without syncs, which only a power cut would need."""
-
-    def open_file(self, path: str, create: bool = False) -> OsFile:
-        return _UnsyncedFile(path, os.O_RDWR | (os.O_CREAT if create else 0), self._buffers)
-
-    def replace_file(self, path: str, data: Buffer, sync: bool = True) -> None:
-        super().replace_file(path, data, sync=False)
-
-    def sync_dir(self, path: str) -> None:
-        pass
-
-
-class _UnsyncedFile(OsFile):
-    __slots__ = ()
-
-    def sync(self) -> None:
-        pass
-
-
 class FaultyDisk(OsDisk):
     """The real disk; a call of an armed kind fails once, a write after half of its data."""
 

@@ -255,5 +255,6 @@ _ERROR_CODES: Mapping[ApiKey, Callable[[Any], Iterable[int]]] = {
     ApiKey.CONTROLLER_REGISTRATION: _top_level_error,
     ApiKey.ALTER_CONFIGS: lambda response: (one.error_code for one in response.responses),
     ApiKey.CREATE_TOPICS: lambda response: (one.error_code for one in response.topics),
+    ApiKey.DELETE_TOPICS: lambda response: (one.error_code for one in response.responses),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda response: (one.error_code for one in response.responses),
 }

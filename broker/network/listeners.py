@@ -7,6 +7,7 @@ of a 0. Only PLAINTEXT is supported.
 
 import re
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import NamedTuple
 
 PLAINTEXT = "PLAINTEXT"
@@ -50,6 +51,16 @@ def split_host_port(address: str) -> tuple[str, int]:
     if int(port) > 65535:
         raise ValueError(f"the port {port} is not between 0 and 65535")
     return host[1:-1] if bracketed else host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to `host`: `localhost` or a loopback address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_endpoints(key: str, items: Iterable[str], protocols: Mapping[str, str]) -> tuple[ListenerAddress, ...]:

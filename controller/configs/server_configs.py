@@ -13,8 +13,17 @@ SERVER_CONFIGS = table(
     barnabas.cluster.id STRING '' read-only
         The cluster id of new data directories. By default it is derived from controller.quorum.voters, so that nodes
         with the same voters have the same id; a broker that is its own only voter gets an id of its own.
+    barnabas.control.listener STRING '' read-only
+        The loopback address, as host:port, of the control API, with which tests wait for events in this broker and make
+        it fail; none if empty. All listeners must be loopback addresses too.
+    barnabas.control.token PASSWORD null read-only
+        The token that requests to the control API must have; by default a random one.
     barnabas.metrics.listener STRING '' read-only
         The address, as host:port, that serves metrics in Prometheus' format, /healthz and /readyz; none if empty.
+    barnabas.test.profile BOOLEAN false read-only
+        Whether this broker is for tests: nothing is synced to the disk, so a power failure may lose everything, and
+        group.initial.rebalance.delay.ms is 0, offsets.topic.num.partitions and transaction.state.log.num.partitions are
+        1 unless they are set.
     barnabas.validate.records BOOLEAN false read-only
         Whether every record of a produced batch is checked, not only the header of the batch.
     broker.id INT -1 read-only

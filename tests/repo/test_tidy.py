@@ -77,6 +77,7 @@ ONE_PLACE = {
     "random": {"broker/shared_server.py"},
     "time": {"broker/__main__.py", "broker/node.py", "broker/runtime/log_output.py", "broker/shared_server.py"},
     "argparse": {"broker/command_line.py"},
+    "h11": {"broker/control/http_api.py"},
     "concurrent": {"broker/runtime/executors.py"},
 }
 NOWHERE = ("threading", "multiprocessing", "subprocess", "secrets", "uuid", "dotenv")
@@ -111,6 +112,10 @@ TESTED_ELSEWHERE = {
     "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/controller_server.py": "tests/unit/broker/test_whole_cluster.py",
     "broker/monitoring/monitored.py": "tests/unit/broker/monitoring/test_monitor.py",
+    "broker/control/control.py": "tests/unit/broker/control/test_control_server.py",
+    "broker/control/controlled.py": "tests/unit/broker/control/test_control_server.py",
+    "broker/control/api_problem.py": "tests/unit/broker/control/test_api.py",
+    "broker/control/partitions.py": "tests/unit/broker/control/test_log_ends.py",
     "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",
     "storage/log/log_checkpoint.py": "tests/unit/storage/log/test_loader.py",

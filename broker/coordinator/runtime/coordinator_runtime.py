@@ -88,6 +88,7 @@ class CoordinatorRuntime(Generic[S, C]):
         self._alarm = Alarm(loop, self._fire_due)
         self._tasks: set[asyncio.Task[None]] = set()
         self._load_times: deque[tuple[float, float]] = deque(maxlen=_LOAD_TIMES)
+        self._subscribers: list[Callable[[], object]] = []
 
     def stop(self) -> None:
         """Answer every waiting request with NOT_COORDINATOR, and drop all shards."""
@@ -181,6 +182,20 @@ class CoordinatorRuntime(Generic[S, C]):
         for host in list(self._hosts.values()):
             await host.write_in_steps(failure, decide)
 
+    # Changes.
+
+    def subscribe(self, subscriber: Callable[[], object]) -> None:
+        """Call `subscriber` after each operation, event, load or unload that may have changed a shard."""
+        self._subscribers.append(subscriber)
+
+    def unsubscribe(self, subscriber: Callable[[], object]) -> None:
+        """Stop calling `subscriber`."""
+        self._subscribers.remove(subscriber)
+
+    def _changed(self) -> None:
+        for subscriber in self._subscribers:
+            subscriber()
+
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
@@ -213,6 +228,7 @@ class CoordinatorRuntime(Generic[S, C]):
             self._loop,
             self._new_context,
             self._set_alarm,
+            self._changed,
             serves_committed=self._serves_committed,
         )
         self._hosts[index] = host

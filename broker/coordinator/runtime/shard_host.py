@@ -128,7 +128,7 @@ class ShardHost(Generic[S, C]):
     """A shard with its journal and timers, while this broker leads their partition (Kafka: `CoordinatorContext`)."""
 
     __slots__ = (
-        "_deferred", "_loop", "_new_context", "_serves_committed", "_written_end", "failure",
+        "_deferred", "_loop", "_new_context", "_on_change", "_serves_committed", "_written_end", "failure",
         "journal", "leader_epoch", "name", "shard", "state", "timers",
     )  # fmt: skip
 
@@ -141,15 +141,18 @@ class ShardHost(Generic[S, C]):
         loop: asyncio.AbstractEventLoop,
         new_context: Callable[[Timers], C],
         on_timer: Callable[[float], object],
+        on_change: Callable[[], object],
         *,
         serves_committed: bool = False,
     ) -> None:
         """Host the shard of partition `name`. Call `on_timer` when its earliest deadline becomes earlier.
 
-        With `serves_committed`, the shard is loading until all loaded records are committed: its timers and effects do
-        not wait for a commit, and another leader might lack those records.
+        Call `on_change` when the state of the shard may have changed. With `serves_committed`, the shard is loading
+        until all loaded records are committed: its timers and effects do not wait for a commit, and another leader
+        might lack those records.
         """
         self._serves_committed = serves_committed
+        self._on_change = on_change
         self.name = name
         self.shard = shard
         self.journal = journal
@@ -235,6 +238,7 @@ class ShardHost(Generic[S, C]):
         for effect in context.effects:
             if isinstance(effect, CoordinatorResponse):
                 _send_response(effect)
+        self._on_change()
 
     def _context(self) -> C:
         return self._new_context(self.timers)
@@ -275,6 +279,7 @@ class ShardHost(Generic[S, C]):
             context.effects = []
             effect.then(context, outcome)
             effects.extend(context.effects)
+        self._on_change()
 
     def _append(self, records: list[Record]) -> ErrorCode | None:
         """Append `records` and return their result, None while it is unknown; a closed host appends nothing."""
@@ -318,6 +323,7 @@ class ShardHost(Generic[S, C]):
         """
         self._written_end = self.journal.append_marker(producer, marker, transaction_version) + 1
         self.shard.replay_end_transaction_marker(producer, marker.committed)
+        self._on_change()
         return self.after(None)
 
     def _store(
@@ -331,6 +337,7 @@ class ShardHost(Generic[S, C]):
         for offset, (key, value) in enumerate(records, base):
             self.shard.replay(now_ms, offset, key, value, producer)
         self._written_end = base + len(records)
+        self._on_change()
 
     async def write_in_steps(self, failure: str, decide: StepwiseWrite[S, C]) -> None:
         """Write what `decide` yields, in turns of the loop; while the shard is loading, defer that.

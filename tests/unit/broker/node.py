@@ -40,9 +40,8 @@ from protocol.records.metadata import (
     TopicRecord,
 )
 from protocol.schema import Message
-from storage.disk import Disk
+from storage.disk import Disk, UnsyncedDisk
 from storage.log.config import LogConfig
-from tests.disks import UnsyncedDisk
 from tests.typed import present
 
 T = TypeVar("T")

@@ -492,3 +492,60 @@ def test_metrics_and_probes_are_served_on_configured_address(place: tuple[str, s
         with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:
             assert b'\nbarnabas_info{version="' in answer.read()
         assert stopped(process)[0] == 0
+
+
+def test_the_url_of_the_control_api_is_printed_before_the_ready_line(place: tuple[str, str, str, str]) -> None:
+    with serve(*place, "--control", "127.0.0.1:0", BARNABAS_CONTROL_TOKEN="secret") as process:
+        line = present(process.stdout).readline()
+        assert re.fullmatch(r"control: http://:secret@127\.0\.0\.1:\d+\n", line)
+        ready_port(process)
+        address = f"http://127.0.0.1:{line.strip().rpartition(':')[2]}/v1"
+        request = urllib.request.Request(address, headers={"Authorization": "Bearer secret"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert json.load(answer)["phase"] == "serving"
+        assert stopped(process)[0] == 0
+
+
+def test_a_control_api_without_a_token_gets_a_random_one(place: tuple[str, str, str, str]) -> None:
+    with serve(*place, "--control", "127.0.0.1:0") as process:
+        line = present(process.stdout).readline()
+        assert re.match(r"control: http://:[0-9a-f]{36}@", line)
+        assert stopped(process)[0] == 0
+
+
+def test_the_control_api_is_served_on_an_inherited_socket(place: tuple[str, str, str, str]) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        handed = ("--control", f"127.0.0.1:{port}", f"--socket=CONTROL={bound.fileno()}")
+        with serve(*place, *handed, pass_fds=(bound.fileno(),)) as process:
+            assert present(process.stdout).readline().endswith(f"@127.0.0.1:{port}\n")
+            assert stopped(process)[0] == 0
+
+
+def test_a_broker_without_the_control_api_has_no_socket_for_it(tmp_path: Path) -> None:
+    status, _, errors = run_to_its_end("--listen", "127.0.0.1:0", "--data-dir", str(tmp_path), "--socket=CONTROL=0")
+    assert status == 2
+    assert "--socket CONTROL=0: write it as LISTENER=DESCRIPTOR, with one of the listeners" in errors
+
+
+@pytest.mark.parametrize(("profile", "syncs"), [((), True), (("--test-profile",), False)])
+def test_the_test_profile_syncs_nothing(profile: tuple[str, ...], syncs: bool, tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "os.fsync = os.fdatasync = lambda _: sys.stderr.write('synced\\n')\n"
+        "from broker.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    arguments = ("--listen=127.0.0.1:0", f"--data-dir={tmp_path}", "--topic=t", *profile)
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        ready_port(process)
+        status, _, errors = stopped(process)
+    assert status == 0
+    assert ("synced" in errors) is syncs

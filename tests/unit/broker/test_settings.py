@@ -211,3 +211,46 @@ def test_contradiction_with_default_is_named_with_origin() -> None:
 
 def test_the_one_voter_may_be_this_node() -> None:
     assert settings(controller__quorum__voters="1@localhost:9093").node_id == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "localhost", "[::1]"])
+def test_the_control_api_is_served_beside_loopback_listeners(host: str) -> None:
+    found = settings(listeners=f"PLAINTEXT://{host}:9092", barnabas__control__listener="127.0.0.1:0")
+    assert found["barnabas.control.listener"] == "127.0.0.1:0"
+
+
+@pytest.mark.parametrize("host", ["", "0.0.0.0", "192.0.2.1", "kafka.example.com", "[::]"])
+def test_the_control_api_is_refused_beside_other_listeners(host: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(
+            listeners=f"PLAINTEXT://127.0.0.1:1,B://{host}:9092",
+            barnabas__control__listener="127.0.0.1:0",
+            advertised__listeners="PLAINTEXT://127.0.0.1:1",
+            listener__security__protocol__map="PLAINTEXT:PLAINTEXT,B:PLAINTEXT",
+        )
+    assert str(refused.value) == (
+        f"-D listeners: B://{host}:9092 can be reached from other machines, and barnabas.control.listener is for "
+        "brokers of tests: listen on 127.0.0.1:9092, or leave out barnabas.control.listener"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("0.0.0.0:1", "=0.0.0.0:1: the control API is for this machine only; listen on 127.0.0.1:PORT"),
+        ("nowhere", ": write it as HOST:PORT, with [] around an IPv6 host"),
+    ],
+)
+def test_the_control_api_is_refused_on_other_addresses(address: str, problem: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings(listeners="PLAINTEXT://127.0.0.1:1", barnabas__control__listener=address)
+    assert str(refused.value) == f"-D barnabas.control.listener: barnabas.control.listener{problem}"
+
+
+def test_the_test_profile_changes_defaults_only() -> None:
+    found = settings(barnabas__test__profile="true", offsets__topic__num__partitions="7")
+    assert found["group.initial.rebalance.delay.ms"] == 0
+    assert found["transaction.state.log.num.partitions"] == 1
+    assert found["offsets.topic.num.partitions"] == 7
+    assert settings()["group.initial.rebalance.delay.ms"] == 3000
+    assert settings(barnabas__test__profile="false")["offsets.topic.num.partitions"] == 50

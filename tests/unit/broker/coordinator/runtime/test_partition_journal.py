@@ -175,9 +175,8 @@ def test_append_below_min_isr_is_refused(replicated: Node) -> None:
 def test_closed_shard_host_appends_nothing_after_re_election(alone: Node) -> None:
     written = journal(alone)
     context = GroupContext(0, 0, GroupSettings(), Timers(), alone.random, logging.getLogger("test"))
-    host = ShardHost(
-        f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard(), written, 0, alone.loop, lambda _: context, lambda _: None
-    )
+    name, shard = f"{CONSUMER_OFFSETS}-0", GroupCoordinatorShard()
+    host = ShardHost(name, shard, written, 0, alone.loop, lambda _: context, lambda _: None, lambda: None)
     host.serve()
     host.close()
     alone.elect(CONSUMER_OFFSETS, FOLLOWER_ID)

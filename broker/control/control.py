@@ -1,0 +1,25 @@
+"""Control: what tests control of a node, as the functions of the control API see it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.control.api_problem import conflict
+
+if TYPE_CHECKING:
+    from broker.broker_server import BrokerServer
+    from broker.control.controlled import ControlledNode
+
+
+class Control:
+    """The control of one node."""
+
+    node: ControlledNode
+    """The node, once the API serves."""
+
+    @property
+    def broker(self) -> BrokerServer:
+        """Return the node's broker; `ApiProblem` on a node that is only a controller."""
+        if self.node.broker is None:
+            raise conflict(f"node {self.node.shared.settings.node_id} is only a controller, without topics and groups")
+        return self.node.broker
