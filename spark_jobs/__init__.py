@@ -7,6 +7,7 @@ progress lines, `session.py` and `jars.py` Spark and its connectors, `submission
 """
 
 JOBS = {
+    "archive": "topics as a Parquet or Delta table that keeps everything of their records",
     "windows": "counts, sums and percentiles of JSON records per key and window of event time",
     "table": "a compacted or change-data topic as a table with the newest row of each key",
 }

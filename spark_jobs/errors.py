@@ -67,11 +67,17 @@ REMEDIES: Sequence[Remedy] = (
 )
 
 
+# A JobError of a micro-batch or of an executor, as the text of Spark's error has it.
+RAISED = re.compile(rf"\b{JobError.__name__}: (.+)")
+
+
 def remedy_of(error: BaseException) -> str | None:
     """Return a sentence that says what to do about an error, None if the error is not known."""
     if isinstance(error, JobError):
         return str(error)
     text = str(error)
+    if raised := RAISED.search(text):
+        return raised[1]
     for pattern, advice in REMEDIES:
         if re.search(pattern, text):
             lines = (line.strip() for line in text.splitlines() if re.search(pattern, line))

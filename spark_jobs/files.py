@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs.errors import JobError
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OWNER = "_barnabas_job.json"
+
+
+class FileStatus(NamedTuple):
+    """A file: its path in the folder, its length in bytes, and its modification time in milliseconds since 1970."""
+
+    path: str
+    size: int
+    modified_ms: int
 
 
 class Folder:
@@ -60,6 +68,42 @@ class Folder:
         self._files.delete(self._child(name), False)
         self._files.rename(unfinished, self._child(name))
 
+    def create(self, name: str, text: str) -> None:
+        """Write a file, which appears complete or not at all; FileExistsError if there is one with that name."""
+        hadoop = self._jvm.org.apache.hadoop.fs
+        path = self._child(name)
+        unfinished = hadoop.Path(path.getParent(), f".{path.getName()}.unfinished")
+        stream = self._files.create(unfinished, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        context = hadoop.FileContext.getFileContext(self._path.toUri(), self._files.getConf())
+        options = self._jvm.java.lang.reflect.Array.newInstance(getattr(hadoop, "Options$Rename").NONE.getClass(), 0)
+        try:
+            context.rename(unfinished, path, options)
+        except Exception as error:
+            if "FileAlreadyExistsException" in str(error):
+                raise FileExistsError(f"{self.uri}/{name}") from None
+            raise
+
+    def matching(self, pattern: str) -> list[FileStatus]:
+        """Return the files that match a pattern of Hadoop's `globStatus`, with their paths from here."""
+        return [
+            FileStatus(
+                str(found.getPath().toString()).removeprefix(f"{self.uri}/"),
+                found.getLen(),
+                found.getModificationTime(),
+            )
+            for found in self._files.globStatus(self._child(pattern)) or ()
+        ]
+
+    def move(self, name: str, to: str) -> None:
+        """Rename a file; `to` does not exist, and its directory is created if it does not exist."""
+        self._files.mkdirs(self._child(to).getParent())
+        if not self._files.rename(self._child(name), self._child(to)):
+            raise OSError(f"{self.uri}/{name} was not renamed to {to}")
+
     def delete(self, name: str) -> None:
         """Delete a file or a directory with all that is in it; do nothing if it does not exist."""
         self._files.delete(self._child(name), True)
@@ -74,6 +118,16 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     if text is None:
         raise KeyError(checkpoint)
     return str(json.loads(text)["id"])
+
+
+def end_offsets(spark: SparkSession, checkpoint: str, batch: int) -> dict[str, dict[str, int]]:
+    """Return the offsets at which a micro-batch ends, by topic and partition, of a query with one Kafka source."""
+    # The query's offset log: the version of its form, what holds for the batch, and a line for each source.
+    text = Folder(spark, f"{checkpoint}/offsets").read(str(batch))
+    if text is None:
+        raise KeyError(batch)
+    found: dict[str, dict[str, int]] = json.loads(text.splitlines()[2])
+    return found
 
 
 def claim(spark: SparkSession, directory: str, job: str, checkpoint: str) -> None:

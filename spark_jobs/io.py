@@ -32,6 +32,9 @@ class Destination(NamedTuple):
     kind: str
     target: str
 
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.target}" if self.target else self.kind
+
     @property
     def connectors(self) -> tuple[str, ...]:
         """The connectors that writing needs besides Kafka's."""
@@ -63,12 +66,12 @@ def kafka_options(options: KafkaOptions) -> dict[str, str]:
 
 
 def read_stream(spark: SparkSession, options: StreamOptions) -> DataFrame:
-    """Return the records of a streaming source."""
+    """Return the records of a streaming source: those of committed transactions, unless -X sets the isolation level."""
     return _reader(spark.readStream, options).options(**_limits(options)).load()
 
 
 def read_batch(spark: SparkSession, options: SourceOptions, **limits: str) -> DataFrame:
-    """Return the records that the topics have now; `limits` are further options of Spark's source."""
+    """Return the committed records that the topics have now; `limits` are further options of Spark's source."""
     return _reader(spark.read, options).options(**limits).load()
 
 
@@ -132,6 +135,7 @@ def _reader(reader: Any, options: SourceOptions) -> DataFrameReader | DataStream
         **starting(options.start),
         "includeHeaders": "true",
         "minPartitions": str(options.min_partitions) if options.min_partitions else None,
+        "kafka.isolation.level": "read_committed",
         **kafka_options(options),
     }
     made: DataFrameReader | DataStreamReader = reader.format("kafka")

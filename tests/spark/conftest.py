@@ -11,7 +11,11 @@ from spark_jobs.session import spark_session
 from tests.spark.postgres import server
 
 CONNECTORS = ("kafka", "delta", "iceberg", "postgresql")
-SMALL = (("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"))
+SMALL = (
+    ("spark.sql.shuffle.partitions", "2"),
+    ("spark.databricks.delta.snapshotPartitions", "2"),
+    ("spark.ui.enabled", "false"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
