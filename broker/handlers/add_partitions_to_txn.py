@@ -6,7 +6,7 @@ Behaviour
 - Each partition gets the error of the coordinator: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, NOT_COORDINATOR,
   COORDINATOR_LOAD_IN_PROGRESS, or CONCURRENT_TRANSACTIONS until the previous transaction is complete.
 - Verified partitions that are not in the transaction get TRANSACTION_ABORTABLE. So do all partitions of a request with
-  more than a transaction may have (`MAX_PARTITIONS`).
+  more than a transaction may have (`MAX_PARTITIONS`), if they exist.
 - A large request is handled in several turns of the event loop.
 - AddOffsetsToTxn adds the partition of `__consumer_offsets` that the group belongs to.
 
@@ -134,7 +134,7 @@ def _handle_one(
     broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction, version: int
 ) -> Outcome[_Results]:
     if _partition_count(transaction) > MAX_PARTITIONS:
-        return broker.loop.create_task(_refuse(transaction))
+        return broker.loop.create_task(_refuse(broker, transaction))
     image = broker.image
     partitions = TransactionPartitions.of(
         (topic.name, index) for topic in transaction.topics for index in topic.partitions
@@ -165,17 +165,33 @@ def _handle_one(
     return given
 
 
-async def _refuse(transaction: AddPartitionsToTxnRequest.Transaction) -> _Results:
-    """Return TRANSACTION_ABORTABLE for each partition."""
-    refused = [_Topic(name=topic.name, results_by_partition=[]) for topic in transaction.topics]
-    for topic, result in zip(transaction.topics, refused, strict=True):
+async def _refuse(broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction) -> _Results:
+    """Return the errors of too many partitions: TRANSACTION_ABORTABLE if all of them exist."""
+    image = broker.image
+    refused: dict[str, dict[int, ErrorCode]] = {}
+    has_missing = False
+    for topic in transaction.topics:
+        codes = refused.setdefault(topic.name, {})
         for at in range(0, len(topic.partitions), _PARTITIONS_A_STEP):
-            result.results_by_partition += [
-                _Topic.Partition(partition_index=index, partition_error_code=ErrorCode.TRANSACTION_ABORTABLE)
-                for index in topic.partitions[at : at + _PARTITIONS_A_STEP]
+            for index in topic.partitions[at : at + _PARTITIONS_A_STEP]:
+                is_missing = image.partition(topic.name, index) is None
+                codes[index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_missing else ErrorCode.OPERATION_NOT_ATTEMPTED
+                has_missing |= is_missing
+            await asyncio.sleep(0)
+    results: _Results = []
+    for name, codes in refused.items():
+        results.append(_Topic(name=name, results_by_partition=[]))
+        indexes = list(codes)
+        for at in range(0, len(indexes), _PARTITIONS_A_STEP):
+            results[-1].results_by_partition += [
+                _Topic.Partition(
+                    partition_index=index,
+                    partition_error_code=codes[index] if has_missing else ErrorCode.TRANSACTION_ABORTABLE,
+                )
+                for index in indexes[at : at + _PARTITIONS_A_STEP]
             ]
             await asyncio.sleep(0)
-    return refused
+    return results
 
 
 def add_offsets(

@@ -100,6 +100,15 @@ def consume_and_commit(bootstrap: str, group: str, topic: str, count: int) -> No
     consumer.close()
 
 
+def wait_for_translation(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Return once MirrorMaker has committed this offset for the group of the other cluster."""
+    wait_until(
+        lambda: committed_offsets(bootstrap, group, topic) == [offset],
+        lambda: f"{offset} committed by {group}: {committed_offsets(bootstrap, group, topic)}",
+        TIMEOUT_S,
+    )
+
+
 def test_records_arrive_once_and_groups_go_on_at_the_other_cluster(clusters: tuple[str, str], tmp_path: Path) -> None:
     first, second = clusters
     sent: dict[str, list[tuple[str | None, str | None]]] = {
@@ -111,17 +120,14 @@ def test_records_arrive_once_and_groups_go_on_at_the_other_cluster(clusters: tup
     produce(first, "orders", sent["orders"][:RECORDS])
     consume_and_commit(first, "shop", "orders", RECORDS)
     produce(second, "payments", sent["payments"])
+    consume_and_commit(second, "office", "payments", RECORDS)
     properties = write_properties(tmp_path / "mirror.properties", settings(first, second))
     mirror = Process(java("org.apache.kafka.connect.mirror.MirrorMaker", properties), tmp_path / "mirror.log")
     with mirror, Reader(second, "a.orders") as orders:
         orders.check = mirror.check
         orders.read_until(lambda records: len(records["a.orders"]) >= RECORDS, "the first orders at b")
         end = orders.records["a.orders"][-1].offset + 1
-        wait_until(
-            lambda: committed_offsets(second, "shop", "a.orders") == [end],
-            lambda: f"{end} committed at b: {committed_offsets(second, 'shop', 'a.orders')}",
-            TIMEOUT_S,
-        )
+        wait_for_translation(second, "shop", "a.orders", end)
         with Reader(second, "a.orders", isolation="read_uncommitted") as early:
             early.read_to_end()
             produce(first, "orders", sent["orders"][RECORDS:])
@@ -135,6 +141,7 @@ def test_records_arrive_once_and_groups_go_on_at_the_other_cluster(clusters: tup
             payments.read_until(lambda records: len(records["b.payments"]) >= RECORDS, "all payments at a")
             found = payments.read_to_end()["b.payments"]
         assert [(record.key, record.value) for record in found] == sent["payments"]
+        wait_for_translation(first, "office", "b.payments", found[-1].offset + 1)
         found = orders.read_to_end()["a.orders"]
         assert [(record.key, record.value) for record in found] == sent["orders"]
         # What the group has not read at a, it reads at b.
@@ -144,7 +151,8 @@ def test_records_arrive_once_and_groups_go_on_at_the_other_cluster(clusters: tup
             topics = ("heartbeats", f"{source}.heartbeats", *more)
             with Reader(bootstrap, *topics) as internal:
                 internal.read_until(lambda records: all(records.values()), f"records in {topics}")
-        with Reader(second, "a.checkpoints.internal") as checkpoints:
-            checkpoints.read_until(lambda records: all(records.values()), "checkpoints")
+        for bootstrap, source in ((first, "b"), (second, "a")):
+            with Reader(bootstrap, f"{source}.checkpoints.internal") as checkpoints:
+                checkpoints.read_until(lambda records: all(records.values()), f"checkpoints of {source}")
         mirror.stop()
     proofs.count("records that MirrorMaker 2 copied exactly once", len(sent["orders"]) + len(sent["payments"]))
