@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import Any, NamedTuple
 
 import pytest
@@ -167,9 +167,7 @@ class Session:
     def commit_offset(self, producer: Producer, versions: Versions, group: str, **member: Any) -> ErrorCode:
         """Commit an offset of the first partition in the transaction."""
         self._repeat(lambda: self._find(group, 0))
-        offset = TxnOffsetCommitRequest.Topic.Partition(
-            partition_index=0, committed_offset=7, committed_metadata=None
-        )
+        offset = TxnOffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=7, committed_metadata=None)
         topics = [TxnOffsetCommitRequest.Topic(name=self.name, partitions=[offset])]
         return self._repeat(
             lambda: ErrorCode(
@@ -211,7 +209,7 @@ class Session:
         error = self._repeat(request)
         return error, Producer(answers[-1].producer_id, answers[-1].producer_epoch) if versions is NEW else producer
 
-    def mark(self, producer: Producer, *, version: int = 2, topic: str | None = None, epoch: int = 0) -> ErrorCode:
+    def mark(self, producer: Producer, versions: Versions, *, topic: str | None = None, epoch: int = 0) -> ErrorCode:
         """Write a commit marker to the first partition; `epoch` is the coordinator's."""
         marker = WriteTxnMarkersRequest.Marker(
             producer_id=producer.id,
@@ -219,9 +217,9 @@ class Session:
             transaction_result=True,
             topics=[WriteTxnMarkersRequest.Marker.Topic(name=topic or self.name, partition_indexes=[0])],
             coordinator_epoch=epoch,
-            transaction_version=2 if version == NEW else 0,
+            transaction_version=2 if versions is NEW else 0,
         )
-        answer = self.client.call(ApiKey.WRITE_TXN_MARKERS, version, markers=[marker])
+        answer = self.client.call(ApiKey.WRITE_TXN_MARKERS, 2, markers=[marker])
         return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code)
 
     def end_offset(self, isolation: int) -> int:
@@ -388,20 +386,20 @@ def twenty_thousand_partitions(session: Session, versions: Versions) -> list[Any
     return [len(found), found[:3], set(found[2:]), session.add(producer), session.end(producer, versions)[0]]
 
 
-def markers_of_a_client(session: Session, _versions: Versions) -> list[Any]:
+def markers_of_a_client(session: Session, versions: Versions) -> list[Any]:
     """Markers of transactions that are open, over, unknown, and of a former coordinator."""
     producer = session.init()
     found: list[Any] = [
         session.add(producer),
-        session.produce(producer, OLD),
-        session.mark(producer, topic="nosuch"),
-        session.mark(producer._replace(epoch=producer.epoch + 1), epoch=3),
-        session.mark(producer),
-        session.mark(producer._replace(epoch=producer.epoch + 1), epoch=2),
-        session.mark(Producer(FOREIGN, 0), epoch=9),
-        session.mark(Producer(FOREIGN, 0), epoch=8),
+        session.produce(producer, versions),
+        session.mark(producer, versions, topic="nosuch"),
+        session.mark(producer._replace(epoch=producer.epoch + 1), versions, epoch=3),
+        session.mark(producer, versions),
+        session.mark(producer._replace(epoch=producer.epoch + 1), versions, epoch=2),
+        session.mark(Producer(FOREIGN, 0), versions, epoch=9),
+        session.mark(Producer(FOREIGN, 0), versions, epoch=8),
     ]
-    return [*found, session.produce(producer, OLD, base_sequence=1), session.end_offset(0) - session.end_offset(1)]
+    return [*found, session.produce(producer, versions, base_sequence=1), session.end_offset(0) - session.end_offset(1)]
 
 
 def offsets_of_a_group_that_is_not_in_the_transaction(session: Session, versions: Versions) -> list[Any]:
@@ -435,41 +433,78 @@ def batches_that_are_not_in_a_transaction(session: Session, versions: Versions) 
     ]
 
 
-SCENARIOS = [
-    zombie_epochs,
-    epochs_of_the_future,
-    foreign_producer_ids,
-    unknown_transactional_ids,
-    longest_transactional_id,
-    end_twice,
-    commit_after_a_timeout,
-    partitions_that_do_not_exist,
-    twenty_thousand_partitions,
-    markers_of_a_client,
-    offsets_of_a_group_that_is_not_in_the_transaction,
-    batches_that_are_not_in_a_transaction,
-]
+Compare = Callable[[Callable[[Session, Versions], list[Any]]], None]
 
 
-@pytest.mark.parametrize("versions", [OLD, NEW], ids=["old", "new"])
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
-def test_bad_requests_are_answered_as_by_kafka(
-    both: tuple[str, str], scenario: Callable[[Session, Versions], list[Any]], versions: Versions
-) -> None:
+@pytest.fixture(params=[OLD, NEW], ids=["old", "new"])
+def compare(request: pytest.FixtureRequest, both: tuple[str, str]) -> Compare:
+    """Return a function that runs a scenario on both brokers and compares what it returns."""
+
+    def run(scenario: Callable[[Session, Versions], list[Any]]) -> None:
+        ours, kafkas = (run_on(bootstrap, scenario, request.param) for bootstrap in both)
+        assert ours == kafkas
+
+    return run
+
+
+def run_on(bootstrap: str, scenario: Callable[[Session, Versions], list[Any]], versions: Versions) -> list[Any]:
+    """Return what a scenario returns, while another producer has a transaction open, which it commits afterwards."""
     name = f"{scenario.__name__}-{versions.end}"
-    found = []
-    for bootstrap in both:
-        client = RawClient(bootstrap)
-        topic = CreateTopicsRequest.Topic(
-            name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[]
-        )
+    with closing(RawClient(bootstrap)) as client:
+        topic = CreateTopicsRequest.Topic(name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[])
         client.call(ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout_ms=30_000)
         wait_for_leaders(bootstrap, [name])
-        session, other = Session(client, name), Session(client, name)
-        bystander = other.init(transactional_id=f"{name} bystander")
-        other.add(bystander, transactional_id=f"{name} bystander", topics={name: [1]})
-        found.append(scenario(session, versions))
-        assert other.end(bystander, OLD, transactional_id=f"{name} bystander")[0] == ErrorCode.NONE
-        client.close()
-    ours, kafkas = found
-    assert ours == kafkas
+        bystander, other = Session(client, name), f"{name} bystander"
+        producer = bystander.init(transactional_id=other)
+        bystander.add(producer, transactional_id=other, topics={name: [1]})
+        found = scenario(Session(client, name), versions)
+        assert bystander.end(producer, OLD, transactional_id=other)[0] == ErrorCode.NONE
+    return found
+
+
+def test_rule_15_requests_of_a_fenced_producer(compare: Compare) -> None:
+    compare(zombie_epochs)
+
+
+def test_requests_with_an_epoch_that_no_producer_was_given(compare: Compare) -> None:
+    compare(epochs_of_the_future)
+
+
+def test_requests_with_the_producer_id_of_another(compare: Compare) -> None:
+    compare(foreign_producer_ids)
+
+
+def test_requests_with_an_unknown_or_empty_transactional_id(compare: Compare) -> None:
+    compare(unknown_transactional_ids)
+
+
+def test_transactional_id_of_32_kb(compare: Compare) -> None:
+    compare(longest_transactional_id)
+
+
+def test_transaction_that_is_ended_twice(compare: Compare) -> None:
+    compare(end_twice)
+
+
+def test_rule_14_requests_after_the_transaction_timed_out(compare: Compare) -> None:
+    compare(commit_after_a_timeout)
+
+
+def test_partitions_that_do_not_exist(compare: Compare) -> None:
+    compare(partitions_that_do_not_exist)
+
+
+def test_twenty_thousand_partitions_of_which_two_exist(compare: Compare) -> None:
+    compare(twenty_thousand_partitions)
+
+
+def test_markers_of_a_client(compare: Compare) -> None:
+    compare(markers_of_a_client)
+
+
+def test_offsets_of_groups_that_are_not_in_the_transaction(compare: Compare) -> None:
+    compare(offsets_of_a_group_that_is_not_in_the_transaction)
+
+
+def test_batches_that_are_not_part_of_a_transaction(compare: Compare) -> None:
+    compare(batches_that_are_not_in_a_transaction)

@@ -108,6 +108,7 @@ TESTED_ELSEWHERE = {
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"
     ),
     "broker/handlers/controller_command.py": "tests/unit/broker/test_routes.py",
+    "broker/handlers/produce_appends.py": "tests/unit/broker/handlers/test_produce.py",
     "broker/shared_server.py": "tests/unit/broker/test_main.py",
     "broker/node.py": "tests/unit/broker/test_main.py",
     "broker/controller_server.py": "tests/unit/broker/test_whole_cluster.py",

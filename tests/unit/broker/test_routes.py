@@ -8,7 +8,7 @@ from broker.routes import CONTROLLER, ROUTES, Route, served_apis
 from protocol.api import APIS, ApiKey
 from tests.repo.tree import modules
 
-SHARED = {"authorized_operations", "controller_command"}
+SHARED = {"authorized_operations", "controller_command", "produce_appends", "produce_in_transactions"}
 HANDLERS = {PurePath(path).stem for path in modules("broker/handlers") if not path.endswith("__init__.py")}
 
 
