@@ -14,7 +14,7 @@ from tests.repo.tree import ROOT, files, parsed
 
 PAGE = "docs/KIPS.md"
 STATUSES = ("done", "partial", "planned", "out of scope")
-PLANNED = {"groups", "metrics", "network", "quorum", "quotas", "security", "share", "streams", "tiered", "transactions"}
+PLANNED = {"groups", "metrics", "network", "quorum", "quotas", "security", "share", "streams", "tiered"}
 HEADER = "| KIP | Title | Status | Tests | Missing, or why |"
 LEFT_OUT = "Left out"
 NAMED = re.compile(r"\bKIP-(\d+)")
