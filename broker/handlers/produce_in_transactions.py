@@ -2,14 +2,14 @@
 
 The first batch of a transaction in a partition waits until the coordinator has verified the partition, or added it
 (`broker.replication.add_partitions_to_txn_manager`). It is copied, and so are the producer's later batches for the same
-partition, which wait behind it: batches are appended in the order of their requests. All others are appended at once,
-by `produce_appends`.
+partition, which wait behind it: batches are appended in the order of their requests. A request with such a batch waits
+as a whole, and so do those behind it for any of its partitions. All others are appended at once, by `produce_appends`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -25,7 +25,7 @@ from protocol.record_batch import HEADER_BYTES, TRANSACTIONAL_BIT, read_header
 from storage.log.producer_state import CLIENT_IN_TRANSACTION, AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager, HeldBatches, Verified
+    from broker.replication.add_partitions_to_txn_manager import HeldBatches, Verified
 
 _NO_ROW: Any = None
 """The place of a row that is not there yet."""
@@ -37,9 +37,10 @@ def append_in_transaction(
     """Append the batches of `request`, or wait for its producer's earlier ones, and for verifications."""
     manager = broker.add_partitions_to_txn_manager
     if manager is not None and manager.held:
-        earlier = _earlier(manager, broker, request)
+        batches = _batches(broker, request)
+        earlier = [manager.held[each] for each in batches if each in manager.held]
         if earlier:
-            return _wait_for_earlier(broker, context, request, earlier)
+            return _wait_for_earlier(broker, context, request, batches, earlier)
     return _append_request(broker, context, request)
 
 
@@ -199,13 +200,11 @@ async def _append_later(
     return await outcome if isinstance(outcome, Deferred) else outcome
 
 
-def _earlier(
-    manager: AddPartitionsToTxnManager, broker: BrokerServer, request: ProduceRequest
-) -> dict[HeldBatches, asyncio.Future[None]]:
-    """Return those batches of a request for which earlier ones of the same producer and partition are held."""
+def _batches(broker: BrokerServer, request: ProduceRequest) -> list[HeldBatches]:
+    """Return the batches of a request by producer and partition."""
     from broker.replication.add_partitions_to_txn_manager import HeldBatches
 
-    earlier = {}
+    batches = []
     for topic in request.topic_data:
         for wanted in topic.partition_data:
             records = cast("memoryview | None", wanted.records)
@@ -213,19 +212,18 @@ def _earlier(
             if records is None or len(records) < HEADER_BYTES or partition is None:
                 continue
             header = read_header(records)
-            each = HeldBatches(partition, header.producer_id, header.producer_epoch)
-            if each in manager.held:
-                earlier[each] = manager.held[each]
-    return earlier
+            batches.append(HeldBatches(partition, header.producer_id, header.producer_epoch))
+    return batches
 
 
 def _wait_for_earlier(
     broker: BrokerServer,
     context: RequestContext,
     request: ProduceRequest,
-    earlier: Mapping[HeldBatches, asyncio.Future[None]],
+    batches: list[HeldBatches],
+    earlier: list[asyncio.Future[None]],
 ) -> Awaitable[ProduceResponse | None]:
-    """Copy the batches of a request; they wait until the `earlier` ones are appended."""
+    """Copy the batches of a request; all of them wait until the `earlier` ones are appended, and later ones for all."""
     verification = broker.transaction_verification
     all_wanted = [wanted for topic in request.topic_data for wanted in topic.partition_data if wanted.records]
     size_bytes = sum(len(cast("memoryview", wanted.records)) for wanted in all_wanted)
@@ -233,8 +231,8 @@ def _wait_for_earlier(
     for wanted in all_wanted:
         wanted.records = memoryview(bytearray(cast("memoryview", wanted.records)))
     verification.hold(size_bytes)
-    appended = partial(verification.appended, [*earlier], verification.hold_back(earlier, is_next=True))
-    return _append_next(broker, context, request, [*earlier.values()], size_bytes, appended)
+    appended = partial(verification.appended, batches, verification.hold_back(batches, is_next=True))
+    return _append_next(broker, context, request, earlier, size_bytes, appended)
 
 
 async def _append_next(

@@ -25,9 +25,9 @@ from tests.unit.broker.node import Node
 __all__ = ["coordinator", "node"]
 
 
-def sent(node: Node, *batches: tuple[int, bytearray]) -> list[Any]:
-    """Return the pending results of requests with one batch each."""
-    answers = [send(node, {index: one}) for index, one in batches]
+def sent(node: Node, *requests: dict[int, bytearray]) -> list[Any]:
+    """Return the pending results of requests with these batches by partition."""
+    answers = [send(node, batches) for batches in requests]
     tasks = [node.loop.create_task(one) if isinstance(one, Awaitable) else one for one in answers]  # type: ignore[arg-type]
     node.pass_time(0.001)
     return tasks
@@ -35,12 +35,12 @@ def sent(node: Node, *batches: tuple[int, bytearray]) -> list[Any]:
 
 def test_batches_of_a_partition_are_appended_in_their_order(node: Node, coordinator: Coordinator) -> None:
     coordinator.wait()
-    first = sent(node, (0, batch(value=b"a")), (0, batch(1, value=b"b")), (0, batch(2, value=b"c")))
+    first = sent(node, {0: batch(value=b"a")}, {0: batch(1, value=b"b")}, {0: batch(2, value=b"c")})
     verification = node.broker.transaction_verification
     assert (verification.held_requests, verification.held_bytes) == (3, 3 * len(batch()))
     coordinator.answer()
     node.pass_time(0)
-    answers = [*first, *sent(node, (0, batch(3, value=b"d")))]
+    answers = [*first, *sent(node, {0: batch(3, value=b"d")})]
     assert [codes(node.wait(one)) for one in answers] == [{0: 0}] * 4
     assert [record.value for record in node.stored("t")] == [b"a", b"b", b"c", b"d"]
     assert len(coordinator.seen) == 1
@@ -49,7 +49,7 @@ def test_batches_of_a_partition_are_appended_in_their_order(node: Node, coordina
 
 def test_order_is_kept_at_each_turn_of_the_loop(node: Node, coordinator: Coordinator) -> None:
     coordinator.wait()
-    answers = sent(node, (0, batch()), (0, batch(1)))
+    answers = sent(node, {0: batch()}, {0: batch(1)})
     coordinator.answer()
     for sequence in range(2, 12):
         node.loop.run_until_complete(node.loop.create_task(asyncio.sleep(0)))
@@ -61,7 +61,7 @@ def test_order_is_kept_at_each_turn_of_the_loop(node: Node, coordinator: Coordin
 def test_batches_of_other_partitions_and_producers_do_not_wait(node: Node, coordinator: Coordinator) -> None:
     node.wait(send(node, {1: batch()}))
     coordinator.wait()
-    held = sent(node, (0, batch()))
+    held = sent(node, {0: batch()})
     assert codes(send(node, {1: batch(1)})) == {1: 0}
     other = send(node, {0: batch(producer_id=PRODUCER + 1, txn=False)}, transactional_id=None)
     assert codes(other) == {0: 0}
@@ -69,12 +69,27 @@ def test_batches_of_other_partitions_and_producers_do_not_wait(node: Node, coord
     assert [codes(node.wait(one)) for one in held] == [{0: 0}]
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+def test_batches_behind_a_request_that_waits_for_another_partition_wait_too(
+    node: Node, coordinator: Coordinator, is_open: bool
+) -> None:
+    """The second request waits for partition 0 with its batch for partition 1, which the third one continues."""
+    if is_open:
+        node.wait(send(node, {1: batch()}))
+    coordinator.wait()
+    at = int(is_open)
+    answers = sent(node, {0: batch()}, {0: batch(1), 1: batch(at)}, {1: batch(at + 1)})
+    coordinator.answer()
+    assert [codes(node.wait(one)) for one in answers] == [{0: 0}, {0: 0, 1: 0}, {1: 0}]
+    assert node.broker.transaction_verification.held == {}
+
+
 def test_if_the_first_batch_is_refused_so_are_the_others_until_it_is_repeated(
     node: Node, coordinator: Coordinator
 ) -> None:
     coordinator.codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
     coordinator.wait()
-    answers = sent(node, (0, batch()), (0, batch(1)), (0, batch(2)))
+    answers = sent(node, {0: batch()}, {0: batch(1)}, {0: batch(2)})
     coordinator.answer()
     found = [codes(node.wait(one)) for one in answers]
     late = {0: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
@@ -86,7 +101,7 @@ def test_if_the_first_batch_is_refused_so_are_the_others_until_it_is_repeated(
 def test_repeated_request_gets_the_offset_of_the_first(node: Node, coordinator: Coordinator) -> None:
     produced(node, batch(producer_id=PRODUCER + 1, txn=False), transactional_id=None)
     coordinator.wait()
-    answers = sent(node, (0, batch()), (0, batch()))
+    answers = sent(node, {0: batch()}, {0: batch()})
     coordinator.answer()
     rows = [node.wait(one).responses[0].partition_responses[0] for one in answers]
     assert [(row.error_code, row.base_offset) for row in rows] == [(0, 1), (0, 1)]
@@ -95,7 +110,7 @@ def test_repeated_request_gets_the_offset_of_the_first(node: Node, coordinator: 
 def test_they_count_for_the_limits(node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_REQUESTS", 1)
     coordinator.wait()
-    [held] = sent(node, (0, batch()))
+    [held] = sent(node, {0: batch()})
     with pytest.raises(KafkaError) as refused:
         send(node, {0: batch(1)})
     assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
