@@ -10,5 +10,7 @@ JOBS = {
     "archive": "topics as a Parquet or Delta table that keeps everything of their records",
     "windows": "counts, sums and percentiles of JSON records per key and window of event time",
     "table": "a compacted or change-data topic as a table with the newest row of each key",
+    "metrics": "roll-ups of metrics and logs at several granularities, and alerts",
+    "quality": "completeness, uniqueness, freshness, key skew and schema drift of topics, and a report page",
 }
 """The jobs, each with a line about it."""

@@ -49,6 +49,7 @@ class Job(Generic[O]):
         connectors: The connectors beside Kafka's that options need (`jars.COORDINATES`).
         fixed: Names of options that must be the same in every start with a checkpoint.
         conf: Settings of the session, which `--spark-conf` overrides.
+        finish: What it does after the end of the query, such as a picture of the results.
 
     """
 
@@ -60,6 +61,7 @@ class Job(Generic[O]):
     connectors: Callable[[O], tuple[str, ...]] = lambda _: ()
     fixed: tuple[str, ...] = ()
     conf: tuple[tuple[str, str], ...] = ()
+    finish: Callable[[SparkSession, O], None] = lambda _spark, _options: None
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """Run the job with its command-line arguments; return the exit status."""
@@ -96,13 +98,14 @@ class Job(Generic[O]):
             conf=(*self.conf, *options.spark_conf),
         )
         try:
-            if isinstance(options, StreamOptions):
+            if isinstance(options, StreamOptions) and options.checkpoint:
                 fixed = {name: str(getattr(options, name)) for name in self.fixed}
                 claim_checkpoint(spark, options.checkpoint, self.name, fixed)
                 _publish_progress(spark, self.name, options)
             query = self.start(spark, options)
             if query is not None:
                 await_end(query)
+            self.finish(spark, options)
         finally:
             spark.stop()
         return 0

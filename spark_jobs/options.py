@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 ENVIRONMENT = "BARNABAS_SPARK_"
 DEFAULT_BROKERS = "127.0.0.1:9092"
+SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 
 T = TypeVar("T")
 
@@ -68,6 +70,15 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: write a number of at least 1")
     return int(text)
+
+
+def seconds(text: str) -> int:
+    """Return the length in seconds of an interval of days, hours, minutes and seconds, such as "1 hour 30 minutes"."""
+    parts = re.findall(r"(\d+) *(second|minute|hour|day|week)s?\b", text)
+    length = sum(int(number) * SECONDS[unit] for number, unit in parts)
+    if not length or re.sub(r"\d+ *[a-z]+", "", text).strip():
+        raise argparse.ArgumentTypeError(f"{text!r}: write an interval such as '5 minutes'")
+    return length
 
 
 @dataclass(frozen=True, kw_only=True)

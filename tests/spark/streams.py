@@ -1,0 +1,165 @@
+"""Topics for the tests of jobs: real flights, and records that jobs must survive; and jobs that are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_jobs.flights.dataset import departures
+from tests.chaos.cluster import wait_until
+
+KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "1"))
+DAY_MS = 86_400_000
+HUGE = 700_000
+SMALL = (
+    *("--master", "local[2]", "--spark-conf", "spark.sql.shuffle.partitions=2"),
+    *("--spark-conf", "spark.ui.enabled=false"),
+)
+FOREVER = {"retention.ms": "-1"}  # the timestamps are of the past
+
+Header = tuple[str, bytes | None]
+
+
+class StreamRecord(NamedTuple):
+    """A record to write, or one that was read."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+    headers: tuple[Header, ...] = ()
+    partition: int = 0
+
+
+@cache
+def flights(days: int) -> tuple[StreamRecord, ...]:
+    """Return the flights of the first days of 2013, in the order of their departures."""
+    return tuple(
+        StreamRecord(record.key, record.value, record.timestamp_ms or 0)
+        for day in islice(departures(), days)
+        for record in day
+    )
+
+
+def with_oddities(records: Sequence[StreamRecord]) -> list[StreamRecord]:
+    """Return the records with late and duplicate ones, and with malformed, huge, null and header-only values between.
+
+    Late ones are up to half a day behind their place.
+    """
+    made: list[StreamRecord] = []
+    for number, record in enumerate(records):
+        made.append(record)
+        if number % 500 == 100:
+            made.append(records[number - 50]._replace(timestamp_ms=record.timestamp_ms - DAY_MS // 2))
+        if number % 700 == 200:
+            made.append(record)
+        if number % 900 == 300:
+            made += odd_records(record.timestamp_ms)
+    return made
+
+
+def odd_records(timestamp_ms: int) -> list[StreamRecord]:
+    """Return a record of each odd kind."""
+    huge = json.dumps({"carrier": "UA", "note": "x" * HUGE}).encode()
+    values = [
+        b'{"carrier": "UA", ',
+        b"\xff\xfe\x00",
+        b"[1, 2]",
+        b"",
+        b'{"carrier": 7, "dep_delay": "late"}',
+        huge,
+        None,
+    ]
+    odd = [StreamRecord(b"odd", value, timestamp_ms, (("trace", b"\x00\xff"), ("empty", None))) for value in values]
+    return [*odd, StreamRecord(None, None, timestamp_ms, (("only", b"headers"),))]
+
+
+def create(bootstrap: str, *topics: str, partitions: int = 1) -> None:
+    made = [NewTopic(topic, partitions, 1, config=FOREVER) for topic in topics]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for created in admin.create_topics(made).values():
+        created.result(30)
+
+
+def write(bootstrap: str, topic: str, records: Iterable[StreamRecord]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 200_000})
+    for record in records:
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            record.partition,
+            timestamp=record.timestamp_ms,
+            headers=list(record.headers) or None,
+        )
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def read(bootstrap: str, topic: str) -> list[StreamRecord]:
+    """Return all committed records of a topic, in the order of its partitions."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    try:
+        partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+        found: list[StreamRecord] = []
+        for partition in sorted(partitions):
+            begin, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)
+            consumer.assign([TopicPartition(topic, partition, begin)])
+            while consumer.position([TopicPartition(topic, partition)])[0].offset < end and begin < end:
+                message = consumer.poll(10)
+                assert message is not None, f"{topic}-{partition} ends before {end}"
+                assert message.error() is None
+                headers: Any = message.headers()
+                kind, timestamp_ms = message.timestamp()
+                assert kind == TIMESTAMP_CREATE_TIME
+                found.append(
+                    StreamRecord(message.key(), message.value(), timestamp_ms, tuple(headers or ()), partition)
+                )
+                if message.offset() == end - 1:
+                    break
+        return found
+    finally:
+        consumer.close()
+
+
+def run_killed(job: str, words: Sequence[str], checkpoint: Path) -> None:
+    """Run a job, and kill its driver and JVM in the middle of a batch; as often as the figures say.
+
+    A batch begins with a file in the checkpoint's `offsets`, and ends with one in `commits`.
+    """
+
+    def number(log: str) -> int:
+        return len(list((checkpoint / log).glob("[0-9]*")))
+
+    for _ in range(KILLS):
+        begun = number("commits")
+        with subprocess.Popen(
+            [sys.executable, "-m", f"spark_jobs.{job}", *words, "--checkpoint", str(checkpoint), *SMALL],
+            start_new_session=True,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running:
+
+            def is_amid(running: "subprocess.Popen[str]" = running, begun: int = begun) -> bool:
+                if running.poll() is not None:
+                    raise AssertionError(running.communicate()[1])
+                return number("offsets") > number("commits") >= begun + 2
+
+            wait_until(is_amid, "a batch runs", 240)
+            os.killpg(running.pid, signal.SIGKILL)
+            running.communicate()
+
+
+def finished(query: StreamingQuery | None) -> None:
+    """Wait until a query that reads what is available has ended."""
+    assert query is not None
+    assert query.awaitTermination(240)

@@ -1,0 +1,261 @@
+"""The job `metrics`: its transforms on small frames, and the whole job, killed in the middle, beside plain Python."""
+
+import json
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.alerts import Alerts, RollUp, Totals, rules_of
+from spark_jobs.errors import JobError
+from spark_jobs.io import Destination
+from spark_jobs.metrics import MetricsOptions, as_records, finish, granularities, measurements, rolled_up, start, upsert
+from tests.broker_process import BrokerProcess
+from tests.spark.streams import (
+    DAY_MS,
+    KILLS,
+    StreamRecord,
+    create,
+    finished,
+    flights,
+    read,
+    run_killed,
+    with_oddities,
+    write,
+)
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+RULES = """
+rules:
+  - {name: late, metric: dep_delay, every: 1 day, when: mean > 15, severity: page}
+  - {name: quiet, metric: dep_delay, labels: {origin: LGA}, every: 1 hour, when: count < 1, for: 3}
+"""
+
+Rollup = tuple[str, int, str, str]
+"""A granularity, the begin of a window in seconds since 1970, a metric, and the origin."""
+
+
+def options(**changes: object) -> MetricsOptions:
+    return MetricsOptions(**{"checkpoint": "unused", "to": Destination("console", ""), **changes})  # type: ignore[arg-type]
+
+
+def records(spark: SparkSession, *values: object, apart: timedelta = timedelta(seconds=30)) -> DataFrame:
+    """Return records with values as JSON, bytes as they are, at and after noon."""
+    rows = [
+        (value if isinstance(value, bytes | None) else json.dumps(value).encode(), NOON + number * apart)
+        for number, value in enumerate(values)
+    ]
+    return spark.createDataFrame(rows, "value binary, timestamp timestamp")
+
+
+def test_measurements_are_numbers_of_the_fields(spark: SparkSession) -> None:
+    frame = records(
+        spark, {"ms": 1.5, "bytes": 7, "host": "a", "dc": {"id": 2}}, {"ms": "x", "bytes": "8"}, b"{", None, {"ms": 2}
+    )
+    rows = measurements(frame, options(value="ms, bytes", by="host,dc.id")).collect()
+    assert [(row["name"], row["labels"], row["value"]) for row in rows] == [
+        ("ms", ["a", "2"], 1.5),
+        ("bytes", ["a", "2"], 7.0),
+        ("bytes", [None, None], 8.0),
+        ("ms", [None, None], 2.0),
+    ]
+    assert [row["time"] for row in rows] == [
+        NOON.astimezone().replace(tzinfo=None) + timedelta(seconds=30 * at) for at in (0, 0, 1, 4)
+    ]
+
+
+def test_names_and_times_are_fields_too(spark: SparkSession) -> None:
+    frame = records(spark, {"metric": "cpu", "value": 1, "at": "2026-01-01T00:00:00Z"}, {"value": 2, "at": "yesterday"})
+    first, second = measurements(frame, options(name="metric", value="value", time="at")).collect()
+    assert (first["name"], first["time"].astimezone(UTC)) == ("cpu", datetime(2026, 1, 1, tzinfo=UTC))
+    assert (second["name"], second["time"]) == ("", None)
+
+
+def test_text_logs_are_counted_by_the_groups_of_a_pattern(spark: SparkSession) -> None:
+    frame = records(spark, b"12:00 ERROR db: gone", b"12:01 INFO web: up", b"12:01 ERROR web: down", b"?")
+    chosen = options(pattern=r"\S+ (?<level>[A-Z]+) (?<service>\w+): .*", by="level", granularities="1 hour")
+    rows = rolled_up(measurements(frame, chosen), chosen).collect()
+    assert {row["labels"]["level"]: (row["name"], row["count"], row["sum"]) for row in rows} == {
+        "ERROR": ("records", 2, None),
+        "INFO": ("records", 1, None),
+        None: ("records", 1, None),
+    }
+
+
+def test_coarser_roll_ups_are_the_sums_of_the_finer_ones(spark: SparkSession) -> None:
+    frame = records(spark, *({"ms": number, "host": "ab"[number % 2]} for number in range(400)))
+    chosen = options(value="ms", by="host")
+    rows = rolled_up(measurements(frame, chosen), chosen).collect()
+    assert {row["granularity"] for row in rows} == {"1 minute", "5 minutes", "1 hour"}
+    for coarse in rows:
+        inside = [
+            row
+            for row in rows
+            if row["granularity"] == "1 minute"
+            and row["labels"] == coarse["labels"]
+            and coarse["start"] <= row["start"] < coarse["end"]
+        ]
+        assert coarse["count"] == sum(row["count"] for row in inside)
+        assert coarse["sum"] == sum(row["sum"] for row in inside)
+        assert (coarse["min"], coarse["max"]) == (min(r["min"] for r in inside), max(r["max"] for r in inside))
+        assert coarse["mean"] == coarse["sum"] / coarse["count"]
+
+
+def test_a_record_has_a_key_of_its_window_and_series(spark: SparkSession) -> None:
+    chosen = options(value="ms", by="host,zone", granularities="1 minute")
+    [record] = as_records(rolled_up(measurements(records(spark, {"ms": 2, "host": "a"}), chosen), chosen)).collect()
+    assert bytes(record["key"]) == b"ms/a/@1 minute@2026-01-01T12:00:00Z"
+    assert json.loads(record["value"]) == {
+        "granularity": "1 minute",
+        "start": "2026-01-01T12:00:00.000Z",
+        "end": "2026-01-01T12:01:00.000Z",
+        "name": "ms",
+        "labels": {"host": "a"} | {"zone": None},
+        "count": 1,
+        "sum": 2.0,
+        "min": 2.0,
+        "max": 2.0,
+        "mean": 2.0,
+    }
+
+
+def test_a_late_measurement_is_in_all_granularities_or_in_none(spark: SparkSession, tmp_path: Path) -> None:
+    """The second batch is late for its minute but not for its hour, the last one for its hour too."""
+    chosen = options(value="ms", lateness="1 minute")
+    found: dict[str, int] = {}
+    for at, seconds in enumerate([[0, 3000], [5], [3700], [3701], [6]]):
+        rows = [(b'{"ms": 1}', NOON + timedelta(seconds=second)) for second in seconds]
+        frame = spark.createDataFrame(rows, "value binary, timestamp timestamp").coalesce(1)
+        frame.write.parquet(str(tmp_path / f"in/part={at}"))
+    stream = spark.readStream.schema("value binary, timestamp timestamp, part int").option("maxFilesPerTrigger", 1)
+    changed = rolled_up(measurements(stream.parquet(str(tmp_path / "in")), chosen), chosen)
+
+    def note(batch: DataFrame, _: int) -> None:
+        found.update({row["key"]: row["count"] for row in batch.collect()})
+
+    writer = changed.writeStream.outputMode("update").foreachBatch(note)
+    finished(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+    assert found == {
+        "ms@1 minute@2026-01-01T12:00:00Z": 2,
+        "ms@5 minutes@2026-01-01T12:00:00Z": 2,
+        "ms@1 minute@2026-01-01T12:50:00Z": 1,
+        "ms@5 minutes@2026-01-01T12:50:00Z": 1,
+        "ms@1 hour@2026-01-01T12:00:00Z": 3,
+        "ms@1 minute@2026-01-01T13:01:00Z": 2,
+        "ms@5 minutes@2026-01-01T13:00:00Z": 2,
+        "ms@1 hour@2026-01-01T13:00:00Z": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"granularities": "5 minutes, 12 minutes"}, "12 minutes is not a multiple of 5 minutes"),
+        ({"rules": "rules.yaml"}, "alerts need both --rules FILE and --alerts TOPIC"),
+        ({"rules": "absent.yaml", "alerts": "t"}, "the rules absent.yaml cannot be read: .*No such file"),
+        ({"picture": "p.png"}, "--picture is drawn from the destination, which must be one of topic, delta, parquet"),
+        ({"pattern": "(?<a>.)", "by": "b", "topic": ("t",)}, "--pattern has no group 'b'"),
+    ],
+)
+def test_bad_options_are_named(spark: SparkSession, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(JobError, match=message):
+        start(spark, options(**changes))
+
+
+def test_granularities_are_ordered() -> None:
+    assert list(granularities(options(granularities="1 hour,1 minute, 30 minutes")).items()) == [
+        ("1 minute", 60),
+        ("30 minutes", 1800),
+        ("1 hour", 3600),
+    ]
+
+
+def expected(stream: list[StreamRecord]) -> dict[Rollup, list[int]]:
+    """Return the delays in each window, computed in plain Python."""
+    found: dict[Rollup, list[int]] = defaultdict(list)
+    for record in stream:
+        try:
+            flight = json.loads(record.value or b"")
+        except ValueError:
+            continue
+        if isinstance(flight, dict) and isinstance(delay := flight.get("dep_delay"), int):
+            for name, length in (("1 hour", 3600), ("1 day", 86_400)):
+                start_s = record.timestamp_ms // 1000 // length * length
+                found[name, start_s, "dep_delay", flight["origin"]].append(delay)
+    return dict(found)
+
+
+def begin(text: str) -> int:
+    return int(datetime.fromisoformat(text).timestamp())
+
+
+def test_roll_ups_and_alerts_are_right_though_the_job_is_killed(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    """The topic ends with measurements that are too late: every hour that they belong to was complete before."""
+    stream = with_oddities(flights(14))
+    last = stream[-1].timestamp_ms
+    too_late = [record._replace(timestamp_ms=last - 6 * DAY_MS) for record in flights(1)[:50]]
+    batch = len(stream) // (2 * KILLS + 3)
+    create(broker.bootstrap, "flights", "roll-ups", "alerts")
+    write(broker.bootstrap, "flights", [*stream, *too_late])
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(RULES)
+    words = [
+        *("-b", broker.bootstrap, "-t", "flights", "--value", "dep_delay", "--by", "origin"),
+        *("--granularities", "1 hour, 1 day", "--lateness", "1 day", "--to", "topic:roll-ups"),
+        *("--rules", str(rules), "--alerts", "alerts", "--max-offsets-per-trigger", str(batch), "--available-now"),
+    ]
+    run_killed("metrics", words, tmp_path / "checkpoint")
+    chosen = options(
+        brokers=broker.bootstrap,
+        topic=("flights",),
+        checkpoint=str(tmp_path / "checkpoint"),
+        value="dep_delay",
+        by="origin",
+        granularities="1 hour, 1 day",
+        lateness="1 day",
+        to=Destination("topic", "roll-ups"),
+        rules=str(rules),
+        alerts="alerts",
+        max_offsets_per_trigger=batch,
+        available_now=True,
+        picture=str(tmp_path / "delays.png"),
+    )
+    finished(start(spark, chosen))
+    finish(spark, chosen)
+
+    right = expected(stream)
+    newest = {record.key: json.loads(record.value or b"") for record in read(broker.bootstrap, "roll-ups")}
+    rows = {
+        (row["granularity"], begin(row["start"]), row["name"], row["labels"]["origin"]): row for row in newest.values()
+    }
+    assert len(rows) == len(newest)
+    assert {key: (row["count"], row["sum"], row["min"], row["max"]) for key, row in rows.items()} == {
+        key: (len(delays), sum(delays), min(delays), max(delays)) for key, delays in right.items()
+    }
+
+    windows = [
+        RollUp(f"{name}/{origin}", name, {"origin": origin}, granularity, at, Totals(len(d), sum(d), min(d), max(d)))
+        for (granularity, at, name, origin), d in right.items()
+    ]
+    until = max(record.timestamp_ms for record in stream) // 1000 - 86_400
+    alerts = Alerts(rules_of(RULES, granularities(chosen))).update(windows, until)
+    written = {
+        (record.key, record.value): json.loads(record.value or b"") for record in read(broker.bootstrap, "alerts")
+    }
+    assert sorted(
+        (one["rule"], one["state"], one["labels"]["origin"], begin(one["start"])) for one in written.values()
+    ) == sorted((alert.rule.name, alert.state, alert.labels["origin"], alert.start) for alert in alerts)
+    assert {alert.rule.name for alert in alerts} == {"late", "quiet"}
+    assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_delta_table_has_the_newest_state_of_each_window(spark: SparkSession, tmp_path: Path) -> None:
+    chosen, table = options(value="ms", granularities="1 hour"), str(tmp_path / "table")
+    for values in ([{"ms": 5}], [{"ms": 5}, {"ms": 7}]):
+        upsert(rolled_up(measurements(records(spark, *values), chosen), chosen), table)
+    [row] = spark.read.format("delta").load(table).collect()
+    assert (row["key"], row["count"], row["sum"]) == ("ms@1 hour@2026-01-01T12:00:00Z", 2, 12.0)
