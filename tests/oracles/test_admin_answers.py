@@ -7,6 +7,7 @@ features that are not implemented cannot be upgraded.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,9 @@ from protocol.messages.list_partition_reassignments import ListPartitionReassign
 from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.primitives import ZERO_UUID
 from tests.oracles.both_admins import MISSING, NAMES, Both, assigned, counted
+
+# Within this time, Apache Kafka's broker applies what its controller decided.
+APPLIED_S = 30.0
 
 NewTopic = CreateTopicsRequest.Topic
 Quotas = AlterClientQuotasRequest.Entry
@@ -372,15 +376,15 @@ class TestClientQuotas:
             DescribeClientQuotasRequest.Component(entity_type=kind, match_type=how, match=match)
             for kind, how, match in components
         ]
-        for left in reversed(range(100)):
+        deadline = time.monotonic() + APPLIED_S
+        while True:
             try:
                 answer = both.same(ApiKey.DESCRIBE_CLIENT_QUOTAS, version, components=wanted, strict=strict)
             except AssertionError:
-                if not left:
+                if time.monotonic() > deadline:
                     raise
             else:
                 return len(answer["entries"] or [])
-        return -1
 
     @every_version(ApiKey.DESCRIBE_CLIENT_QUOTAS)
     def test_quotas_that_are_set_and_removed_are_described(self, both: Both, version: int) -> None:
