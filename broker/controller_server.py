@@ -7,6 +7,7 @@ from broker.dispatch import WithErrors, handle_locally
 from broker.metadata.controller_registration import ControllerRegistrationManager
 from broker.metadata.controller_tasks import ControllerTasks
 from broker.metadata.registration_request import controller_registration
+from broker.metadata.start_group import StartGroup
 from broker.shared_server import RoleServer, SharedServer
 
 
@@ -14,7 +15,11 @@ class ControllerServer(RoleServer):
     """A voter of the quorum; `tasks` run while it is the active controller."""
 
     def __init__(
-        self, shared: SharedServer, broker_epoch: Callable[[], int], with_errors: WithErrors | None = None
+        self,
+        shared: SharedServer,
+        broker_epoch: Callable[[], int],
+        start_group: StartGroup | None = None,
+        with_errors: WithErrors | None = None,
     ) -> None:
         """Run nothing before `start`; `broker_epoch` returns the epoch of this node's own broker, -1 without one."""
         super().__init__(shared, "controller", shared.controller_channel(partial(handle_locally, self)), with_errors)
@@ -24,6 +29,7 @@ class ControllerServer(RoleServer):
             self.loop,
             broker_epoch=broker_epoch,
             has_exited=shared.node_clients.has_exited,
+            start_group=start_group,
         )
         self._registration = ControllerRegistrationManager(self.raft, self.controller_channel.call, self.loop)
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from broker.control.control_server import ControlServer
     from broker.metadata.start_group import StartGroup
     from broker.monitoring.monitor import Monitor
-    from broker.network.connection_protocol import Dispatch
     from broker.network.listeners import ListenerAddress
     from broker.settings import Settings
     from storage.disk import Disk
@@ -81,7 +80,7 @@ class Node:
         if settings["barnabas.control.listener"]:
             from broker.control.control_server import ControlServer
 
-            self.control = ControlServer(shared)
+            self.control = ControlServer(settings, shared.random)
         self.monitor: Monitor | None = None
         if settings["barnabas.metrics.listener"]:
             from broker.monitoring.monitor import Monitor
@@ -91,7 +90,7 @@ class Node:
         with_errors = None if self.monitor is None else self.monitor.with_errors
         self.controller: ControllerServer | None = None
         if settings.is_controller:
-            self.controller = ControllerServer(shared, lambda: self.broker_epoch, with_errors)
+            self.controller = ControllerServer(shared, lambda: self.broker_epoch, start_group, with_errors)
         self.broker: BrokerServer | None = None
         if settings.is_broker:
             self.broker = BrokerServer(shared, self.controller, start_group=start_group, with_errors=with_errors)
@@ -181,11 +180,7 @@ class Node:
         role = self.controller if name in self.settings.controller_listeners else self.broker
         if role is None:
             raise InvariantError(f"listener {name} belongs to a role that this node does not have")
-        dispatch: Dispatch = role.dispatcher
-        if self.control is not None:
-            dispatch = self.control.faulty(role, None if self.monitor is None else self.monitor.with_errors)
-        if self.monitor is not None:
-            dispatch = self.monitor.timed(dispatch)
+        dispatch = role.dispatcher if self.monitor is None else self.monitor.timed(role.dispatcher)
         port = await self.shared.server.bind(name, listener.host, listener.port, dispatch)
         self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
         advertised = next((one for one in self.settings.advertised_listeners if one.listener == name), listener)

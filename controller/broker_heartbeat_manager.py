@@ -17,6 +17,8 @@ hang or a silent network partition within the session timeout. Expired brokers a
     another process tries     a session that began with this controller ends at now + grace, unless there was a
       to register with the    heartbeat since: a live broker sends one to a new controller at once, and no second
       same id and listeners   process could listen there, so the old one was killed together with the old controller
+    or was started together   the same session ends now: all brokers of the start are new processes
+      with this controller
 
 A stalled controller must not fence brokers, whose heartbeats may be unread: when called more than `_STALL_MS` after a
 session's end, it extends all sessions by the time since the previous call.
@@ -40,6 +42,7 @@ _STALL_MS = 300
 _NO_HEARTBEAT = "no heartbeat within broker.session.timeout.ms"
 _DISCONNECTED = "its connections were lost for barnabas.broker.disconnect.grace.ms"
 _EXITED = "its connections were lost, and its address refuses new ones"
+_RESTARTED = "it was started again, together with this controller"
 
 
 class _Session:
@@ -145,10 +148,19 @@ class BrokerHeartbeatManager:
         if session is not None and session.broker.epoch == broker_epoch and not session.connections:
             self._end_by(session, now_ms, _EXITED)
 
-    def registration_attempted(self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int) -> None:
-        """Record that a process at `endpoints` tries to register with this id; it can once the id is not `alive`."""
+    def registration_attempted(
+        self, broker_id: int, endpoints: Mapping[str, Endpoint], now_ms: int, *, started_together: bool = False
+    ) -> None:
+        """Record that a process at `endpoints` tries to register with this id; it can once the id is not `alive`.
+
+        `started_together`: with this controller, as one of all brokers of the cluster.
+        """
         session = self._sessions.get(broker_id)
-        if session is not None and session.presumed and session.broker.endpoints == endpoints:
+        if session is None or not session.presumed:
+            return
+        if started_together:
+            self._end_by(session, now_ms, _RESTARTED)
+        elif session.broker.endpoints == endpoints:
             self.unreachable(broker_id, now_ms)
 
     def alive(self, now_ms: int) -> Collection[int]:

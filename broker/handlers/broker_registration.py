@@ -37,7 +37,8 @@ async def register(
     controller: ControllerServer, _context: RequestContext, request: BrokerRegistrationRequest
 ) -> BrokerRegistrationResponse:
     """Probe the earlier registration that this one may replace, then submit the command."""
-    controller.tasks.registration_attempted(request.broker_id, endpoints_of(request.listeners))
+    endpoints = endpoints_of(request.listeners)
+    controller.tasks.registration_attempted(request.broker_id, request.incarnation_id, endpoints)
     return await controller.raft.submit(
         lambda image: register_broker(image, request, controller.settings, alive=controller.tasks.alive())
     )

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from broker.metadata.raft_driver import RaftDriver
+from broker.metadata.start_group import StartGroup
 from broker.network.connection import Connection
 from broker.runtime.alarm import Alarm
 from controller.broker_heartbeat_manager import BrokerHeartbeatManager
@@ -46,11 +47,13 @@ class ControllerTasks:
         *,
         broker_epoch: Callable[[], int],
         has_exited: Callable[[BrokerImage], Awaitable[bool]],
+        start_group: StartGroup | None = None,
     ) -> None:
         """Run no task until `begin`.
 
         `broker_epoch` returns the epoch of this node's own broker, -1 until it is registered; `has_exited` checks
-        whether the process of another broker has exited.
+        whether the process of another broker has exited. `start_group` has the brokers that were started together with
+        this node.
         """
         self.heartbeat_manager = BrokerHeartbeatManager(
             settings["broker.session.timeout.ms"], settings["barnabas.broker.disconnect.grace.ms"]
@@ -58,6 +61,7 @@ class ControllerTasks:
         self._quorum = quorum
         self._broker_epoch = broker_epoch
         self._has_exited = has_exited
+        self._start_group = start_group
         self._settings = settings
         self._loop = loop
         self._leads = False
@@ -110,10 +114,13 @@ class ControllerTasks:
         received, self._heartbeat_received = self._heartbeat_received, self._loop.create_future()
         received.set_result(None)
 
-    def registration_attempted(self, broker_id: int, endpoints: Mapping[str, Endpoint]) -> None:
+    def registration_attempted(self, broker_id: int, incarnation_id: bytes, endpoints: Mapping[str, Endpoint]) -> None:
         """Record that a process which listens at `endpoints` tries to register as this broker."""
         if self._leads:
-            self.heartbeat_manager.registration_attempted(broker_id, endpoints, self._now_ms())
+            together = self._start_group is not None and self._start_group.has(incarnation_id)
+            self.heartbeat_manager.registration_attempted(
+                broker_id, endpoints, self._now_ms(), started_together=together
+            )
             self._fence_expired()
 
     def alive(self) -> Collection[int]:

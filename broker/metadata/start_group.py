@@ -37,6 +37,10 @@ class StartGroup(NamedTuple):
             raise ValueError(text)
         return group
 
+    def has(self, incarnation_id: bytes) -> bool:
+        """Return whether the run of a broker with this incarnation id belongs to the start."""
+        return incarnation_id.startswith(self.tag)
+
     def is_known_to(self, image: MetadataImage) -> bool:
         """Return whether all brokers of the group are unfenced in `image`."""
         return len(self.known_in(image)) >= self.brokers
@@ -44,7 +48,7 @@ class StartGroup(NamedTuple):
     def known_in(self, image: MetadataImage) -> list[int]:
         """Return the ids of the group's brokers that are unfenced in `image`."""
         brokers = image.brokers.values()
-        return sorted(one.broker_id for one in brokers if not one.fenced and one.incarnation_id.startswith(self.tag))
+        return sorted(one.broker_id for one in brokers if not one.fenced and self.has(one.incarnation_id))
 
 
 def incarnation_id(random_bytes: bytes, group: StartGroup | None) -> bytes:

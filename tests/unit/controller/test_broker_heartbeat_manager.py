@@ -37,11 +37,12 @@ class Controller(Cluster):
                 self.now,
             )
 
-    def claim(self, broker_id: int, endpoints: Mapping[str, Endpoint] | None = None) -> None:
+    def claim(
+        self, broker_id: int, endpoints: Mapping[str, Endpoint] | None = None, *, started_together: bool = False
+    ) -> None:
         """Receive a registration of another process with this broker id, by default with the same endpoints."""
-        self.heartbeat_manager.registration_attempted(
-            broker_id, endpoints or self.image.brokers[broker_id].endpoints, self.now
-        )
+        found = endpoints or self.image.brokers[broker_id].endpoints
+        self.heartbeat_manager.registration_attempted(broker_id, found, self.now, started_together=started_together)
 
     def look(self) -> list[int]:
         """Advance to the next session deadline, fence the expired brokers, and return them."""
@@ -211,6 +212,22 @@ def test_registration_with_other_endpoints_does_not_claim_an_id() -> None:
     controller = Controller()
     controller.claim(1, {"PLAINTEXT": Endpoint("host1", 9093)})
     assert controller.heartbeat_manager.alive(controller.now + SESSION) == {1, 2, 3}
+
+
+def test_claimed_id_of_a_broker_started_together_with_the_controller_is_free_at_once() -> None:
+    """All processes of the start are new, whatever their ports."""
+    controller = Controller()
+    controller.claim(2, {"PLAINTEXT": Endpoint("elsewhere", 1)}, started_together=True)
+    assert controller.look() == [2]
+    assert controller.now == 1000
+    assert 2 not in controller.heartbeat_manager.alive(controller.now)
+
+
+def test_a_heartbeat_keeps_the_id_of_a_broker_started_together_with_the_controller() -> None:
+    controller = Controller()
+    controller.receive_heartbeat(2)
+    controller.claim(2, started_together=True)
+    assert 2 in controller.heartbeat_manager.alive(controller.now + SESSION)
 
 
 def test_broker_registered_with_this_controller_keeps_its_id() -> None:
