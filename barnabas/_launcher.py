@@ -1,4 +1,4 @@
-"""Run a program of the server with its packages first on `sys.path`: LAUNCHER (serve | log | complete) ...
+"""Run a program of the server, its packages first on `sys.path`: LAUNCHER (serve | log | complete | fork-server) ...
 
 Executed by path, never imported: a user's environment needs no importable `broker` or `storage`, and a user's module of
 such a name never reaches the broker. In the wheel the server's packages are in `_server/` beside this file; in a
@@ -34,6 +34,8 @@ if sys.argv[1:2] == ["log"]:
     from broker.log_tool.program import main
 elif sys.argv[1:2] == ["complete"]:
     from broker.shell_completion import main
+elif sys.argv[1:2] == ["fork-server"]:
+    from broker.fork_server import main
 else:
     from broker.__main__ import main
 

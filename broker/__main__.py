@@ -76,8 +76,8 @@ class ProgramOptions(NamedTuple):
     start_group: StartGroup | None
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a broker until it is stopped; return the exit status."""
+def main(argv: Sequence[str] | None = None, on_ready: Callable[[], None] = lambda: None) -> int:
+    """Run a broker until it is stopped; return the exit status. `on_ready` is called after the ready line."""
     try:
         options = parse(argv)
     except OSError as error:  # the help cannot be written
@@ -102,8 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.exit_with_parent,
             _start_group(options.start_group),
         )
-        with asyncio.Runner(loop_factory=_loop_factory(options.loop)) as runner:
-            return runner.run(_serve(settings, disk, program))
+        with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
+            return runner.run(_serve(settings, disk, program, on_ready))
     except (SettingsError, CannotStart) as error:
         sys.stderr.write(f"barnabas: {error}\n")
         return _CANNOT_START
@@ -151,7 +151,7 @@ def _follows_from_failure(error: BaseException, directory: LogDirectory) -> bool
     return False
 
 
-async def _serve(settings: Settings, disk: Disk, program: ProgramOptions) -> int:
+async def _serve(settings: Settings, disk: Disk, program: ProgramOptions, on_ready: Callable[[], None]) -> int:
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[int] = loop.create_future()
 
@@ -197,6 +197,7 @@ async def _serve(settings: Settings, disk: Disk, program: ProgramOptions) -> int
             await node.stop()
         joining.result()
         await _announce(node, f"ready: {node.bootstrap}\n")
+        on_ready()
     else:
         joining.cancel()
         await asyncio.wait((joining,))
@@ -367,7 +368,8 @@ def _new_topic(text: str) -> NewTopic:
     return NewTopic(name, int(count) if count else None)
 
 
-def _loop_factory(name: str) -> type[asyncio.AbstractEventLoop] | None:
+def loop_factory(name: str) -> type[asyncio.AbstractEventLoop] | None:
+    """Return the class of the event loop, imported; None for asyncio's own."""
     if name == "asyncio":
         return None
     import uvloop

@@ -18,7 +18,7 @@ keyword-only `__init__`; that is generated at its first use, and the codecs at t
 from __future__ import annotations
 
 import struct as _struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast, dataclass_transform
 
 from protocol.compiler import Decoder, Encoder, compile_decoder, compile_encoder, generate_init, generate_maker
@@ -141,6 +141,19 @@ class Message(Struct):
         if start < len(out):
             parts.append(view[start:])
         return parts
+
+    @classmethod
+    def compiled(cls) -> tuple[list[int], list[int]]:
+        """Return the versions that have been decoded so far, and those that have been encoded."""
+        return list(vars(cls).get("_decoders", ())), list(vars(cls).get("_encoders", ()))
+
+    @classmethod
+    def prepare(cls, decoders: Iterable[int], encoders: Iterable[int]) -> None:
+        """Make the decoders and encoders of these versions, which the first use would make."""
+        for version in set(decoders) - cls._decoders.keys():
+            cls._compile_decoder(version)
+        for version in set(encoders) - cls._encoders.keys():
+            cls._compile_encoder(version)
 
     @classmethod
     def _compile_decoder(cls, version: int) -> Decoder:
