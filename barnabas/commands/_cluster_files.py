@@ -1,4 +1,4 @@
-"""The directory of a `barnabas up` cluster, and the settings of its brokers.
+"""The directory of a `barnabas up` cluster, and the files of its brokers.
 
     DIR/cluster.properties   the cluster's id and number of brokers, which never change
     DIR/N.properties         broker N's settings, for `barnabas serve --config` too; rewritten at each start
@@ -7,7 +7,7 @@
 DIR itself is locked while `barnabas up` runs. Nothing is written before it is certain that no other `barnabas up` uses
 DIR, and that none of its brokers runs, however it was started.
 
-The first brokers, an odd number of at most three, are controllers too. Their listeners' ports may change between
+`barnabas/_cluster_settings.py` has the settings themselves. The ports of the controllers' listeners may change between
 starts.
 """
 
@@ -15,65 +15,38 @@ import errno
 import fcntl
 import os
 import sys
-from base64 import urlsafe_b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from socket import socket
 from struct import Struct
 from typing import NamedTuple
 
+from barnabas._cluster_settings import Address, NodeAddresses, new_cluster_id
 from barnabas.commands._output import WrongCall, amount_of
 
 IDENTITY = "cluster.properties"
-MOST_VOTERS = 3
-MOST_COPIES = 3
-CLIENTS = "PLAINTEXT"
-CONTROLLERS = "CONTROLLER"
 
 _FLOCK = Struct("@qqihh" if sys.platform == "darwin" else "@hhqqi4x")
 """`struct flock`: start, length, process, kind, whence on macOS; kind, whence, start, length, process elsewhere."""
-
-# Settings that differ between brokers, or that identify the cluster.
-OURS = frozenset(
-    {
-        "advertised.listeners",
-        "barnabas.cluster.id",
-        "controller.quorum.voters",
-        "listeners",
-        "log.dir",
-        "log.dirs",
-        "metadata.log.dir",
-        "node.id",
-        "process.roles",
-    }
-)
-
-
-class Address(NamedTuple):
-    """An address to listen on."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class NodeFiles(NamedTuple):
     """One broker: its addresses, files, and bound sockets by listener name."""
 
-    node_id: int
-    address: Address
-    controller: Address | None
+    addresses: NodeAddresses
     data_dir: str
     settings_file: str
     sockets: Mapping[str, socket]
 
+    @property
+    def node_id(self) -> int:
+        """Return the broker's id."""
+        return self.addresses.node_id
 
-def voter_count(brokers: int) -> int:
-    """Return how many of `brokers` vote: an odd number, as an even one tolerates no more failures."""
-    most = min(brokers, MOST_VOTERS)
-    return most - (most + 1) % 2
+    @property
+    def address(self) -> Address:
+        """Return the address for clients."""
+        return self.addresses.clients
 
 
 @contextmanager
@@ -169,7 +142,7 @@ def identity(directory: str, brokers: int) -> str:
     except OSError as error:
         raise _unusable(directory, error) from error
     if found is None:
-        return _new_id()
+        return new_cluster_id()
     if not (found.keys() >= {"cluster.id", "brokers"} and found["brokers"].isdecimal()):
         raise WrongCall(f"{path} lacks cluster.id or brokers: restore it, or choose another directory")
     if found["brokers"] != str(brokers):
@@ -181,30 +154,6 @@ def identity(directory: str, brokers: int) -> str:
     return found["cluster.id"]
 
 
-def settings_of(node: NodeFiles, nodes: Sequence[NodeFiles], cluster_id: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return a broker's settings; the user's `own` override the defaults."""
-    copies = min(len(nodes), MOST_COPIES)
-    listeners = [f"{CLIENTS}://{node.address}"]
-    if node.controller is not None:
-        listeners.append(f"{CONTROLLERS}://{node.controller}")
-    voters = [f"{one.node_id}@{one.controller}" for one in nodes if one.controller is not None]
-    return {
-        "node.id": str(node.node_id),
-        "process.roles": "broker" if node.controller is None else "broker,controller",
-        "barnabas.cluster.id": cluster_id,
-        "controller.quorum.voters": ",".join(voters),
-        "listeners": ",".join(listeners),
-        "log.dirs": node.data_dir,
-        "default.replication.factor": str(copies),
-        "offsets.topic.replication.factor": str(copies),
-        "transaction.state.log.replication.factor": str(copies),
-        "transaction.state.log.min.isr": "2" if copies > 2 else "1",
-        "min.insync.replicas": "2" if copies > 2 else "1",
-        "group.initial.rebalance.delay.ms": "0",
-        **own,
-    }
-
-
 def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
     """Write the cluster's identity file; WrongCall if that fails."""
     _write(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
@@ -213,12 +162,6 @@ def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
 def write_settings(node: NodeFiles, settings: Mapping[str, str]) -> None:
     """Write a broker's settings file; WrongCall if that fails."""
     _write(node.settings_file, settings)
-
-
-def _new_id() -> str:
-    while (text := urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")).startswith("-"):
-        pass  # a leading "-" would look like an option
-    return text
 
 
 def _read(path: str) -> dict[str, str] | None:

@@ -23,21 +23,18 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from barnabas.commands._brokers import Brokers, ListedBroker
-from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive, reason
-from barnabas.commands._cluster_files import (
+from barnabas._cluster_settings import (
     CLIENTS,
     CONTROLLERS,
     OURS,
     Address,
-    NodeFiles,
-    held,
-    identity,
+    NodeAddresses,
     settings_of,
     voter_count,
-    write_identity,
-    write_settings,
 )
+from barnabas.commands._brokers import Brokers, ListedBroker
+from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive, reason
+from barnabas.commands._cluster_files import NodeFiles, held, identity, write_identity, write_settings
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
 from barnabas.commands._topics import choose
 from barnabas.commands.topic.create import compare_partitions, new_topic
@@ -111,8 +108,10 @@ def run(options: argparse.Namespace) -> int:
         cluster_id = identity(directory, options.brokers)
         nodes = _nodes(options.listen, options.brokers, directory, stack)
         write_identity(directory, cluster_id, options.brokers)
+        addresses = [node.addresses for node in nodes]
         for node in nodes:
-            write_settings(node, settings_of(node, nodes, cluster_id, dict(options.define)))
+            settings = settings_of(node.addresses, addresses, cluster_id, node.data_dir, dict(options.define))
+            write_settings(node, settings)
         report = partial(complain, options.command)
         brokers = stack.enter_context(
             Brokers(
@@ -156,7 +155,8 @@ def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list
             sockets[CONTROLLERS] = stack.enter_context(_bound(first.host, 0))
         address, *controller = (Address(first.host, one.getsockname()[1]) for one in sockets.values())
         place = os.path.join(directory, str(node_id))
-        nodes.append(NodeFiles(node_id, address, next(iter(controller), None), place, f"{place}.properties", sockets))
+        addresses = NodeAddresses(node_id, address, next(iter(controller), None))
+        nodes.append(NodeFiles(addresses, place, f"{place}.properties", sockets))
     return nodes
 
 

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from barnabas._cluster_settings import Address, NodeAddresses
 from barnabas.commands._cluster_files import (
-    Address,
     NodeFiles,
     held,
     identity,
     lock_holder,
-    settings_of,
-    voter_count,
     write_identity,
     write_settings,
 )
@@ -41,20 +39,6 @@ def locked(lock: Path, holder: str) -> Iterator[int]:
         assert process.stdout.readline() == "locked\n"
         yield process.pid
         process.communicate()
-
-
-def nodes(count: int) -> list[NodeFiles]:
-    return [
-        NodeFiles(
-            n, Address("h", n), Address("h", 10 + n) if n <= voter_count(count) else None, f"/d/{n}", f"/d/{n}.p", {}
-        )
-        for n in range(1, count + 1)
-    ]
-
-
-@pytest.mark.parametrize(("brokers", "voters"), [(1, 1), (2, 1), (3, 3), (4, 3), (9, 3)])
-def test_voter_count_is_odd_and_at_most_three(brokers: int, voters: int) -> None:
-    assert voter_count(brokers) == voters
 
 
 def test_cluster_id_is_new_until_it_is_written(tmp_path: Path) -> None:
@@ -104,31 +88,11 @@ def test_cluster_file_without_cluster_id_is_refused(tmp_path: Path) -> None:
         identity(str(tmp_path), 3)
 
 
-@pytest.mark.parametrize(("brokers", "copies", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2"), (5, "3", "2")])
-def test_replication_factor_is_the_number_of_brokers_up_to_three(brokers: int, copies: str, in_sync: str) -> None:
-    settings = settings_of(nodes(brokers)[0], nodes(brokers), "id", {})
-    assert settings["default.replication.factor"] == settings["offsets.topic.replication.factor"] == copies
-    assert settings["min.insync.replicas"] == in_sync
-
-
-def test_every_node_has_the_voters_and_voters_have_a_controller_listener() -> None:
-    settings = [settings_of(node, nodes(4), "id", {}) for node in nodes(4)]
-    assert {one["controller.quorum.voters"] for one in settings} == {"1@h:11,2@h:12,3@h:13"}
-    assert [one["process.roles"] for one in settings] == ["broker,controller"] * 3 + ["broker"]
-    assert settings[0]["listeners"] == "PLAINTEXT://h:1,CONTROLLER://h:11"
-    assert settings[3]["listeners"] == "PLAINTEXT://h:4"
-
-
-def test_settings_of_the_user_override_the_defaults(tmp_path: Path) -> None:
-    node = nodes(1)[0]._replace(settings_file=str(tmp_path / "1.properties"))
-    write_settings(node, settings_of(node, [node], "id", {"min.insync.replicas": "7", "broker.rack": "a\\b"}))
-    written = Path(node.settings_file).read_text().splitlines()
-    assert {"min.insync.replicas=7", "broker.rack=a\\\\b", "node.id=1"} <= set(written)
-    assert len(written) == len({line.partition("=")[0] for line in written})
-
-
-def test_an_ipv6_address_is_written_in_brackets() -> None:
-    assert (str(Address("::1", 1)), str(Address("h", 1))) == ("[::1]:1", "h:1")
+def test_settings_are_written_as_java_reads_them(tmp_path: Path) -> None:
+    place = tmp_path / "1.properties"
+    node = NodeFiles(NodeAddresses(1, Address("h", 1), None), str(tmp_path / "1"), str(place), {})
+    write_settings(node, {"broker.rack": "a\\b", "node.id": "1"})
+    assert place.read_text() == "broker.rack=a\\\\b\nnode.id=1\n"
 
 
 def test_a_directory_that_cannot_be_made_is_refused_with_the_remedy(
