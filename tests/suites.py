@@ -37,6 +37,7 @@ SECONDS = {
     "oracles": 200,
     "chaos": 210,
     "repo": 90,
+    "kit": 90,
     "crash": 60,
     "properties": 50,
     "fuzz": 30,

@@ -188,7 +188,7 @@ def test_every_block_has_a_language_that_the_tests_run(page: str) -> None:
 
 def test_console_blocks_are_on_these_pages_only() -> None:
     markdown = [str(path.relative_to(ROOT)) for path in files() if path.suffix == ".md"]
-    assert {page for page in markdown if "```console" in text_of(page)} == set(PAGES)
+    assert {page for page in markdown if "```console" in text_of(page)} <= set(PAGES)
 
 
 @pytest.mark.parametrize(("start", "test"), RUN_ELSEWHERE.items())

@@ -122,6 +122,7 @@ def test_an_interrupt_ends_all_processes_with_one_line(tmp_path: Path) -> None:
         (tmp_path / "tests" / suite / f"test_{suite}.py").write_text(_WAITS)
     os.mkfifo(tmp_path / "held")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HELD": str(tmp_path / "held")}
+    environment["PYTEST_ADDOPTS"] = "-p no:asyncio"  # it warns outside a project that configures it
     command = [sys.executable, "-m", "tests.suites", "scripts", "corruption"]
     with (
         subprocess.Popen(

@@ -74,7 +74,10 @@ def test_wheel_metadata_is_complete(wheel: Path) -> None:
         scripts = archive.read(f"{about}/entry_points.txt").decode()
     assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("barnabas", __version__, ">=3.11")
     assert (metadata["License-Expression"], licence) == ("Apache-2.0", (ROOT / "LICENSE").read_text())
-    assert scripts == "[console_scripts]\nbarnabas = barnabas.__main__:main\n"
+    assert (
+        scripts
+        == "[console_scripts]\nbarnabas = barnabas.__main__:main\n\n[pytest11]\nbarnabas = barnabas.testing.plugin\n"
+    )
 
 
 def metadata_of(folder: Path) -> Message:

@@ -1,0 +1,42 @@
+"""A Kafka cluster for tests: `with Cluster(brokers=3) as cluster: ...`. The guide is docs/TESTING.md.
+
+    cluster.py    the cluster: start, topics, groups, snapshots
+    broker.py     one broker: kill, pause, restart
+    plugin.py     fixtures for pytest
+    aio.py        the same for asyncio
+
+Nothing of the server is imported into the test's process: brokers are processes, which are controlled over HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from barnabas.testing.broker import Broker
+    from barnabas.testing.cluster import Cluster
+    from barnabas.testing.errors import ClusterError, WaitTimeout
+    from barnabas.testing.group import Group
+    from barnabas.testing.records import TopicRecord
+    from barnabas.testing.topic import Topic
+
+__all__ = ["Broker", "Cluster", "ClusterError", "Group", "Topic", "TopicRecord", "WaitTimeout"]
+
+_MODULES = {
+    "Broker": "broker",
+    "Cluster": "cluster",
+    "ClusterError": "errors",
+    "Group": "group",
+    "Topic": "topic",
+    "TopicRecord": "records",
+    "WaitTimeout": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class at its first use: pytest imports this package in every run."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,122 @@
+"""Requests to the brokers of a cluster: to any, to all, or to the one that serves the request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from barnabas.testing._control import MISDIRECTED, NOT_FOUND, ControlRefusal, PendingCall, Unreachable
+from barnabas.testing.broker import Broker
+from barnabas.testing.errors import ClusterError, WaitTimeout
+
+CALL_S = 30.0
+_RETRY_S = 0.01
+"""The pause before a request is repeated while a leader or coordinator is being elected."""
+
+
+class Nodes:
+    """The brokers of a cluster, as addressees of requests to their control APIs."""
+
+    def __init__(self, brokers: Sequence[Broker]) -> None:
+        """`brokers` are in the order of their ids."""
+        self.brokers = list(brokers)
+
+    @property
+    def serving(self) -> list[Broker]:
+        """The brokers that run and are not paused; ClusterError if there is none."""
+        found = [broker for broker in self.brokers if broker.is_running and not broker.is_paused]
+        if not found:
+            states = "; ".join(broker.describe() for broker in self.brokers)
+            raise ClusterError(states or "the cluster does not run: use it in a `with` block, or call start()")
+        return found
+
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout_s: float = CALL_S
+    ) -> dict[str, Any]:
+        """Send a request to the broker that serves it, found by trying one; return the response.
+
+        Repeat it while none serves it, for at most `timeout_s`; then, and for any other refusal, raise ClusterError.
+        What one broker does not know, because it was paused or cut off, another may.
+        """
+        deadline = time.monotonic() + timeout_s
+        broker = self.serving[0]
+        ignorant: set[int] = set()
+        while True:
+            try:
+                return broker.control.call(method, path, body)
+            except ControlRefusal as refusal:
+                if refusal.status == NOT_FOUND:
+                    ignorant.add(broker.node_id)
+                    if all(one.node_id in ignorant for one in self.serving):
+                        raise
+                    broker = self._next(broker)
+                    continue
+                if refusal.status != MISDIRECTED or time.monotonic() > deadline:
+                    raise
+                named = self._serving(refusal.broker)
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+                named = None
+            if named is None:
+                time.sleep(_RETRY_S)
+            broker = named or self._next(broker)
+
+    def wait(self, path: str, body: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
+        """Wait at the broker that serves the request; return what it has seen. WaitTimeout if that is not enough.
+
+        The wait moves with a leader or coordinator.
+        """
+        __tracebackhide__ = True  # a test's report shows the line of the test
+        deadline = time.monotonic() + timeout_s
+        broker = self.serving[0]
+        while True:
+            left_ms = max(0, round((deadline - time.monotonic()) * 1000))
+            try:
+                answer = broker.control.call("POST", path, {**body, "timeout_ms": left_ms})
+            except ControlRefusal as refusal:
+                if refusal.status != MISDIRECTED or time.monotonic() > deadline:
+                    raise
+                broker = self._serving(refusal.broker) or broker
+                if broker.node_id != refusal.broker:
+                    time.sleep(_RETRY_S)
+                continue
+            if not answer["met"]:
+                raise WaitTimeout(answer["message"])
+            seen: dict[str, Any] = answer["seen"]
+            return seen
+
+    def wait_at_all(self, path: str, body: Mapping[str, Any], timeout_s: float) -> None:
+        """Wait at each broker that serves, at the same time; WaitTimeout with what the first in vain has seen."""
+        __tracebackhide__ = True
+        for answer in self.call_all("POST", path, {**body, "timeout_ms": round(timeout_s * 1000)}):
+            if not answer["met"]:
+                raise WaitTimeout(answer["message"])
+
+    def call_all(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Send a request to all brokers that serve, at the same time; return their responses in order."""
+        calls: list[PendingCall] = []
+        try:
+            calls.extend(broker.control.begin(method, path, body) for broker in self.serving)
+            return [call.result() for call in calls]
+        except BaseException:
+            for call in calls:
+                call.cancel()
+            raise
+
+    def by_id(self, node_id: int) -> Broker:
+        """Return a broker by its id; ClusterError if there is none."""
+        found = next((broker for broker in self.brokers if broker.node_id == node_id), None)
+        if found is None:
+            ids = ", ".join(str(broker.node_id) for broker in self.brokers)
+            raise ClusterError(f"there is no broker {node_id}; there are: {ids}")
+        return found
+
+    def _serving(self, node_id: int) -> Broker | None:
+        return next((broker for broker in self.serving if broker.node_id == node_id), None)
+
+    def _next(self, broker: Broker) -> Broker:
+        """Return the next one that serves, in a circle."""
+        serving = self.serving
+        return next((one for one in serving if one.node_id > broker.node_id), serving[0])
