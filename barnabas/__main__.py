@@ -73,9 +73,9 @@ def _run() -> int:
     if command == "serve":
         return _serve(arguments[1:])
     if command in COMMANDS:
-        from barnabas.commands import run
+        from barnabas.commands import run_command
 
-        return run(arguments)
+        return run_command(arguments)
     if command == "complete":  # called by the scripts of `completion`
         from barnabas.commands._complete import complete
 

@@ -35,7 +35,7 @@ class HungUp(Terminated):
     number = signal.SIGHUP
 
 
-def run(words: Sequence[str]) -> int:
+def run_command(words: Sequence[str]) -> int:
     """Run the command that `words` starts with, and return its exit status."""
     found = find(words)
     if found.is_group and found.rest[:1] == ["help"]:

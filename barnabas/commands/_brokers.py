@@ -35,6 +35,7 @@ from barnabas.commands._cluster_files import NodeFiles, lock_holder
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "_launcher.py")
 READY = b"ready: "
+CONTROL = b"control: "
 READ_BYTES = 64 * 1024
 STOPPING_S = 10.0
 POLL_S = 0.1  # between looks at brokers that are not children of this process
@@ -80,6 +81,8 @@ class ListedBroker:
         for one in node.sockets.values():
             one.close()  # frees its ports once the process has exited
         self.ready = False
+        self.control_url = ""
+        """The URL of its control API; empty if that is off."""
         self.explained = False  # the reason for its exit was reported by `on_refusal`
 
     @property
@@ -233,6 +236,8 @@ class Brokers:
 
     def _printed(self, broker: ListedBroker, line: bytes) -> None:
         broker.ready = broker.ready or line.startswith(READY)
+        if line.startswith(CONTROL):
+            broker.control_url = line.removeprefix(CONTROL).decode().strip()
 
     def _logged(self, broker: ListedBroker, line: bytes) -> None:
         text = line.decode(errors="replace")

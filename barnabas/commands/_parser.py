@@ -20,6 +20,7 @@ from barnabas._arguments import Help, Parser, did_you_mean, unknown_arguments
 PACKAGE = "barnabas.commands"
 COMMANDS = {
     "up": "run a whole cluster in the foreground",
+    "run": "run a program with a cluster of its own, for tests",
     "topic": "create, list, describe, alter, trim and delete topics",
     "produce": "write records to a topic",
     "consume": "print a topic's records",

@@ -14,7 +14,6 @@ import argparse
 import fcntl
 import json
 import os
-import re
 import shlex
 import signal
 import socket
@@ -26,18 +25,18 @@ from functools import partial
 from barnabas._cluster_settings import (
     CLIENTS,
     CONTROLLERS,
-    OURS,
     Address,
     NodeAddresses,
     settings_of,
     voter_count,
 )
 from barnabas.commands._brokers import Brokers, ListedBroker
-from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, positive, reason
+from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, reason
 from barnabas.commands._cluster_files import NodeFiles, held, identity, write_identity, write_settings
+from barnabas.commands._cluster_options import add_cluster_options
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
 from barnabas.commands._topics import choose
-from barnabas.commands.topic.create import compare_partitions, new_topic
+from barnabas.commands.topic.create import compare_partitions
 
 EXAMPLES = """
   barnabas up                                      three brokers, on ports 9092, 9093 and 9094
@@ -49,14 +48,11 @@ DATA_DIR = "./barnabas-cluster"
 LISTEN = Address("127.0.0.1", 9092)
 MOST_PORT = 65535
 START_TAG_BYTES = 8  # the length of the tag of `barnabas serve --start-group`
-MOST_BROKERS = 64  # all of them are started at the same time
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument(
-        "--brokers", type=_brokers, default=3, metavar="N", help="number of brokers (default: %(default)s)"
-    )
+    add_cluster_options(parser, brokers=3)
     place = parser.add_mutually_exclusive_group()
     place.add_argument("--data-dir", metavar="DIR", default=DATA_DIR, help="data directory (default: %(default)s)")
     place.add_argument("--ephemeral", action="store_true", help="keep the data in a temporary directory")
@@ -69,29 +65,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: %(default)s)",
     )
     parser.add_argument(
-        "--topic",
-        type=_topic,
-        action="append",
-        default=[],
-        metavar="NAME[:PARTITIONS]",
-        help="create a topic unless it exists",
-    )
-    parser.add_argument(
-        "-D",
-        dest="define",
-        type=_setting,
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="one setting, for all brokers",
-    )
-    parser.add_argument(
         "--ready-fd",
         type=_descriptor,
         metavar="FD",
         help="write the line with the addresses to this descriptor too, and close it",
     )
     parser.add_argument("--exit-with-parent", action="store_true", help="stop at end of file on standard input")
+    parser.add_argument(
+        "--control",
+        action="store_true",
+        help="for tests: serve the control API of each broker, and print its URL (docs/TESTING.md)",
+    )
+    parser.add_argument("--test-profile", action="store_true", help="for tests: no syncs, no rebalance delay")
     add_json(parser)
 
 
@@ -131,6 +116,7 @@ def run(options: argparse.Namespace) -> int:
         # Ready: each broker's metadata has all brokers of this start; a killed cluster may have left older ones in it.
         arguments = [f"--start-group={os.urandom(START_TAG_BYTES).hex()}:{len(nodes)}"]
         arguments += [f"-D{key}={value}" for key, value in options.define]
+        arguments += ["--control=127.0.0.1:0"] * options.control + ["--test-profile"] * options.test_profile
         for node in nodes:
             brokers.start(node, arguments)
         if brokers.until_ready():
@@ -204,6 +190,7 @@ def _create(options: argparse.Namespace, nodes: Sequence[NodeFiles]) -> None:
 
 def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> None:
     bootstrap = ",".join(str(broker.node.address) for broker in brokers)
+    control = ",".join(filter(None, (broker.control_url for broker in brokers)))
     if options.json:
         listed = [
             {
@@ -213,15 +200,18 @@ def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> N
                 "pid": broker.process.pid,
                 "data_dir": broker.node.data_dir,
             }
+            | ({"control": broker.control_url} if broker.control_url else {})
             for broker in brokers
         ]
-        line = json.dumps({"bootstrap": bootstrap, "brokers": listed})
+        line = json.dumps({"bootstrap": bootstrap, "brokers": listed} | ({"control": control} if control else {}))
     else:
         line = f"ready: {bootstrap}"
         pids = ", ".join(f"broker {broker.node.node_id}: {broker.process.pid}" for broker in brokers)
         complain(options.command, f"process ids: {pids}")
         # With all addresses, clients can connect while any one broker is down.
         complain(options.command, f"in other terminals: export BARNABAS_BROKERS={bootstrap}")
+        if control:
+            complain(options.command, f"and for tests: export BARNABAS_CONTROL={control}")
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
     if options.ready_fd is not None:
@@ -241,13 +231,6 @@ def _how_it_ended(broker: ListedBroker, others: int) -> str:
     return message
 
 
-def _brokers(text: str) -> int:
-    number = positive(text)
-    if number > MOST_BROKERS:
-        raise argparse.ArgumentTypeError(f"{number} brokers are too many: {MOST_BROKERS} at most")
-    return number
-
-
 def _listen(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     bracketed = host[:1] == "[" and host[-1:] == "]"
@@ -259,25 +242,6 @@ def _listen(text: str) -> Address:
     if host in ("", "0.0.0.0", "::"):  # noqa: S104 - refused
         raise argparse.ArgumentTypeError(f"{text!r}: name an address that clients connect to, such as 127.0.0.1:{port}")
     return Address(host, int(port))
-
-
-def _topic(text: str) -> tuple[str, int | None]:
-    name, partitions = new_topic(text)
-    if name in (".", "..") or not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name):
-        raise argparse.ArgumentTypeError(
-            f"{name!r} is not a valid topic name: 1 to 249 characters of a-z, A-Z, 0-9, ., _ and -"
-        )
-    return name, partitions
-
-
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    key = key.strip()
-    if not equals or not key:
-        raise argparse.ArgumentTypeError(f"{text!r}: write it as KEY=VALUE")
-    if key in OURS:
-        raise argparse.ArgumentTypeError(f"{key} differs between brokers and cannot be set for all")
-    return key, value.strip()
 
 
 def _descriptor(text: str) -> int:

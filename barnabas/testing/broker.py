@@ -27,8 +27,13 @@ _REFUSAL = "barnabas: "
 class Broker:
     """A broker of a cluster. It keeps its ports and its data while it is down."""
 
-    def __init__(self, launcher: Launcher, node_id: int, host: str, directory: Path, *, is_controller: bool) -> None:
-        """Reserve the ports; ClusterError if that fails. `directory` gets the data and the log."""
+    def __init__(
+        self, launcher: Launcher, node_id: int, host: str, directory: Path, *, is_controller: bool, port: int = 0
+    ) -> None:
+        """Reserve the ports, of which `port` is for clients; ClusterError if that fails.
+
+        `directory` gets the data and the log.
+        """
         self.node_id = node_id
         """The broker's id in the cluster, from 1."""
         self.data_dir = directory / str(node_id)
@@ -41,7 +46,10 @@ class Broker:
         self._control: ControlClient | None = None
         listeners = [CLIENTS, *([CONTROLLERS] if is_controller else []), CONTROL]
         with ExitStack() as reserved:
-            self._ports = {name: reserved.enter_context(closing(KeptPort(host))) for name in listeners}
+            self._ports = {
+                name: reserved.enter_context(closing(KeptPort(host, port if name == CLIENTS else 0)))
+                for name in listeners
+            }
             self._reserved = reserved.pop_all()
 
     @property

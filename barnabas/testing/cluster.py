@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -60,13 +60,14 @@ class Cluster:
         snapshot: ClusterSnapshot | str | os.PathLike[str] | None = None,
         strict_topics: bool = False,
         host: str = "127.0.0.1",
+        ports: Sequence[int] | None = None,
     ) -> None:
         """Describe a cluster; nothing is started yet.
 
         `brokers` is their number, 1 by default. `config` has settings of all brokers, as in Kafka's server.properties.
         The data is in `directory`, which is kept and may be used again, or else in a temporary one. It begins as the
         `snapshot`, whose records never expire by age unless `config` says so. With `strict_topics`, topics are not
-        created when clients use them.
+        created when clients use them. The kernel chooses the brokers' ports, unless `ports` has those for clients.
         """
         if brokers is not None and not 1 <= brokers <= MOST_BROKERS:
             raise ValueError(f"brokers={brokers}: a cluster has 1 to {MOST_BROKERS}")
@@ -80,6 +81,7 @@ class Cluster:
         self._wanted = brokers
         self._snapshot = snapshot
         self._host = host
+        self._listen = list(ports or ())
         self._given = None if directory is None else Path(directory).absolute()
         self._owner = os.getpid()
         self._directory = Path()
@@ -139,9 +141,13 @@ class Cluster:
             raise ClusterError(f"{self._directory}: {(error.strerror or str(error)).lower()}") from error
         begin = None if self._snapshot is None else self._read(self._snapshot)
         number = self._wanted or (1 if begin is None else begin.brokers)
-        for node_id in range(1, number + 1):
+        if self._listen and len(self._listen) != number:
+            raise ClusterError(f"ports: there are {len(self._listen)} for {number} brokers")
+        for node_id, port in enumerate(self._listen or [0] * number, 1):
             is_controller = node_id <= voter_count(number)
-            self.brokers.append(Broker(starter, node_id, self._host, self._directory, is_controller=is_controller))
+            self.brokers.append(
+                Broker(starter, node_id, self._host, self._directory, is_controller=is_controller, port=port)
+            )
         if begin is not None:
             if used := next((broker.data_dir for broker in self.brokers if broker.data_dir.exists()), None):
                 raise ClusterError(f"{used} exists: a cluster that begins as a snapshot needs an empty directory")

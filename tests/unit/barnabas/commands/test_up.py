@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.testing._control import ControlClient
 from tests.broker_process import COMMAND
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command
@@ -169,6 +170,18 @@ def restarted(running: Up, victim: dict[str, Any], tmp_path: Path) -> Iterator[s
             yield again
         finally:
             again.kill()
+
+
+def test_control_apis_of_all_brokers_are_in_the_line_and_off_unless_asked_for(up: Callable[..., Up]) -> None:
+    running = up("--json", "--ephemeral", "--brokers", "2", "--control", "--test-profile")
+    line = running.ready()
+    urls = [broker["control"] for broker in line["brokers"]]
+    assert line["control"].split(",") == urls
+    assert [ControlClient(url).call("GET", "/v1")["node_id"] for url in urls] == [1, 2]
+    assert running.stop(signal.SIGINT) == 0
+    plain = up("--json", "--ephemeral", "--brokers", "1")
+    assert "control" not in json.dumps(plain.ready())
+    assert plain.stop(signal.SIGINT) == 0
 
 
 def test_up_stops_a_broker_that_was_restarted_by_hand(
