@@ -135,6 +135,7 @@ TESTED_ELSEWHERE = {
     "barnabas/testing/errors.py": "tests/unit/barnabas/testing/test_cluster.py",
     "barnabas/testing/_report.py": "tests/kit/test_plugin.py",
     "barnabas/testing/plugin.py": "tests/kit/test_plugin.py",
+    "barnabas/commands/_cluster_options.py": "tests/unit/barnabas/commands/test_run.py",
     "barnabas/commands/_log.py": "tests/unit/barnabas/commands/log/test_log.py",
 }
 
