@@ -17,18 +17,29 @@ _CODES = ("error_code", "partition_error_code")
 """The second: AddPartitionsToTxn."""
 _TEXT = "error_message"
 _OTHER_NAMES = {"partition_index": "partition"}
+_OFFSETS = ("base_offset", "committed_offset", "high_watermark")
+"""Offsets that are -1 where there is an error."""
+_NO_OFFSET = -1
 
 
-def error_response(key: ApiKey, version: int, request: Message, code: ErrorCode, message: str = "") -> Message:
+def error_response(
+    key: ApiKey, version: int, request: Message, code: ErrorCode, message: str = "", *, of_each: bool = False
+) -> Message:
     """Return the API's response in which all of `request` failed with `code`.
 
+    With `of_each`, an entry of the request has the code in its own entry, even if a struct around that has a code too.
     LookupError if the response has no place for an error code.
     """
     found = response_class(key)
-    if not _has_code_within(found, version):
+    if not has_error_code(key, version):
         raise LookupError(f"{found.__name__} v{version} has no error code")
-    filled: Message = _fill(found, version, request, code, message)
+    filled: Message = _fill(found, version, request, code, message, of_each)
     return filled
+
+
+def has_error_code(key: ApiKey, version: int) -> bool:
+    """Return whether the API's response has a place for an error code in `version`."""
+    return _has_code_within(response_class(key), version)
 
 
 def unsupported_api_versions() -> Message:
@@ -40,33 +51,44 @@ def unsupported_api_versions() -> Message:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
 
 
-def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: str) -> Any:
+def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: str, of_each: bool) -> Any:
     """Return a struct of the response for `requested`, a struct of the request."""
     answer: Any = object.__new__(struct)
-    own_code = _has_code(struct, version)
+    own_code = _has_code(struct, version) and not (of_each and _has_code_below(struct, version, requested))
     for field in fields_of(struct):
         value = [] if field.is_list else field.default
         if field.name in _CODES and own_code:
             value = code
         elif field.name == _TEXT:
             value = message or None
+        elif field.name in _OFFSETS:
+            value = _NO_OFFSET
         elif not field.is_list:
             value = getattr(requested, field.name, getattr(requested, _OTHER_NAMES.get(field.name, ""), value))
             if value is None and version not in field.nullable:
                 value = field.default
         elif not own_code and version in field.versions and field.struct and _has_code_within(field.struct, version):
-            value = [_entry(field.struct, version, item, code, message) for item in _first_list(requested, version)]
+            value = [
+                _entry(field.struct, version, item, code, message, of_each) for item in _first_list(requested, version)
+            ]
         setattr(answer, field.name, value)
     return answer
 
 
-def _entry(struct: type, version: int, requested: Any, code: ErrorCode, message: str) -> Any:
+def _entry(struct: type, version: int, requested: Any, code: ErrorCode, message: str, of_each: bool) -> Any:
     if isinstance(requested, Struct):
-        return _fill(struct, version, requested, code, message)
-    entry = _fill(struct, version, None, code, message)
+        return _fill(struct, version, requested, code, message, of_each)
+    entry = _fill(struct, version, None, code, message, of_each)
     fields = (field for field in fields_of(struct) if field.name not in (*_CODES, _TEXT))
     setattr(entry, next(field.name for field in fields if type(field.default) is type(requested)), requested)
     return entry
+
+
+def _has_code_below(struct: type, version: int, requested: Any) -> bool:
+    """Return whether entries of `requested` have a place for a code of their own."""
+    lists = (field for field in _present(struct, version) if field.is_list and field.struct is not None)
+    entries = any(field.struct is not None and _has_code_within(field.struct, version) for field in lists)
+    return entries and requested is not None and bool(_first_list(requested, version))
 
 
 def _first_list(requested: Any, version: int) -> list[Any]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.control.control_server import ControlServer
     from broker.metadata.start_group import StartGroup
     from broker.monitoring.monitor import Monitor
+    from broker.network.connection_protocol import Dispatch
     from broker.network.listeners import ListenerAddress
     from broker.settings import Settings
     from storage.disk import Disk
@@ -80,7 +81,7 @@ class Node:
         if settings["barnabas.control.listener"]:
             from broker.control.control_server import ControlServer
 
-            self.control = ControlServer(settings, shared.random)
+            self.control = ControlServer(shared)
         self.monitor: Monitor | None = None
         if settings["barnabas.metrics.listener"]:
             from broker.monitoring.monitor import Monitor
@@ -180,7 +181,11 @@ class Node:
         role = self.controller if name in self.settings.controller_listeners else self.broker
         if role is None:
             raise InvariantError(f"listener {name} belongs to a role that this node does not have")
-        dispatch = role.dispatcher if self.monitor is None else self.monitor.timed(role.dispatcher)
+        dispatch: Dispatch = role.dispatcher
+        if self.control is not None:
+            dispatch = self.control.faulty(role, None if self.monitor is None else self.monitor.with_errors)
+        if self.monitor is not None:
+            dispatch = self.monitor.timed(dispatch)
         port = await self.shared.server.bind(name, listener.host, listener.port, dispatch)
         self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
         advertised = next((one for one in self.settings.advertised_listeners if one.listener == name), listener)

@@ -17,6 +17,7 @@ from random import SystemRandom
 COMMAND = shlex.split(os.environ.get("BARNABAS_TEST_COMMAND", f"{sys.executable} -m barnabas"))
 
 READY = "ready: "
+CONTROL = "control: "
 
 FIRST_PORT = 10_000
 _RANDOM = SystemRandom()
@@ -62,6 +63,8 @@ class BrokerProcess:
         self.data_dir = directory / "data"
         self.log = directory / "broker.log"
         self.bootstrap = "127.0.0.1:0"
+        self.control = ""
+        """The URL of the control API, with the token, if the broker has one."""
         self._settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
         self._has_log_dirs = "log.dirs" in (properties or {})
         self._command = [*within, *COMMAND]
@@ -134,6 +137,8 @@ class BrokerProcess:
                 chunk = os.read(process.stdout.fileno(), 4096)
                 printed += chunk
                 for line in printed.decode().splitlines(keepends=True):
+                    if line.startswith(CONTROL) and line.endswith("\n"):
+                        self.control = line.removeprefix(CONTROL).strip()
                     if line.startswith(READY) and line.endswith("\n"):
                         return line.removeprefix(READY).strip()
                 if not chunk:

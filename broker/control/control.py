@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.control.api_problem import conflict
+from broker.control.faults.fault_state import FaultState
 
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
@@ -16,6 +17,9 @@ class Control:
 
     node: ControlledNode
     """The node, once the API serves."""
+
+    def __init__(self) -> None:
+        self.faults = FaultState()
 
     @property
     def broker(self) -> BrokerServer:

@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.broker_server import BrokerServer
 from broker.control.api import answer
 from broker.control.control import Control
 from broker.control.http_api import HttpApi
@@ -17,10 +18,11 @@ from broker.network.listeners import join_host_port, split_host_port
 
 if TYPE_CHECKING:
     import socket
-    from random import Random
 
     from broker.control.controlled import ControlledNode
-    from broker.settings import Settings
+    from broker.dispatch import WithErrors
+    from broker.network.connection_protocol import Dispatch
+    from broker.shared_server import RoleServer, SharedServer
 
 _TOKEN_BYTES = 18
 
@@ -30,8 +32,10 @@ _log = logging.getLogger("broker.control")
 class ControlServer:
     """The API, and the control that it serves."""
 
-    def __init__(self, settings: Settings, random: Random) -> None:
+    def __init__(self, shared: SharedServer) -> None:
         """Serve nothing before `start`. Without `barnabas.control.token` the token is random."""
+        settings, random = shared.settings, shared.random
+        self._shared = shared
         self.control = Control()
         self.token: str = settings["barnabas.control.token"] or random.randbytes(_TOKEN_BYTES).hex()
         self.url = ""
@@ -52,6 +56,12 @@ class ControlServer:
         self.url = f"http://:{self.token}@{join_host_port(host, port)}"
         _log.info("The control API is at http://%s", join_host_port(host, port))
 
+    def faulty(self, role: RoleServer, with_errors: WithErrors | None) -> Dispatch:
+        """Return the dispatcher of a role's listeners, on whose requests the rules of faults act."""
+        fetch_sessions = role.replicas.fetch_sessions if isinstance(role, BrokerServer) else None
+        return self.control.faults.injector(role.dispatcher, self._shared, fetch_sessions, with_errors)
+
     async def stop(self) -> None:
-        """Stop listening, and end the requests that wait."""
+        """Stop listening, end the requests that wait, and remove all faults."""
         await self._http.stop()
+        self.control.faults.clear()

@@ -1,4 +1,4 @@
-"""The sweep after a test: deletion of the topics and groups that it left, with members or without."""
+"""The sweep after a test: it deletes the topics, the groups, with their members, and the faults that the test left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SweepBody(NamedTuple):
-    """What to delete: topics and groups by name or by a prefix; or everything but what is to be kept."""
+    """What to delete: topics and groups by name or by a prefix; or everything but what is to be kept, faults too."""
 
     topics: list[str] | None = None
     groups: list[str] | None = None
@@ -46,11 +46,17 @@ async def sweep(control: Control, body: SweepBody) -> dict[str, Any]:
     }
     for group_id in groups:
         await _delete_group(broker, group_id)
-    return {"topics": topics, "groups": groups}
+    faults = control.faults.clear() if _keeps(body) else 0
+    return {"topics": topics, "groups": groups, "faults": faults}
+
+
+def _keeps(body: SweepBody) -> bool:
+    """Return whether everything goes but what is to be kept."""
+    return body.keep_topics is not None or body.keep_groups is not None
 
 
 def _is_swept(name: str, named: list[str] | None, kept: list[str] | None, body: SweepBody) -> bool:
-    if body.keep_topics is not None or body.keep_groups is not None:
+    if _keeps(body):
         return name not in (kept or ())
     return name in (named or ()) or (body.prefix is not None and name.startswith(body.prefix))
 

@@ -51,7 +51,8 @@ _SIZE = Struct(">i")
 _CORRELATION_IDS = 1 << 31
 _JITTER = 0.2
 _WARN_AFTER_S = 1.0  # no warning before: nodes that start together do not listen at the same moment
-_SOFTWARE = "barnabas"
+SOFTWARE = "barnabas"
+"""The name of client software that a node sends to other nodes."""
 UNKNOWN_VERSION = "unknown"  # as in Apache Kafka
 
 _log = logging.getLogger("broker.peer")
@@ -219,7 +220,7 @@ class NetworkClient:
         self._request_versions(ApiVersionsRequest.VERSIONS[1])
 
     def _request_versions(self, version: int) -> None:
-        request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=self._version)
+        request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=self._version)
         self._write(_Call(request, 0, self._loop.create_future()), version, request.encode(version))
 
     def received(self, frame: memoryview) -> None:

@@ -275,6 +275,10 @@ class FetchSessions:
         """Return the number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
+    def find(self, session_id: int) -> FetchSession | None:
+        """Return the session of that id, or None."""
+        return self._sessions.get(session_id)
+
     def open(self, request: FetchRequest, version: int, privileged: bool, now_ms: int) -> FetchSession:
         """Return the updated session of `request`, or a new one; KafkaError for a wrong id or epoch."""
         self._purgatory.notify()

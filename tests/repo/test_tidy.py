@@ -57,6 +57,8 @@ PURE_IN_BROKER = (
     "broker/coordinator/runtime/context.py",
     "broker/monitoring/telemetry_subscriptions.py",
     "broker/monitoring/telemetry.py",
+    "broker/control/faults/rule.py",
+    "broker/control/faults/request_content.py",
 )
 EFFECTS = ("asyncio", "datetime", "os", "random", "secrets", "selectors", "socket", "threading", "time", "uuid")
 DISK = "storage/disk.py"
@@ -74,7 +76,7 @@ ONE_PLACE = {
     "lz4": {"protocol/compression.py"},
     "zlib": {"protocol/compression.py"},
     "signal": {"broker/__main__.py", "broker/fork_server.py"},
-    "random": {"broker/shared_server.py"},
+    "random": {"broker/shared_server.py", "broker/control/faults/fault_api.py"},
     "time": {"broker/__main__.py", "broker/node.py", "broker/runtime/log_output.py", "broker/shared_server.py"},
     "argparse": {"broker/command_line.py"},
     "h11": {"broker/control/http_api.py"},
@@ -116,6 +118,10 @@ TESTED_ELSEWHERE = {
     "broker/control/control.py": "tests/unit/broker/control/test_control_server.py",
     "broker/control/controlled.py": "tests/unit/broker/control/test_control_server.py",
     "broker/control/api_problem.py": "tests/unit/broker/control/test_api.py",
+    "broker/control/faults/*_faults.py": "tests/unit/broker/control/faults/test_fault_injector.py",
+    "broker/control/faults/fault_state.py": "tests/unit/broker/control/faults/test_fault_injector.py",
+    "broker/control/faults/outcomes.py": "tests/unit/broker/control/faults/test_fault_injector.py",
+    "broker/control/faults/response_frames.py": "tests/unit/broker/control/faults/test_fault_injector.py",
     "broker/control/partitions.py": "tests/unit/broker/control/test_log_ends.py",
     "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",

@@ -64,9 +64,11 @@ class WholeBroker:
         request = header + request_class(key)(**fields).encode(version)
         host, _, port = self.node.bootstrap.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(_SIZE.pack(len(request)) + request)
-        answer = await reader.readexactly(_SIZE.unpack(await reader.readexactly(_SIZE.size))[0])
-        writer.close()
+        try:
+            writer.write(_SIZE.pack(len(request)) + request)
+            answer = await reader.readexactly(_SIZE.unpack(await reader.readexactly(_SIZE.size))[0])
+        finally:
+            writer.close()
         body_at = skip_tagged_fields(answer, 4) if APIS[key].is_flexible(version) else 4
         return response_class(key).decode(memoryview(bytearray(answer)), version, body_at)
 

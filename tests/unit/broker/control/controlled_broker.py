@@ -12,6 +12,9 @@ from jsonschema import Draft202012Validator
 
 from broker.control.api import OPERATIONS, find
 from broker.control.control_server import ControlServer
+from protocol.api import APIS, ApiKey, request_class, response_class
+from protocol.headers import RequestHeader, encode_request_header
+from protocol.primitives import skip_tagged_fields
 from storage.disk import UnsyncedDisk
 from tests.repo.tree import ROOT
 from tests.typed import present
@@ -99,3 +102,29 @@ class ControlledBroker(WholeBroker):
     def reply(self, method: str, path: str, **body: Any) -> Reply:
         found: Reply = self.wait(self.ask(method, path, **body))
         return found
+
+    async def frame(self, key: ApiKey, version: int, /, **fields: Any) -> bytes:
+        """Send a request of the Kafka protocol; return the frame of the response."""
+        [answer] = await self._frames((key, version, fields))
+        return answer
+
+    async def queries(self, *requests: tuple[ApiKey, int, dict[str, Any]]) -> list[Any]:
+        """Send requests of the Kafka protocol at once over one connection; return their responses."""
+        frames = await self._frames(*requests)
+        responses = []
+        for (key, version, _), frame in zip(requests, frames, strict=True):
+            body_at = skip_tagged_fields(frame, 4) if APIS[key].is_flexible(version) else 4
+            responses.append(response_class(key).decode(memoryview(bytearray(frame)), version, body_at))
+        return responses
+
+    async def _frames(self, *requests: tuple[ApiKey, int, dict[str, Any]]) -> list[bytes]:
+        host, _, port = self.node.bootstrap.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        try:
+            for number, (key, version, fields) in enumerate(requests, 1):
+                header = encode_request_header(RequestHeader(key, version, number, "test"))
+                request = header + request_class(key)(**fields).encode(version)
+                writer.write(len(request).to_bytes(4, "big") + request)
+            return [await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big")) for _ in requests]
+        finally:
+            writer.close()
