@@ -26,7 +26,7 @@ class BackgroundTasks:
         """Start nothing before `begin`; `broker` is None on a node that is only a controller."""
         self._shared = shared
         self._broker = broker
-        self._maintenance = LogMaintenance(shared.loop)
+        self._maintenance = LogMaintenance(shared.loop, shared.sleep)
         self._space = DiskSpaceMonitor(shared.logs)
 
     def begin(self) -> None:

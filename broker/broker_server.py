@@ -88,7 +88,7 @@ class BrokerServer(RoleServer):
             now_ms=self.now_ms,
             topic_config=lambda image, topic: topic_log_config(image, settings, topic),
         )
-        self.log_cleaner = LogCleaner(shared.disk, self.logs, self.dynamic_config.__getitem__, loop, self.now_ms)
+        self.log_cleaner = LogCleaner(shared.disk, self.logs, self.dynamic_config.__getitem__, self.timers, self.now_ms)
         self.lifecycle = BrokerLifecycleManager(
             self.node_id,
             self.controller_channel.call,
@@ -149,7 +149,7 @@ class BrokerServer(RoleServer):
                 self.replicas,
                 self.settings,
                 image=lambda: self.image,
-                loop=self.loop,
+                loop=self.timers,
                 now_ms=self.now_ms,
                 random=self.random,
             )

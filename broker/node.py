@@ -24,7 +24,7 @@ from broker.log_dirs.ownership import CannotStart, refuse_if_full
 from broker.network.listeners import join_host_port, split_host_port
 from broker.network.network_client import UNKNOWN_VERSION
 from broker.network.socket_server import BindError, why_not_bound
-from broker.shared_server import RoleServer, SharedServer, wall_clock_ms
+from broker.shared_server import RoleServer, ServerTime, SharedServer, wall_clock_ms
 from controller.image import Endpoint
 from protocol.errors import InvariantError, KafkaError
 
@@ -67,21 +67,23 @@ class Node:
         ready once it knows the other brokers of the group. `version` is the program's, which other nodes get too.
         """
         self.settings = settings
+        time_of_clients = ServerTime(now_ms, loop, asyncio.sleep)
+        self.control: ControlServer | None = None
+        if settings["barnabas.control.listener"]:
+            from broker.control.control_server import ControlServer
+
+            self.control = ControlServer(settings, loop, now_ms)
+            time_of_clients = self.control.time
         self.shared = shared = SharedServer(
             settings,
             disk,
             loop,
-            now_ms=now_ms,
+            time=time_of_clients,
             random=random,
             clock=clock,
             max_descriptors=max_descriptors,
             version=version,
         )
-        self.control: ControlServer | None = None
-        if settings["barnabas.control.listener"]:
-            from broker.control.control_server import ControlServer
-
-            self.control = ControlServer(shared)
         self.monitor: Monitor | None = None
         if settings["barnabas.metrics.listener"]:
             from broker.monitoring.monitor import Monitor
@@ -183,7 +185,8 @@ class Node:
             raise InvariantError(f"listener {name} belongs to a role that this node does not have")
         dispatch: Dispatch = role.dispatcher
         if self.control is not None:
-            dispatch = self.control.faulty(role, None if self.monitor is None else self.monitor.with_errors)
+            with_errors = None if self.monitor is None else self.monitor.with_errors
+            dispatch = self.control.faulty(role, self.shared, with_errors)
         if self.monitor is not None:
             dispatch = self.monitor.timed(dispatch)
         port = await self.shared.server.bind(name, listener.host, listener.port, dispatch)

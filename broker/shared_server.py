@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Literal
+from time import time_ns
+from typing import Literal, NamedTuple
 
 from broker.dispatch import Dispatcher, WithErrors
 from broker.log_dirs import maintenance
@@ -52,7 +52,18 @@ _log = logging.getLogger("broker")
 
 def wall_clock_ms() -> int:
     """Return the wall-clock time in milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
+    return time_ns() // 1_000_000
+
+
+class ServerTime(NamedTuple):
+    """The time of what clients see, which a test can advance (`broker.control.shifted_clock`)."""
+
+    now_ms: Callable[[], int]
+    """The wall clock."""
+    timers: asyncio.AbstractEventLoop
+    """The event loop of the timers of sessions and rebalances."""
+    sleep: Callable[[float], Awaitable[None]]
+    """The pause of a periodic task, in seconds."""
 
 
 class SharedServer:
@@ -64,7 +75,7 @@ class SharedServer:
         disk: Disk,
         loop: asyncio.AbstractEventLoop,
         *,
-        now_ms: Callable[[], int] = wall_clock_ms,
+        time: ServerTime,
         random: Random | None = None,
         clock: Callable[[], float] | None = None,
         max_descriptors: int,
@@ -75,7 +86,8 @@ class SharedServer:
         self.settings = settings
         self.disk = disk
         self.loop = loop
-        self.now_ms = now_ms
+        self.now_ms, self.timers, self.sleep = time
+        now_ms = self.now_ms
         self.random = random or Random()
         self.phase: Literal["starting", "serving", "stopping"] = "starting"
         self.dynamic_config = DynamicConfig(settings)
@@ -179,6 +191,7 @@ class RoleServer:
         self.cluster_id = shared.cluster_id
         self.endpoints = shared.endpoints
         self.loop = shared.loop
+        self.timers = shared.timers
         self.now_ms = shared.now_ms
         self.random = shared.random
         self.logs = shared.logs

@@ -37,6 +37,8 @@ class ApiOperation(NamedTuple):
 
 OPERATIONS = (
     ApiOperation("GET", "/v1", "status:describe_broker"),
+    ApiOperation("GET", "/v1/clock", "clock:describe_clock"),
+    ApiOperation("POST", "/v1/clock/advance", "clock:advance_clock", body="AdvanceBody"),
     ApiOperation("GET", "/v1/topics", "topics:list_topics"),
     ApiOperation("POST", "/v1/topics", "topics:create_topic", body="NewTopicBody"),
     ApiOperation("GET", "/v1/topics/{topic}", "topics:describe_topic"),

@@ -10,6 +10,7 @@ from broker.control.faults.fault_state import FaultState
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.control.controlled import ControlledNode
+    from broker.control.shifted_clock import ShiftedClock
 
 
 class Control:
@@ -18,7 +19,8 @@ class Control:
     node: ControlledNode
     """The node, once the API serves."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: ShiftedClock) -> None:
+        self.clock = clock
         self.faults = FaultState()
 
     @property

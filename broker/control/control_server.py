@@ -14,14 +14,19 @@ from broker.broker_server import BrokerServer
 from broker.control.api import answer
 from broker.control.control import Control
 from broker.control.http_api import HttpApi
+from broker.control.shifted_clock import ShiftedClock
 from broker.network.listeners import join_host_port, split_host_port
+from broker.shared_server import ServerTime
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
+    from collections.abc import Callable
 
     from broker.control.controlled import ControlledNode
     from broker.dispatch import WithErrors
     from broker.network.connection_protocol import Dispatch
+    from broker.settings import Settings
     from broker.shared_server import RoleServer, SharedServer
 
 _TOKEN_BYTES = 18
@@ -32,17 +37,19 @@ _log = logging.getLogger("broker.control")
 class ControlServer:
     """The API, and the control that it serves."""
 
-    def __init__(self, shared: SharedServer) -> None:
-        """Serve nothing before `start`. Without `barnabas.control.token` the token is random."""
-        settings, random = shared.settings, shared.random
-        self._shared = shared
-        self.control = Control()
-        self.token: str = settings["barnabas.control.token"] or random.randbytes(_TOKEN_BYTES).hex()
+    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int]) -> None:
+        """Serve nothing before `start`; `now_ms` is the wall clock of the machine."""
+        clock = ShiftedClock(loop, now_ms, settings["barnabas.control.clock.ms"])
+        self.control = Control(clock)
+        self.time = ServerTime(clock.now_ms, clock.loop, clock.sleep)
+        """The time of the node: that of the control's clock."""
+        self.token: str = settings["barnabas.control.token"] or ""
+        """The token; empty before `start` if it is a random one."""
         self.url = ""
         """The API's address, with the token as the password; empty before `start`."""
         self._listener: str = settings["barnabas.control.listener"]
         self._bound: socket.socket | None = None
-        self._http = HttpApi(partial(answer, self.control), self.token)
+        self._http: HttpApi | None = None
 
     def use_socket(self, bound: socket.socket) -> None:
         """Listen on this bound socket instead of binding one."""
@@ -51,17 +58,20 @@ class ControlServer:
     async def start(self, node: ControlledNode) -> None:
         """Serve the control of `node`; OSError if the address cannot be bound."""
         self.control.node = node
+        self.token = self.token or node.shared.random.randbytes(_TOKEN_BYTES).hex()
+        self._http = HttpApi(partial(answer, self.control), self.token)
         host, port = split_host_port(self._listener)
         port = await self._http.start(host, port, self._bound)
         self.url = f"http://:{self.token}@{join_host_port(host, port)}"
         _log.info("The control API is at http://%s", join_host_port(host, port))
 
-    def faulty(self, role: RoleServer, with_errors: WithErrors | None) -> Dispatch:
+    def faulty(self, role: RoleServer, shared: SharedServer, with_errors: WithErrors | None) -> Dispatch:
         """Return the dispatcher of a role's listeners, on whose requests the rules of faults act."""
         fetch_sessions = role.replicas.fetch_sessions if isinstance(role, BrokerServer) else None
-        return self.control.faults.injector(role.dispatcher, self._shared, fetch_sessions, with_errors)
+        return self.control.faults.injector(role.dispatcher, shared, fetch_sessions, with_errors)
 
     async def stop(self) -> None:
         """Stop listening, end the requests that wait, and remove all faults."""
-        await self._http.stop()
+        if self._http is not None:
+            await self._http.stop()
         self.control.faults.clear()

@@ -32,6 +32,7 @@ async def describe_broker(control: Control) -> dict[str, Any]:
         "cluster_id": shared.cluster_id,
         "version": shared.version,
         "phase": shared.phase,
+        "clock_ms": control.clock.shift_ms,
         "bootstrap": node.bootstrap if shared.endpoints else "",
         "controller": shared.raft.leader_id,
         "brokers": [

@@ -28,8 +28,12 @@ _MIN_ROOM_S = 5.0
 class LogMaintenance:
     """The periodic tasks, each an asyncio task."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    ) -> None:
+        """Run tasks on `loop`, which `sleep` between their runs."""
         self._loop = loop
+        self._sleep = sleep
         self._tasks: list[asyncio.Task[None]] = []
 
     def every(self, interval_s: float, task: Callable[[], Awaitable[None]], *, first_s: float | None = None) -> None:
@@ -46,7 +50,7 @@ class LogMaintenance:
     async def _repeat(self, first_s: float, interval_s: float, task: Callable[[], Awaitable[None]]) -> None:
         wait_s = first_s
         while True:
-            await asyncio.sleep(wait_s)
+            await self._sleep(wait_s)
             wait_s = interval_s
             try:
                 await task()

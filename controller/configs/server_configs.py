@@ -13,6 +13,9 @@ SERVER_CONFIGS = table(
     barnabas.cluster.id STRING '' read-only
         The cluster id of new data directories. By default it is derived from controller.quorum.voters, so that nodes
         with the same voters have the same id; a broker that is its own only voter gets an id of its own.
+    barnabas.control.clock.ms LONG 0 read-only 0..
+        By how much the clock of a broker with the control API is ahead of the machine's from its start on. A test that
+        has advanced the clocks of a cluster starts a broker again with the sum.
     barnabas.control.listener STRING '' read-only
         The loopback address, as host:port, of the control API, with which tests wait for events in this broker and make
         it fail; none if empty. All listeners must be loopback addresses too.

@@ -48,7 +48,6 @@ from broker.dispatch import encode_response
 from broker.network.connection import Connection, Disconnect
 from broker.network.network_client import SOFTWARE
 from broker.replication.fetch_sessions import TOPIC_IDS_FROM_VERSION
-from broker.runtime.deferred import Deferred
 from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import DecodeError
 from protocol.headers import RequestHeader, decode_request_header, encode_request_header
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from broker.control.faults.rule import FaultRules
     from broker.dispatch import WithErrors
     from broker.replication.fetch_sessions import FetchSessions
+    from broker.runtime.deferred import Deferred
     from controller.image import MetadataImage
 
 _log = logging.getLogger("broker.control")
@@ -145,8 +145,7 @@ class FaultInjector:
         if isinstance(fault, ErrorFault):
             return self._fail(hit, fault, requested)
         if isinstance(fault, DelayFault):
-            gate = Deferred[None](self._loop)
-            self._loop.call_later(fault.delay_ms / 1000, gate.answer, None)
+            gate = self._held.delay(fault.delay_ms / 1000, self._loop)
             return self._wait(requested, gate, after=fault.after)
         if isinstance(fault, HoldFault):
             gate = self._held.hold(hit.rule_id, requested.connection, self._loop)
@@ -173,6 +172,10 @@ class FaultInjector:
         requested.connection.on_close(self, partial(self._unmute, connection_id))
         return None if parts is None else throttled(requested.header, parts, fault.throttle_ms)
 
+    def unmute_all(self) -> None:
+        """Let no connection wait any longer because of its throttle time."""
+        self._muted_until.clear()
+
     def _unmute(self, connection_id: int) -> None:
         self._muted_until.pop(connection_id, None)
 
@@ -182,8 +185,7 @@ class FaultInjector:
         if until <= self._loop.time():
             del self._muted_until[connection.connection_id]
             return self._handle(frame, connection)
-        gate = Deferred[None](self._loop)
-        self._loop.call_at(until, gate.answer, None)
+        gate = self._held.delay(until - self._loop.time(), self._loop)
         return dispatched_after(frame, connection, self, gate, self._loop)
 
     def _corrupt(self, fault: CorruptFault, requested: _Requested, parts: Response) -> Response:

@@ -27,6 +27,7 @@ class FaultState:
         self.rules = FaultRules(self.hit.fire)
         self.held = HeldRequests()
         self._descriptions: dict[int, dict[str, Any]] = {}
+        self._injectors: list[FaultInjector] = []
 
     def injector(
         self,
@@ -36,7 +37,7 @@ class FaultState:
         with_errors: WithErrors | None,
     ) -> FaultInjector:
         """Return a dispatcher that lets the rules act in front of `dispatch`."""
-        return FaultInjector(
+        injector = FaultInjector(
             dispatch,
             self.rules,
             self.held,
@@ -47,6 +48,8 @@ class FaultState:
             close=_closer(shared),
             with_errors=with_errors,
         )
+        self._injectors.append(injector)
+        return injector
 
     def add(self, rule: FaultRule, description: dict[str, Any]) -> int:
         """Add a rule and return its id; `description` is what the test asked for."""
@@ -61,10 +64,13 @@ class FaultState:
         self.held.release(rule_id)
 
     def clear(self) -> int:
-        """Remove all rules, and release what they hold; return how many there were."""
+        """Remove all rules, and release what waits because of them; return how many there were."""
         ids = [rule_id for rule_id, _ in self.rules]
         for rule_id in ids:
             self.remove(rule_id)
+        for injector in self._injectors:
+            injector.unmute_all()
+        self.held.release_all()
         return len(ids)
 
     def described(self, rule_id: int, rule: FaultRule) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Requests and responses that rules hold until a test releases them, or deletes the rule."""
+"""Requests and responses that wait: until a test releases them or deletes the rule, or for a time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,23 @@ class HeldRequests:
 
     def __init__(self) -> None:
         self._gates: dict[int, list[tuple[Connection, Deferred[None]]]] = {}
+        self._timed: dict[Deferred[None], asyncio.TimerHandle] = {}
 
     def hold(self, rule_id: int, connection: Connection, loop: asyncio.AbstractEventLoop) -> Deferred[None]:
         """Return the gate of a request that a rule holds."""
         gate: Deferred[None] = Deferred(loop)
         self._gates.setdefault(rule_id, []).append((connection, gate))
         return gate
+
+    def delay(self, seconds: float, loop: asyncio.AbstractEventLoop) -> Deferred[None]:
+        """Return the gate of a request that waits for so many seconds, or until all requests are released."""
+        gate: Deferred[None] = Deferred(loop)
+        self._timed[gate] = loop.call_later(seconds, self._end_delay, gate)
+        return gate
+
+    def _end_delay(self, gate: Deferred[None]) -> None:
+        self._timed.pop(gate).cancel()
+        gate.answer(None)
 
     def count(self, rule_id: int) -> int:
         """Return the number of requests that a rule holds, of connections that are open."""
@@ -42,3 +53,5 @@ class HeldRequests:
         """Release every request."""
         for rule_id in tuple(self._gates):
             self.release(rule_id)
+        for gate in tuple(self._timed):
+            self._end_delay(gate)

@@ -86,7 +86,7 @@ def test_the_document_has_the_parameters_of_each_query(operation: ApiOperation) 
 def test_an_unknown_path_is_answered_with_the_known_ones(broker: ControlledBroker) -> None:
     status, content = broker.get("/v1/topic")
     assert status == 404
-    assert content["message"].startswith("there is no path /v1/topic; the paths are /v1, /v1/topics, ")
+    assert content["message"].startswith("there is no path /v1/topic; the paths are /v1, /v1/clock, ")
 
 
 def test_another_method_is_answered_with_those_served(broker: ControlledBroker) -> None:

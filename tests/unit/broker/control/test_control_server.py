@@ -24,8 +24,9 @@ def test_tokens_without_the_setting_differ(tmp_path: Path) -> None:
     tokens = set()
     for name in ("a", "b"):
         broker = ControlledBroker(str(tmp_path / name))
-        broker.build()
+        broker.wait(broker.start())
         tokens.add(broker.control.token)
+        broker.wait(broker.stop())
         broker.loop.close()
     assert len(tokens) == 2
 

@@ -482,6 +482,21 @@ def test_a_throttled_connection_goes_on_after_its_time(broker: ControlledBroker)
     assert (first.throttle_time_ms, second.throttle_time_ms) == (50, 0)
 
 
+@pytest.mark.parametrize("action", [{"throttle_ms": 600_000}, {"delay_ms": 600_000}, {"hold": "before"}], ids=str)
+def test_without_rules_no_request_waits_any_longer(broker: ControlledBroker, action: dict[str, Any]) -> None:
+    act(broker, "Metadata", action)
+
+    async def body() -> list[Any]:
+        request: Any = (ApiKey.METADATA, 12, {"topics": []})
+        waiting = asyncio.ensure_future(broker.queries(request, request))
+        await broker.ask("POST", "/v1/faults/1/wait", hits=1)
+        await broker.ask("GET", "/v1")
+        await broker.ask("DELETE", "/v1/faults")
+        return await waiting
+
+    assert len(broker.wait(body())) == 2
+
+
 def test_damaged_records_do_not_fit_their_crc(broker: ControlledBroker) -> None:
     produce(broker, ("t", 0), ("u", 0))
     act(broker, "Fetch", {"corrupt": "records"})
