@@ -27,4 +27,4 @@ USER barnabas
 WORKDIR /home/barnabas
 ENV PYTHONPATH=/opt/barnabas
 ENTRYPOINT ["python", "-m"]
-CMD ["spark_jobs.flights.flight_delays", "--help"]
+CMD ["spark_jobs.windows", "--help"]

@@ -9,6 +9,8 @@ progress lines, `session.py` and `jars.py` Spark and its connectors, `submission
 JOBS = {
     "archive": "topics as a Parquet or Delta table that keeps everything of their records",
     "windows": "counts, sums and percentiles of JSON records per key and window of event time",
+    "sessions": "sessions of each key: runs of JSON records without a gap of event time",
+    "join": "a topic with another one by key and time, or with the newest rows of a compacted topic",
     "table": "a compacted or change-data topic as a table with the newest row of each key",
     "metrics": "roll-ups of metrics and logs at several granularities, and alerts",
     "quality": "completeness, uniqueness, freshness, key skew and schema drift of topics, and a report page",

@@ -31,9 +31,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs import archive_tables, io
 from spark_jobs.archive_tables import ArchiveTable, MergeLimits
+from spark_jobs.checkpoint import end_offsets
 from spark_jobs.cluster import Cluster, Topic
 from spark_jobs.errors import JobError
-from spark_jobs.files import Folder, end_offsets
+from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
 from spark_jobs.options import StreamOptions, option, positive

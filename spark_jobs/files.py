@@ -120,33 +120,21 @@ def query_id(spark: SparkSession, checkpoint: str) -> str:
     return str(json.loads(text)["id"])
 
 
-def end_offsets(spark: SparkSession, checkpoint: str, batch: int) -> dict[str, dict[str, int]]:
-    """Return the offsets at which a micro-batch ends, by topic and partition, of a query with one Kafka source."""
-    # The query's offset log: the version of its form, what holds for the batch, and a line for each source.
-    text = Folder(spark, f"{checkpoint}/offsets").read(str(batch))
-    if text is None:
-        raise KeyError(batch)
-    found: dict[str, dict[str, int]] = json.loads(text.splitlines()[2])
-    return found
-
-
-def claim(spark: SparkSession, directory: str, job: str, checkpoint: str) -> None:
-    """Record in an output directory which job and checkpoint write it.
+def claim(spark: SparkSession, directory: str, job: str, checkpoint: str | None) -> None:
+    """Record in an output directory which job and checkpoint write it; without a checkpoint, the job may have several.
 
     Raise JobError if another job or checkpoint writes it, or if it has files of something else.
     """
     folder = Folder(spark, directory)
-    owner = {"job": job, "checkpoint": Folder(spark, checkpoint).uri}
+    owner = {"job": job, "checkpoint": checkpoint and Folder(spark, checkpoint).uri}
     text = folder.read(OWNER)
     if text is None:
         if any(not name.startswith(".") for name in folder.names()):
             raise JobError(f"{directory} has files that no job wrote; choose an empty directory")
         folder.write(OWNER, json.dumps(owner))
     elif (found := json.loads(text)) != owner:
-        raise JobError(
-            f"{directory} is written by {found['job']} with the checkpoint {found['checkpoint']}; choose another "
-            "directory, or that checkpoint"
-        )
+        by = f"{found['job']} with the checkpoint {found['checkpoint']}" if found["checkpoint"] else found["job"]
+        raise JobError(f"{directory} is written by {by}; choose another directory, or start that job")
 
 
 def claim_checkpoint(spark: SparkSession, checkpoint: str, job: str, fixed: Mapping[str, str]) -> None:
@@ -166,7 +154,8 @@ def claim_checkpoint(spark: SparkSession, checkpoint: str, job: str, fixed: Mapp
         raise JobError(f"the checkpoint {checkpoint} is of the job {found['job']}: choose another --checkpoint")
     for name, value in fixed.items():
         if (begun := found["options"].get(name, value)) != value:
+            flag = "--" + name.rstrip("_").replace("_", "-")
             raise JobError(
-                f"the checkpoint {checkpoint} was begun with --{name.replace('_', '-')} {begun!r}, not {value!r}: "
-                "choose that, or another --checkpoint"
+                f"the checkpoint {checkpoint} was begun with {flag} {begun!r}, not {value!r}: choose that, or another "
+                "--checkpoint"
             )

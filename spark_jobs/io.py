@@ -9,10 +9,12 @@ Spark's Kafka sink is at-least-once, and lets the producer choose the timestamp.
 from __future__ import annotations
 
 import argparse
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_jobs import tables
+from spark_jobs.checkpoint import Offsets
 from spark_jobs.errors import JobError
 from spark_jobs.files import claim, query_id
 from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions
@@ -75,6 +77,13 @@ def read_batch(spark: SparkSession, options: SourceOptions, **limits: str) -> Da
     return _reader(spark.read, options).options(**limits).load()
 
 
+def read_range(spark: SparkSession, options: SourceOptions, start: Offsets, end: Offsets) -> DataFrame:
+    """Return the records from the start offsets to before the end offsets, which name all partitions."""
+    made = spark.read.format("kafka").options(**kafka_options(options)).option("subscribe", ",".join(end))
+    ends = {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
+    return made.options(**ends, includeHeaders="true").load()
+
+
 def write_batch(rows: DataFrame, batch_id: int, to: Destination, options: StreamOptions) -> None:
     """Write a micro-batch.
 
@@ -102,7 +111,7 @@ def write_topic(rows: DataFrame, topic: str, options: KafkaOptions) -> None:
     rows.write.format("kafka").options(**kafka_options(options)).option("topic", topic).save()
 
 
-def claim_destination(spark: SparkSession, to: Destination, job: str, checkpoint: str) -> None:
+def claim_destination(spark: SparkSession, to: Destination, job: str, checkpoint: str | None) -> None:
     """Record that a job writes to a directory; JobError if another one does (`files.claim`)."""
     if to.kind in ("parquet", "delta"):
         claim(spark, to.target, job, checkpoint)

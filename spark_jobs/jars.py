@@ -1,7 +1,7 @@
 """Spark's connectors: which versions fit the installed PySpark, and where they are kept for use without a network.
 
-`fetch` resolves a connector with its dependencies by Spark's own resolver (Apache Ivy), once. `kept` returns the jars
-afterwards; a session that has them makes no request to a Maven repository.
+`fetch` resolves a connector with its dependencies by Spark's own resolver (Apache Ivy), once: by `barnabas spark jars`,
+or when the first session needs it. `kept` returns the jars afterwards, without a request to a Maven repository.
 
 The jars are in `$BARNABAS_SPARK_JARS`, by default `~/.cache/barnabas/spark-jars`, in a folder for each pair of Spark
 and Scala versions. A folder appears under its name when it is complete.
@@ -129,16 +129,16 @@ def fetch(connector: str) -> list[str]:
 
 
 def session_conf(connectors: Iterable[str]) -> dict[str, str]:
-    """Return the settings of a session that uses connectors: their jars, or where Spark resolves those not fetched."""
-    jars: list[str] = []
-    packages = []
+    """Return the settings of a session that uses connectors; those that are not kept yet are fetched.
+
+    Raise JobError with the reason if they cannot be resolved.
+    """
+    paths: list[str] = []
     for connector in connectors:
-        present = kept(connector)
-        jars += present
-        if not present:
-            packages.append(coordinates(connector))
-    settings = {"spark.jars": ",".join(dict.fromkeys(jars)), "spark.jars.packages": ",".join(packages)}
-    return {key: value for key, value in settings.items() if value}
+        if not kept(connector):
+            sys.stderr.write(f"fetching {coordinates(connector)}, once\n")
+        paths += fetch(connector)
+    return {"spark.jars": ",".join(dict.fromkeys(paths))} if paths else {}
 
 
 def _place(connector: str) -> Path:

@@ -81,6 +81,11 @@ def seconds(text: str) -> int:
     return length
 
 
+def milliseconds(text: str) -> int:
+    """Return the length in milliseconds of such an interval."""
+    return 1000 * seconds(text)
+
+
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
     """The Spark session."""
@@ -195,7 +200,8 @@ def parse(
 
 def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]) -> None:
     declared = field.metadata
-    flags = (*declared["flags"], "--" + field.name.replace("_", "-"))
+    # A field may end in an underscore, where its name is a word of Python.
+    flags = (*declared["flags"], "--" + field.name.rstrip("_").replace("_", "-"))
     text = declared["help"]
     required = field.default is dataclasses.MISSING
     if field.default is False:
@@ -208,6 +214,7 @@ def _add(parser: argparse.ArgumentParser, field: dataclasses.Field[Any]) -> None
         action="append" if declared["repeated"] else "store",
         default=None if declared["repeated"] or required else field.default,
         required=required,
+        dest=field.name,
         type=declared["parse"] or str,
         choices=declared["choices"],
         metavar=declared["metavar"],

@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from spark_jobs.checkpoint import Offsets
+from spark_jobs.cluster import Cluster
 from spark_jobs.errors import first_line
 
 if TYPE_CHECKING:
@@ -26,11 +28,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
         StreamingQueryProgress,
     )
-
-Offsets = Mapping[str, Mapping[str, int]]
-"""Offsets by topic and partition, as Spark's Kafka source writes them."""
-PREFIX = "kafka."
-COMMIT_TIMEOUT_S = 10
 
 
 class ProgressListener(StreamingQueryListener):
@@ -72,39 +69,20 @@ class ProgressListener(StreamingQueryListener):
 
 
 class GroupOffsets:
-    """The committed offsets of a group without members, written by the Kafka client in Spark's JVM.
-
-    `options` are those of Spark's Kafka source: of them, the ones named `kafka.*` configure the client.
-    """
+    """The committed offsets of a group without members; `options` are those of Spark's Kafka source."""
 
     def __init__(self, spark: SparkSession, name: str, options: Mapping[str, str]) -> None:
         self.name = name
-        jvm: Any = spark._jvm
-        self._jvm = jvm
-        settings = jvm.java.util.Properties()
-        for key, value in options.items():
-            if key.startswith(PREFIX):
-                settings.setProperty(key.removeprefix(PREFIX), value)
-        self._admin: Any = jvm.org.apache.kafka.clients.admin.Admin.create(settings)
+        self._cluster = Cluster(spark, options)
         self._committed: dict[tuple[str, int], int] = {}
 
     def commit(self, offsets: Offsets) -> None:
         """Commit the offsets that have changed; Py4JError with Kafka's exception if the coordinator does not answer."""
         positions = {(topic, int(index)): at for topic, parts in offsets.items() for index, at in parts.items()}
         changed = {key: at for key, at in positions.items() if self._committed.get(key) != at}
-        if not changed:
-            return
-        requested = self._jvm.java.util.HashMap()
-        for (topic, partition), at in changed.items():
-            position = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(at)
-            requested.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, partition), position)
-        done = self._admin.alterConsumerGroupOffsets(self.name, requested).all()
-        done.get(COMMIT_TIMEOUT_S, self._jvm.java.util.concurrent.TimeUnit.SECONDS)
-        self._committed.update(changed)
-
-    def close(self) -> None:
-        """Close the client's connections."""
-        self._admin.close()
+        if changed:
+            self._cluster.commit(self.name, changed)
+            self._committed.update(changed)
 
 
 def processed_offsets(progress: StreamingQueryProgress) -> Offsets:

@@ -23,18 +23,30 @@ from spark_jobs.errors import JobError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Each may be overridden by a job's --spark-conf, or by spark-submit's --conf. Errors that end a query are reported by
-# the job; Spark's log would repeat them with Java's stack traces.
+# Each may be overridden by a job's --spark-conf, or by spark-submit's --conf.
 DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "FATAL",
 }
 EXTENSIONS = {
     "delta": "io.delta.sql.DeltaSparkSessionExtension",
     "iceberg": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
 }
 DELTA = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+# Errors that end a query are reported by the job; Spark's log would repeat them, with Java's stack traces. The level of
+# the gateway is what Spark sets for all loggers of a Python program.
+LOGGING = """\
+status = error
+rootLogger.level = fatal
+rootLogger.appenderRef.stderr.ref = console
+logger.shell.name = org.apache.spark.api.python.PythonGatewayServer
+logger.shell.level = fatal
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
 JAVA = """\
 #!/bin/sh
 for word do
@@ -69,7 +81,8 @@ def spark_session(
         builder = builder.master(master)
     settings = {**DEFAULTS, **_extensions(connectors), **dict(conf)}
     if submitted is None:
-        settings = {**jars.session_conf(connectors), **settings}
+        logging = f"-Dlog4j2.configurationFile={_written('log4j2.properties', LOGGING).as_uri()}"
+        settings = {**jars.session_conf(connectors), "spark.driver.defaultJavaOptions": logging, **settings}
     for key, value in settings.items():
         if submitted is None or key not in submitted:
             builder = builder.config(key, value)
@@ -93,15 +106,19 @@ def find_java() -> None:
 
 def _java_home(java: Path) -> Path:
     """Return a directory with a script `bin/java` that runs `java` without the module that it lacks."""
-    home = jars.cache() / "java"
-    script, text = home / "bin" / "java", JAVA.format(java=java)
-    if not script.exists() or script.read_text(encoding="utf-8") != text:
-        script.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = script.with_name(f"java.{os.getpid()}")
+    return _written("java/bin/java", JAVA.format(java=java), mode=0o755).parent.parent
+
+
+def _written(name: str, text: str, mode: int = 0o644) -> Path:
+    """Return the path of a kept file, which is written if it is not there with this text."""
+    path = jars.cache() / name
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         unfinished.write_text(text, encoding="utf-8")
-        unfinished.chmod(0o755)
-        unfinished.rename(script)
-    return home
+        unfinished.chmod(mode)
+        unfinished.rename(path)
+    return path
 
 
 def _extensions(connectors: tuple[str, ...]) -> dict[str, str]:

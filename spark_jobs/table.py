@@ -1,14 +1,20 @@
 """A compacted or change-data topic as a table with the newest row of each key, kept up to date by upserts.
 
-    records -> changes (key, deleted, offset, JSON) -> newest per key of the batch -> MERGE
+    records -> changes (position, _deleted, columns) -> newest per key of the batch -> upsert (`upserts.py`) -> --to
 
-A null value deletes its key. With `--envelope debezium` the value is Debezium's: the row is its `after`, and an `op` of
-"d" deletes. The table is Delta's; it has the columns of `--schema`, and `_key`, `_partition` and `_offset`, by which a
-change that is older than the table's row is ignored.
+The record's key is the table's. A null value deletes its row. With `--envelope debezium` the value is Debezium's,
+with or without the schema of Connect's converter: the row is `after` where `op` is c, r or u; where it is d, the row
+is deleted; other changes (t, m) are ignored. The table has the columns of `--schema`, `_key`, and the position of the
+row's record: `_kafka_partition`, `_kafka_offset` and `_kafka_timestamp`. A column that `--schema` gains is added to a
+Delta or Iceberg table.
 
-Delivery: exactly once in effect. A batch that is repeated merges the same rows again. The table can be rebuilt by
-another checkpoint and directory. Keys that the topic no longer has, because compaction removed their tombstones while
-the job was away for longer than `delete.retention.ms`, stay in the table until it is rebuilt.
+A record without a key, and a value that is no JSON or does not fit the schema, end the job, or are left out with
+`--malformed skip`.
+
+Delivery: exactly once in effect: a batch that is repeated is merged with the same result. The job resumes by its
+checkpoint; with another checkpoint it merges the topic from its beginning, also into a table that has rows. Rows
+whose tombstones compaction removed while the job was away for longer than `delete.retention.ms` stay, until
+`--rebuild` empties the table and the checkpoint, and begins anew.
 """
 
 from __future__ import annotations
@@ -17,87 +23,131 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_jobs import io, tables
+from spark_jobs import io, upserts
+from spark_jobs.errors import JobError
+from spark_jobs.files import OWNER, Folder, query_id
+from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
 from spark_jobs.options import StreamOptions, option
+from spark_jobs.tables import Batch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-POSITION = ("_partition", "_offset")
-CHANGES = "barnabas_changes"
+KEPT_OPS = ("c", "r", "u", "d")
+MALFORMED = "_malformed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(StreamOptions):
     """The table and its columns."""
 
-    table: str = option("directory of the Delta table", metavar="DIR")
+    to: Destination = option(
+        "the table: delta:DIR, iceberg:DIR, parquet:DIR or jdbc:URL#TABLE", metavar="WHERE", parse=io.destination
+    )
     schema: str = option("columns of the JSON value, such as 'id long, name string'", metavar="COLUMNS")
     envelope: str = option("form of the value", default="none", choices=("none", "debezium"))
+    malformed: str = option("what a malformed record does", default="fail", choices=("fail", "skip"))
+    rebuild: bool = option("empty the table and the checkpoint first", default=False)
 
 
 def changes(records: DataFrame, options: TableOptions) -> DataFrame:
-    """Return `_key`, `_partition`, `_offset`, `_deleted`, and the row as `row`, of records; a malformed row is null."""
+    """Return the changes of records: `_key`, position, `_deleted`, `_malformed` (a reason, or null), and the row."""
     from pyspark.sql import functions as f
 
     text = f.col("value").cast("string")
+    row, deleted, counts = text, text.isNull(), f.lit(True)
     if options.envelope == "debezium":
-        # With the schema of Connect's converter the envelope is in `payload`.
         envelope = f.coalesce(f.get_json_object(text, "$.payload"), text)
-        row, deletes = f.get_json_object(envelope, "$.after"), f.get_json_object(envelope, "$.op") == "d"
-        deleted = text.isNull() | f.coalesce(deletes, f.lit(False))
-    else:
-        row, deleted = text, text.isNull()
-    return records.select(
-        f.col("key").cast("string").alias("_key"),
-        f.col("partition").alias("_partition"),
-        f.col("offset").alias("_offset"),
-        deleted.alias("_deleted"),
-        f.from_json(row, options.schema).alias("row"),
+        operation = f.get_json_object(envelope, "$.op")
+        row = f.get_json_object(envelope, "$.after")
+        deleted = text.isNull() | f.coalesce(operation == "d", f.lit(False))
+        counts = deleted | operation.isNull() | operation.isin(*KEPT_OPS)
+    parsed = f.from_json(row, f"{options.schema}, {MALFORMED} string", {"columnNameOfCorruptRecord": MALFORMED})
+    return (
+        records.where(counts)
+        .select(
+            "key",
+            *("partition", "offset", "timestamp"),
+            deleted.alias("_deleted"),
+            parsed.alias("row"),
+            row.alias("text"),
+        )
+        .select(
+            f.col("key").cast("string").alias("_key"),
+            *(f.col(name).alias(f"_kafka_{name}") for name in ("partition", "offset", "timestamp")),
+            "_deleted",
+            _reason(f.col("text")).alias(MALFORMED),
+            f.col("row").dropFields(MALFORMED).alias("row"),
+        )
+        .select("_key", *upserts.POSITION, "_deleted", MALFORMED, "row.*")
     )
 
 
-def newest(rows: DataFrame) -> DataFrame:
-    """Return the last change of each key, which are all in one partition of the topic."""
-    from pyspark.sql import functions as f
+def merged(batch: DataFrame, options: TableOptions) -> DataFrame:
+    """Return the newest change of each key of a micro-batch.
 
-    return rows.groupBy("_key").agg(f.max_by(f.struct("*"), "_offset").alias("last")).select("last.*")
-
-
-def upsert(batch: DataFrame, options: TableOptions) -> None:
-    """Merge a micro-batch into the table, which is created if it is not there."""
-    latest = newest(batch).select("_key", *POSITION, "_deleted", "row.*")
-    columns = [name for name in latest.columns if name != "_deleted"]
-    spark = batch.sparkSession
-    if not tables.is_delta(spark, options.table):
-        latest.select(*columns).limit(0).write.format("delta").save(options.table)
-    latest.createOrReplaceTempView(CHANGES)
-    updates = ", ".join(f"t.`{name}` = c.`{name}`" for name in columns)
-    names, values = (", ".join(form.format(name) for name in columns) for form in ("`{}`", "c.`{}`"))
-    spark.sql(
-        f"MERGE INTO delta.`{options.table}` t USING {CHANGES} c ON t._key = c._key "  # noqa: S608 - the user's table
-        "WHEN MATCHED AND c._offset < t._offset THEN UPDATE SET t._key = t._key "
-        "WHEN MATCHED AND c._deleted THEN DELETE "
-        f"WHEN MATCHED THEN UPDATE SET {updates} "
-        f"WHEN NOT MATCHED AND NOT c._deleted THEN INSERT ({names}) VALUES ({values})"
-    )
+    Raise JobError for a malformed record, unless such are skipped.
+    """
+    malformed = batch.where(f"{MALFORMED} IS NOT NULL")
+    if options.malformed == "fail" and (first := malformed.first()) is not None:
+        raise JobError(
+            f"the record at partition {first._kafka_partition}, offset {first._kafka_offset} {first[MALFORMED]}; mend "
+            "the topic (`barnabas spark run validate`), or leave such records out by --malformed skip"
+        )
+    return upserts.newest(batch.where(f"{MALFORMED} IS NULL").drop(MALFORMED))
 
 
 def start(spark: SparkSession, options: TableOptions) -> StreamingQuery:
     """Start the query."""
+    if options.to.kind not in upserts.KINDS:
+        raise JobError(f"a {options.to.kind} is no table: write --to with one of {', '.join(upserts.KINDS)}")
+    if len(options.topic) != 1:
+        raise JobError("a table is of one topic: name it by --topic NAME")
+    if options.rebuild:
+        _begin_anew(spark, options)
+    io.claim_destination(spark, options.to, f"{JOB.name} of {options.topic[0]}", None)
     rows = changes(io.read_stream(spark, options), options)
-    return writer(rows, JOB.name, options, lambda batch, _: upsert(batch, options)).start()
+
+    def write(batch: DataFrame, batch_id: int) -> None:
+        made = Batch(query_id(batch.sparkSession, options.checkpoint), batch_id)
+        kept = batch.persist()
+        try:
+            upserts.upsert(merged(kept, options), options.to, made)
+        finally:
+            kept.unpersist()
+
+    return writer(rows, JOB.name, options, write).start()
+
+
+def _reason(text: Column) -> Column:
+    """Return why a change cannot be merged, null if it can."""
+    from pyspark.sql import functions as f
+
+    return (
+        f.when(f.col("key").isNull(), "has no key")
+        .when(f.col("_deleted"), None)
+        .when(text.isNull() | f.col("row").isNull() | f.col(f"row.{MALFORMED}").isNotNull(), "does not fit --schema")
+    )
+
+
+def _begin_anew(spark: SparkSession, options: TableOptions) -> None:
+    upserts.empty(spark, options.to)
+    checkpoint = Folder(spark, options.checkpoint)
+    for name in checkpoint.names():
+        if name != OWNER:
+            checkpoint.delete(name)
 
 
 JOB = Job(
     "table",
     TableOptions,
     start,
-    "Keep a Delta table with the newest row of each key of a compacted or change-data topic.",
-    "barnabas spark run table -t planes --schema 'tailnum string, seats int' --checkpoint /tmp/c --table /tmp/planes",
-    lambda _: ("delta",),
+    "Keep a table with the newest row of each key of a compacted or change-data topic.",
+    "barnabas spark run table -t planes --schema 'seats int' --checkpoint /tmp/progress --to delta:/tmp/planes",
+    lambda options: options.to.connectors,
+    fixed=("topic", "envelope"),
 )
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def write_iceberg(rows: DataFrame, target: str, batch: Batch) -> None:
 
 def write_jdbc(rows: DataFrame, table: JdbcTable, batch: Batch) -> None:
     """Append a batch to a database's table, which is created if it does not exist, unless it has the batch."""
-    with staged(rows, table, batch) as (database, staging):
+    with staged(rows, rows, table, batch) as (database, staging):
         if staging is not None:
             columns = ", ".join(quoted(name) for name in rows.columns)
             database.run(f"INSERT INTO {table.name} ({columns}) SELECT {columns} FROM {staging}")  # noqa: S608
@@ -95,7 +95,9 @@ def iceberg_name(spark: SparkSession, target: str) -> str:
         return target
     warehouse, _, name = (target if "://" in target else os.path.abspath(target)).rstrip("/").rpartition("/")
     catalog = "barnabas_" + "".join(letter if letter.isalnum() else "_" for letter in warehouse)
-    for key, value in {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": warehouse}.items():
+    # Without its cache, in which a session would not see what others, and the streams of its own, have written.
+    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".cache-enabled": "false"}
+    for key, value in {**settings, ".warehouse": warehouse}.items():
         spark.conf.set(f"spark.sql.catalog.{catalog}{key}", value)
     return f"{catalog}.{quoted(name, '`')}"
 
@@ -112,10 +114,13 @@ def snapshot_mark(batch: Batch) -> str:
 
 
 @contextmanager
-def staged(rows: DataFrame, table: JdbcTable, batch: Batch) -> Iterator[tuple[Database, str | None]]:
+def staged(
+    rows: DataFrame, columns_of: DataFrame, table: JdbcTable, batch: Batch
+) -> Iterator[tuple[Database, str | None]]:
     """Yield a transaction and the name of a table with the rows, None if the database has the batch already.
 
-    The batch is recorded in the transaction, which is committed at the end of the block.
+    The table of the results is created, with the columns of `columns_of`, if it does not exist. The batch is recorded
+    in the transaction, which is committed at the end of the block.
     """
     staging = f"{table.name}_batch"
     database = Database(rows.sparkSession, table)
@@ -129,12 +134,23 @@ def staged(rows: DataFrame, table: JdbcTable, batch: Batch) -> Iterator[tuple[Da
             return
         options = {"url": table.url, **({"driver": driver} if (driver := DRIVERS.get(table.product)) else {})}
         rows.write.format("jdbc").options(**options, dbtable=staging).mode("overwrite").save()
-        rows.limit(0).write.format("jdbc").options(**options, dbtable=table.name).mode("append").save()
+        columns_of.limit(0).write.format("jdbc").options(**options, dbtable=table.name).mode("append").save()
         yield database, staging
         database.run(f"DELETE FROM {LEDGER} WHERE writer = {writer}")  # noqa: S608
         database.run(f"INSERT INTO {LEDGER} VALUES ({writer}, {batch.number})")  # noqa: S608
         database.run(f"DROP TABLE {staging}")
         database.commit()
+    finally:
+        database.close()
+
+
+def run_if_exists(spark: SparkSession, table: JdbcTable, statement: str) -> None:
+    """Run a statement with `{table}` in a transaction of its own, if the table exists."""
+    database = Database(spark, table)
+    try:
+        if database.has(table.name):
+            database.run(statement.format(table=table.name))
+            database.commit()
     finally:
         database.close()
 
@@ -163,6 +179,15 @@ class Database:
             while found.next():
                 rows.append([found.getString(at + 1) for at in range(width)])
             return rows
+
+    def has(self, name: str) -> bool:
+        """Return whether a table can be read; if it cannot, the transaction is undone."""
+        try:
+            self.rows(f"SELECT 1 FROM {name} WHERE 1 = 0")  # noqa: S608
+        except Exception:
+            self._connection.rollback()
+            return False
+        return True
 
     def commit(self) -> None:
         """Commit the transaction."""

@@ -1,13 +1,15 @@
 """Counts, sums and percentiles of JSON records per key and window of event time, with late records counted apart.
 
-    records -> events (key, time, value) -> windowed (one row per key and window) -> destination
+    records -> events (key, time, value) -> windowed (one row per key and window) -> --to
+                                         -> late (records per key and window)     -> --late
 
 The key and the value are fields of the JSON value, the event time a field or the record's timestamp. A window's row is
-written when the watermark has passed its end: `--lateness` behind the latest event time. Records later than that are
-in no window; `late_records` are theirs, by window, if `--late` names a destination.
+written when the watermark has passed its end: `--lateness` behind the latest event time. Records whose window was
+written before are in no window. `--late` counts them, by key and window: the batch's records are then read again, with
+the watermark by which Spark drops them (`checkpoint.py`).
 
-Delivery: Parquet and Delta have each window once, also after a restart. A topic is written at least once: a batch that
-is repeated after a crash writes its windows again, with the same key and value.
+Delivery: tables have each window once, also after a restart. A topic is written at least once: a batch that is repeated
+after a crash writes its windows again, with the same key and value.
 """
 
 from __future__ import annotations
@@ -17,55 +19,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs import io
+from spark_jobs.checkpoint import batch_plan
+from spark_jobs.events import EventOptions, events, write_results
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, writer
 from spark_jobs.options import StreamOptions, option
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
 
 @dataclass(frozen=True, kw_only=True)
-class WindowsOptions(StreamOptions):
+class WindowsOptions(EventOptions, StreamOptions):
     """The fields, the windows, and where the results go."""
 
-    to: Destination = option(f"where windows go: {io.FORMS}", metavar="WHERE", parse=io.destination)
-    key: str = option("JSON field of the key; several with commas (default: the record's key)", default="")
-    value: str = option("JSON field with a number, for sums and percentiles", default="", metavar="FIELD")
-    time: str = option("JSON field with the event time (default: the record's timestamp)", default="", metavar="FIELD")
     window: str = option("length of a window", default="1 minute", metavar="INTERVAL")
     slide: str = option("distance between windows' beginnings (default: their length)", default="", metavar="INTERVAL")
-    lateness: str = option("how much later than the latest a record may be", default="1 minute", metavar="INTERVAL")
-
-
-def events(records: DataFrame, options: WindowsOptions) -> DataFrame:
-    """Return `key` (string), `time` (timestamp) and `value` (double) of records; a field that is absent gives null."""
-    from pyspark.sql import functions as f
-
-    text = f.col("value").cast("string")
-    fields = [f.get_json_object(text, f"$.{name.strip()}") for name in options.key.split(",") if name.strip()]
-    key = f.concat_ws("/", *fields) if fields else f.col("key").cast("string")
-    time = f.get_json_object(text, f"$.{options.time}").cast("timestamp") if options.time else f.col("timestamp")
-    value = (
-        f.get_json_object(text, f"$.{options.value}").cast("double") if options.value else f.lit(None).cast("double")
+    late: Destination | None = option(
+        "where the numbers of late records go", default=None, metavar="WHERE", parse=io.destination
     )
-    return records.select(key.alias("key"), time.alias("time"), value.alias("value"))
 
 
 def windowed(rows: DataFrame, options: WindowsOptions) -> DataFrame:
-    """Return one row per key and window: count, sum, smallest, largest, and the percentiles p50, p90 and p99."""
+    """Return one row per key and window: records, those with a value, and its sum, extremes and percentiles."""
     from pyspark.sql import functions as f
 
-    window = f.window("time", options.window, options.slide or None)
     percentiles = f.percentile_approx("value", list(PERCENTILES), 1000)
     return (
         rows.withWatermark("time", options.lateness)
-        .groupBy(window.alias("window"), "key")
+        .groupBy(_window(options).alias("window"), "key")
         .agg(
             f.count("*").alias("count"),
+            f.count("value").alias("values"),
             f.sum("value").alias("sum"),
             f.min("value").alias("min"),
             f.max("value").alias("max"),
@@ -75,33 +63,51 @@ def windowed(rows: DataFrame, options: WindowsOptions) -> DataFrame:
             f.col("window.start").alias("start"),
             f.col("window.end").alias("end"),
             "key",
-            *("count", "sum", "min", "max"),
+            *("count", "values", "sum", "min", "max"),
             *(f.col("percentiles")[at].alias(f"p{round(100 * part)}") for at, part in enumerate(PERCENTILES)),
         )
     )
 
 
-def as_records(rows: DataFrame) -> DataFrame:
-    """Return rows of `windowed` as records: the key is `key@start`, the value the row as JSON."""
+def late(rows: DataFrame, options: WindowsOptions, before_ms: int) -> DataFrame:
+    """Return the number of events per key and window of the windows that ended up to a watermark."""
     from pyspark.sql import functions as f
 
-    start = f.date_format("start", "yyyy-MM-dd'T'HH:mm:ss'Z'")
-    return rows.select(
-        f.concat_ws("@", f.coalesce("key", f.lit("")), start).cast("binary").alias("key"),
-        f.to_json(f.struct("*")).cast("binary").alias("value"),
+    window = f.col("window")
+    return (
+        rows.select(_window(options).alias("window"), "key")
+        .where(f.unix_millis(window["end"]) <= before_ms)
+        .groupBy("window", "key")
+        .agg(f.count("*").alias("late"))
+        .select(window["start"].alias("start"), window["end"].alias("end"), "key", "late")
     )
 
 
 def start(spark: SparkSession, options: WindowsOptions) -> StreamingQuery:
     """Start the query."""
     io.claim_destination(spark, options.to, JOB.name, options.checkpoint)
+    if options.late is not None:
+        io.claim_destination(spark, options.late, JOB.name, options.checkpoint)
     rows = windowed(events(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        made = as_records(batch) if options.to.kind == "topic" else batch
-        io.write_batch(made, batch_id, options.to, options)
+        write_results(batch, batch_id, options.to, options)
+        if options.late is not None:
+            write_results(_late_of_batch(spark, batch_id, options), batch_id, options.late, options)
 
     return writer(rows, JOB.name, options, write).start()
+
+
+def _window(options: WindowsOptions) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.window("time", options.window, options.slide or None)
+
+
+def _late_of_batch(spark: SparkSession, batch_id: int, options: WindowsOptions) -> DataFrame:
+    plan = batch_plan(spark, options.checkpoint, batch_id)
+    records = io.read_range(spark, options, plan.start, plan.end)
+    return late(events(records, options), options, plan.late_before_ms)
 
 
 JOB = Job(
@@ -110,7 +116,8 @@ JOB = Job(
     start,
     "Count, sum and rank the values of JSON records per key and window of event time.",
     "barnabas spark run windows -t clicks --key page --value ms --checkpoint /tmp/windows --to topic:pages",
-    lambda options: options.to.connectors,
+    lambda options: (*options.to.connectors, *(options.late.connectors if options.late else ())),
+    fixed=("key", "value", "time", "window", "slide", "lateness"),
 )
 
 if __name__ == "__main__":

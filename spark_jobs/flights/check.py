@@ -1,10 +1,15 @@
-"""The demo's oracle: the job's aggregation computed in plain Python from the CSV files."""
+"""The demo's oracle: what its jobs compute, in plain Python from the CSV files.
+
+windows    departures per hour and origin: flights, those that departed, the sum of their delays
+table      the planes
+join       flights with their planes: the seats per origin
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.flights.dataset import Row, rows, scheduled_ms
@@ -12,70 +17,74 @@ from spark_jobs.flights.dataset import Row, rows, scheduled_ms
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SUMS = ("departed", "cancelled", "delay_minutes", "seats", "unknown_planes")
+HOUR_MS = 3_600_000
+RESULT = "start timestamp, key string, count long, values long, sum double"
+SHOWN = 5
 
-Window = tuple[str, str, str]
-"""A day in UTC, an origin and a carrier."""
+Window = tuple[int, str]
+"""The beginning of an hour, in ms since 1970, and an origin."""
+Figures = Mapping[Any, Any]
 
 
-def expected(flights: Iterable[Row], planes: Iterable[Row]) -> dict[Window, list[int]]:
-    """Return the expected result: the SUMS of each window, in order."""
-    seats = {plane["tailnum"]: int(plane["seats"] or 0) for plane in planes}
-    windows: dict[Window, list[int]] = {}
+def expected_delays(flights: Iterable[Row]) -> dict[Window, tuple[int, int, int]]:
+    """Return the number of flights, of departures, and the minutes of delay, per hour and origin."""
+    windows: dict[Window, tuple[int, int, int]] = {}
     for flight in flights:
-        day = datetime.fromtimestamp(scheduled_ms(flight) / 1_000, UTC).date().isoformat()
-        sums = windows.setdefault((day, flight["origin"] or "", flight["carrier"] or ""), [0] * len(SUMS))
-        delay, plane_seats = flight["dep_delay"], seats.get(flight["tailnum"])
-        departed = delay is not None
-        found = (
-            departed,
-            not departed,
-            int(delay or 0),
-            plane_seats or 0 if departed else 0,
-            plane_seats is None,
-        )
-        for index, value in enumerate(found):
-            sums[index] += value
+        scheduled = scheduled_ms(flight)
+        window = scheduled - scheduled % HOUR_MS, flight["origin"] or ""
+        count, departed, minutes = windows.get(window, (0, 0, 0))
+        delay = flight["dep_delay"]
+        windows[window] = count + 1, departed + (delay is not None), minutes + int(delay or 0)
     return windows
 
 
-def compare(parquet: DataFrame, topic: DataFrame) -> list[str]:
-    """Return the differences of both outputs from the oracle; empty if they match."""
-    wanted = expected(rows("flights"), rows("planes"))
-    return [
-        *_complaints("Parquet", wanted, _windows(parquet.toLocalIterator())),
-        *_complaints("topic delays", wanted, dict(_windows(topic.toLocalIterator()))),
-    ]
+def expected_seats(flights: Iterable[Row], planes: Iterable[Row]) -> Counter[str]:
+    """Return the seats of all flights per origin, as far as their planes are known."""
+    seats = {plane["tailnum"]: int(plane["seats"] or 0) for plane in planes}
+    found: Counter[str] = Counter()
+    for flight in flights:
+        found[flight["origin"] or ""] += seats.get(flight["tailnum"], 0)
+    return found
 
 
-def read_delays_topic(spark: SparkSession, bootstrap: str) -> DataFrame:
-    """Return `delays` as a table with the last record of each key, as required by at-least-once delivery."""
+def delays(spark: SparkSession, bootstrap: str) -> DataFrame:
+    """Return topic `delays` as a table with the last record of each key, as required by at-least-once delivery."""
     from pyspark.sql import functions as f
 
     source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap).option("subscribe", "delays")
     newest = source.load().groupBy("key").agg(f.max_by("value", "offset").cast("string").alias("value"))
-    schema = "day date, origin string, carrier string, " + ", ".join(f"{name} long" for name in SUMS)
-    return newest.select(f.from_json("value", schema).alias("row")).select("row.*")
+    parsed = newest.select(f.from_json("value", RESULT).alias("row")).select("row.*")
+    return parsed.where("key IS NOT NULL")  # not the windows of closing records
 
 
-def _windows(found: Iterable[Any]) -> Iterator[tuple[Window, list[int]]]:
-    for row in found:
-        yield (row["day"].isoformat(), row["origin"], row["carrier"]), [row[name] for name in SUMS]
+def compare(delays: DataFrame, planes: DataFrame, joined: DataFrame) -> list[str]:
+    """Return the differences of the outputs from the oracle; empty if they match."""
+    from pyspark.sql import functions as f
+
+    found = {
+        (round(row.start.timestamp() * 1000), row.key): (row["count"], row["values"], int(row["sum"] or 0))
+        for row in delays.collect()
+    }
+    origin = f.get_json_object("value", "$.origin").alias("origin")
+    seats = f.get_json_object("joined_value", "$.seats").cast("long").alias("seats")
+    by_origin = joined.select(origin, seats).groupBy("origin").sum("seats").where("origin IS NOT NULL").collect()
+    return [
+        *complaints("topic delays", expected_delays(rows("flights")), found),
+        *complaints(
+            "table planes",
+            {plane["tailnum"]: int(plane["seats"] or 0) for plane in rows("planes")},
+            {row.tailnum: row.seats for row in planes.collect()},
+        ),
+        *complaints(
+            "flights with planes", expected_seats(rows("flights"), rows("planes")), dict(map(tuple, by_origin))
+        ),
+    ]
 
 
-def _complaints(
-    where: str,
-    wanted: dict[Window, list[int]],
-    found: Iterable[tuple[Window, list[int]]] | dict[Window, list[int]],
-) -> Iterator[str]:
-    seen: dict[Window, list[int]] = {}
-    for window, sums in found.items() if isinstance(found, dict) else found:
-        if window in seen:
-            yield f"{where} has {'/'.join(window)} twice"
-        seen[window] = sums
-    wrong = [window for window in wanted.keys() | seen.keys() if wanted.get(window) != seen.get(window)]
-    for window in sorted(wrong)[:5]:
-        sums = json.dumps(seen.get(window)), json.dumps(wanted.get(window))
-        yield f"{where}: {'/'.join(window)} is {sums[0]}, should be {sums[1]} ({', '.join(SUMS)})"
-    if len(wrong) > 5:
-        yield f"{where}: {len(wrong)} windows are wrong in all"
+def complaints(where: str, wanted: Figures, found: Figures) -> Iterator[str]:
+    """Yield a line for each of the first differences, and for their number."""
+    wrong = sorted((key for key in {*wanted, *found} if wanted.get(key) != found.get(key)), key=str)
+    for key in wrong[:SHOWN]:
+        yield f"{where}: {key} is {json.dumps(found.get(key))}, should be {json.dumps(wanted.get(key))}"
+    if len(wrong) > SHOWN:
+        yield f"{where}: {len(wrong)} are wrong in all"

@@ -1,8 +1,12 @@
-"""The demo: a year of flights through a broker and Spark. `make demo`, or `python -m spark_jobs.flights.demo`.
+"""The demo: a year of flights through three brokers and Spark. `make demo`, or `python -m spark_jobs.flights.demo`.
 
-It starts a broker with its data under `demo-data/`, loads the reference tables, starts the streaming query and replays
-the year. When the query has read everything, it prints a table and compares the results, row by row, with the same
-aggregation in plain Python. A restart continues where the last run stopped; `--reset` deletes its data first.
+    topic flights --- windows (hour, origin) ----> topic delays (compacted)
+         |            join with the newest planes -> Parquet
+    topic planes ---- table ---------------------> Delta table
+
+It starts a cluster with its data under `demo-data/`, loads the reference tables, starts the jobs and replays the year.
+When the jobs have read everything, it draws the delays by hour and origin, and compares the results, row by row, with
+the same computation in plain Python. A restart continues where the last run stopped; `--reset` deletes its data first.
 """
 
 from __future__ import annotations
@@ -14,15 +18,18 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_jobs.flights import check, feed, flight_delays
-from spark_jobs.flights.dataset import LAST_DAY
+from spark_jobs import join, table, windows
+from spark_jobs.flights import check, feed, picture
+from spark_jobs.flights.dataset import CLOSING_MS
+from spark_jobs.io import Destination
 from spark_jobs.session import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 READY = "ready: "
 SMALL = (("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"))
@@ -30,7 +37,7 @@ CLOSING_RECORDS = 3  # a batch closes windows by the previous batch's watermark,
 
 
 def main() -> int:
-    """Run the demo and return 0 if the sums match."""
+    """Run the demo and return 0 if the results match."""
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.flights.demo", description=main.__doc__)
     parser.add_argument("--data", default="demo-data", metavar="DIR", help="default: %(default)s")
     parser.add_argument("--reset", action="store_true", help="delete the data of earlier runs first")
@@ -39,47 +46,84 @@ def main() -> int:
     if options.reset:
         shutil.rmtree(options.data, ignore_errors=True)
     os.makedirs(options.data, exist_ok=True)
-    with running_broker(f"{options.data}/broker") as bootstrap:
-        return _run(bootstrap, f"{options.data}/spark", options.seconds)
+    with running_cluster(f"{options.data}/cluster") as bootstrap:
+        return _run(bootstrap, options.data, options.seconds)
 
 
 @contextlib.contextmanager
-def running_broker(data_dir: str) -> Iterator[str]:
-    """Run `barnabas serve` on a free port during the block; yield its address."""
-    command = [sys.executable, "-m", "barnabas", "serve", "--listen", "127.0.0.1:0", "--data-dir", data_dir]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as broker:  # noqa: S603 - our own program
+def running_cluster(data_dir: str) -> Iterator[str]:
+    """Run `barnabas up` on free ports during the block; yield the addresses of its brokers."""
+    command = [sys.executable, "-m", "barnabas", "up", "--listen", "127.0.0.1:0", "--data-dir", data_dir]
+    with (
+        open(f"{data_dir}.log", "ab") as log,
+        subprocess.Popen(  # noqa: S603 - our own program
+            command, stdout=subprocess.PIPE, stderr=log, text=True
+        ) as cluster,
+    ):
         try:
-            line = broker.stdout.readline() if broker.stdout else ""
+            line = cluster.stdout.readline() if cluster.stdout else ""
             if not line.startswith(READY):
-                raise RuntimeError("the broker did not start; see its message above")
+                raise RuntimeError(f"the cluster did not start; see {data_dir}.log")
             yield line.removeprefix(READY).strip()
         finally:
-            broker.terminate()
+            cluster.terminate()
 
 
-def _run(bootstrap: str, output: str, seconds: float) -> int:
+def start_jobs(spark: SparkSession, bootstrap: str, data: str) -> Sequence[StreamingQuery]:
+    """Start the jobs `windows`, `join` and `table`."""
+    delays = windows.WindowsOptions(
+        brokers=bootstrap,
+        topic=("flights",),
+        key="origin",
+        value="dep_delay",
+        window="1 hour",
+        lateness="2 days",  # partitions are replayed at most a day of event time apart
+        checkpoint=f"{data}/spark/delays",
+        to=Destination("topic", "delays"),
+    )
+    with_planes = join.JoinOptions(
+        brokers=bootstrap,
+        topic=("flights",),
+        table="planes",
+        key="tailnum",
+        refresh=5_000,
+        outer=True,
+        checkpoint=f"{data}/spark/with-planes",
+        to=Destination("parquet", f"{data}/flights-with-planes"),
+    )
+    planes = table.TableOptions(
+        brokers=bootstrap,
+        topic=("planes",),
+        schema="tailnum string, manufacturer string, model string, seats int",
+        checkpoint=f"{data}/spark/planes",
+        to=Destination("delta", f"{data}/planes"),
+    )
+    return windows.start(spark, delays), join.start(spark, with_planes), table.start(spark, planes)
+
+
+def _run(bootstrap: str, data: str, seconds: float) -> int:
     feed.create_topics(bootstrap)
-    for table, count in feed.load_reference_tables(bootstrap).items():
-        _say(f"topic {table}: {count:,} rows")
-    spark = spark_session("flight delays", master="local[2]", conf=SMALL)
-    query = flight_delays.start(spark, bootstrap, output)
-    _say("the query runs; replaying the year 2013 ...")
+    for name, count in feed.load_reference_tables(bootstrap).items():
+        _say(f"topic {name}: {count:,} rows")
+    spark = spark_session("flights", master="local[2]", connectors=("kafka", "delta"), conf=SMALL)
+    queries = start_jobs(spark, bootstrap, data)
+    _say("the jobs windows, join and table run; replaying the year 2013 ...")
     started = time.monotonic()
     sent = feed.replay_flights(bootstrap, seconds=seconds, report=_report_month)
     took = time.monotonic() - started
     _say(f"topic flights: {sent:,} records sent in {took:.1f} s" if sent else "topic flights: complete already")
-    query.processAllAvailable()
+    for query in queries:
+        query.processAllAvailable()
     for _ in range(CLOSING_RECORDS):
-        if _last_day_is_out(spark, output):
+        if _is_closed(queries[0]):
             break
         feed.send_closing_record(bootstrap)
-        query.processAllAvailable()
-    query.stop()
-    progress = [batch for batch in query.recentProgress if batch["numInputRows"]]
-    _say(f"the query read {sum(b['numInputRows'] for b in progress):,} records in {len(progress)} micro-batches")
-    computed = spark.read.parquet(f"{output}/delays").drop("batch")
-    _print_table(computed)
-    complaints = check.compare(computed, check.read_delays_topic(spark, bootstrap))
+        queries[0].processAllAvailable()
+    for query in queries:
+        query.stop()
+        batches = [batch for batch in query.recentProgress if batch["numInputRows"]]
+        _say(f"{query.name} read {sum(b['numInputRows'] for b in batches):,} records in {len(batches)} micro-batches")
+    complaints = _results(spark, bootstrap, data)
     spark.stop()
     for complaint in complaints:
         _say(f"MISMATCH: {complaint}")
@@ -87,28 +131,29 @@ def _run(bootstrap: str, output: str, seconds: float) -> int:
     return 1 if complaints else 0
 
 
-def _last_day_is_out(spark: SparkSession, output: str) -> bool:
-    if not os.path.exists(f"{output}/delays"):
-        return False
-    return not spark.read.parquet(f"{output}/delays").where(f"day = '{LAST_DAY}'").isEmpty()
+def _results(spark: SparkSession, bootstrap: str, data: str) -> list[str]:
+    """Draw the delays; return the differences of all results from the oracle."""
+    delays = check.delays(spark, bootstrap).cache()
+    rows = delays.where("values > 0").collect()
+    means = picture.means((row.start, row.key, row["values"], row["sum"]) for row in rows)
+    _say("\nmean departure delays in minutes, by scheduled hour:\n")
+    _say(picture.bars(means))
+    picture.save(means, f"{data}/delays.png")
+    _say(f"\nthe same as a picture: {data}/delays.png")
+    planes = spark.read.format("delta").load(f"{data}/planes")
+    return check.compare(delays, planes, spark.read.parquet(f"{data}/flights-with-planes"))
+
+
+def _is_closed(query: StreamingQuery) -> bool:
+    """Return whether the watermark has passed the year's last window."""
+    progress = query.lastProgress
+    watermark = str(progress.eventTime.get("watermark", "")) if progress is not None else ""
+    return watermark >= time.strftime("%Y-%m-%dT%H", time.gmtime(CLOSING_MS / 1000 - 3 * 86_400))
 
 
 def _report_month(day: int, sent: int) -> None:
     if day % 30 == 0:
         _say(f"  day {day} of 365, {sent:,} flights sent")
-
-
-def _print_table(delays: DataFrame) -> None:
-    from pyspark.sql import functions as f
-
-    by_carrier = delays.groupBy("origin", "carrier").agg(
-        f.sum("departed").alias("departed"),
-        f.sum("cancelled").alias("cancelled"),
-        f.round(f.sum("delay_minutes") / f.sum("departed"), 1).alias("mean delay"),
-        f.sum("seats").alias("seats"),
-    )
-    _say("the ten worst mean departure delays of the year, in minutes:")
-    by_carrier.where("departed > 1000").orderBy(f.desc("mean delay")).show(10, truncate=False)
 
 
 def _say(text: str) -> None:

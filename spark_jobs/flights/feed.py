@@ -19,10 +19,16 @@ from spark_jobs.flights.dataset import CLOSING_MS, FLIGHTS, ProducerRecord, depa
 PARTITIONS = 3
 CLOSING_KEY = b"closing"
 KEEP_FOR_EVER = {"retention.ms": "-1"}
+COMPACTED = {"cleanup.policy": "compact"}
+DEFAULT_REPLICAS = -1  # the default of the brokers
 
 
 def create_topics(bootstrap: str) -> None:
-    """Create the demo's topics if missing, without retention: the timestamps are of 2013."""
+    """Create the demo's topics if missing, with as many replicas as the cluster's default.
+
+    Nothing is deleted by age, because the timestamps are of 2013; the newest record of a key of `delays` and of the
+    reference tables is kept.
+    """
     from kafka import KafkaAdminClient
 
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
@@ -30,7 +36,11 @@ def create_topics(bootstrap: str) -> None:
         existing = set(admin.list_topics())
         partitions = {"flights": PARTITIONS, "delays": 1, "planes": 1, "airports": 1, "weather": 1}
         missing = {
-            name: {"num_partitions": count, "replication_factor": 1, "configs": KEEP_FOR_EVER}
+            name: {
+                "num_partitions": count,
+                "replication_factor": DEFAULT_REPLICAS,
+                "configs": KEEP_FOR_EVER | ({} if name == "flights" else COMPACTED),
+            }
             for name, count in partitions.items()
             if name not in existing
         }

@@ -181,7 +181,7 @@ def test_health_check_passes_for_a_broker_without_its_cluster(project: PROJECT, 
 def test_job_accepts_its_options_and_has_the_broker_address(project: PROJECT, service: str) -> None:
     module, *options = project()[service]["command"]
     assert json.loads(last("spark", "ENTRYPOINT")) == ["python", "-m"]
-    assert "--bootstrap=broker-1:29092" in options
+    assert {"--bootstrap=broker-1:29092", "--brokers=broker-1:29092"} & set(options)
     # With --help, an unknown option is still an error, and nothing runs.
     known = subprocess.run(
         [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -16,6 +16,7 @@ def test_demo_ends_with_matching_sums_and_second_run_resumes(tmp_path: Path) -> 
     first = run_demo(tmp_path)
     assert "336,776 records sent" in first
     assert first.rstrip().endswith("sums match")
+    assert (tmp_path / "delays.png").read_bytes().startswith(b"\x89PNG")
     second = run_demo(tmp_path)
     assert "topic flights: complete already" in second
     assert second.rstrip().endswith("sums match")

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,8 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Row, SparkSession
 
 from spark_jobs.errors import JobError
+from spark_jobs.events import as_records, events
 from spark_jobs.io import Destination
-from spark_jobs.windows import WindowsOptions, as_records, events, start, windowed
+from spark_jobs.windows import WindowsOptions, start, windowed
 from tests.broker_process import BrokerProcess
 from tests.chaos.cluster import wait_until
 
@@ -41,7 +42,7 @@ def test_events_are_fields_of_the_value(spark: SparkSession) -> None:
         "key binary, value binary, timestamp timestamp",
     )
     named = events(records, options(key="page,user.id", value="ms", time="at")).collect()
-    assert [(row.key, row.value) for row in named] == [("a/7", 1.5), ("", None), ("", None)]
+    assert [(row.key, row.value) for row in named] == [("a/7", 1.5), (None, None), (None, None)]
     assert [row.time for row in events(records, options()).select("time").collect()] == [
         row.timestamp for row in records.select("timestamp").collect()
     ]
@@ -52,7 +53,8 @@ def test_windows_have_counts_sums_and_percentiles(spark: SparkSession) -> None:
     rows = [("a", NOON + timedelta(seconds=second), float(second)) for second in range(100)]
     frame = spark.createDataFrame([*rows, ("a", NOON, None)], "key string, time timestamp, value double")
     first, second = windowed(frame, options(window="1 minute")).orderBy("start").collect()
-    assert (first["count"], first["sum"], first["min"], first["max"]) == (61, sum(range(60)), 0.0, 59.0)
+    assert (first["count"], first["values"], first["sum"]) == (61, 60, sum(range(60)))
+    assert (first["min"], first["max"]) == (0.0, 59.0)
     assert (first.p50, first.p90, first.p99) == (29.0, 53.0, 59.0)
     assert second["count"] == 40
 
@@ -66,6 +68,7 @@ def test_a_record_names_its_window(spark: SparkSession) -> None:
         "end": "2026-01-01T12:01:00.000Z",
         "key": "a",
         "count": 1,
+        "values": 1,
         "sum": 2.0,
         "min": 2.0,
         "max": 2.0,
@@ -86,14 +89,17 @@ def test_a_directory_of_another_checkpoint_is_refused(spark: SparkSession, tmp_p
 
 
 def produce(bootstrap: str, topic: str) -> dict[Key, tuple[int, float]]:
-    """Write records of ten pages, one a second of event time; return the count and sum of each closed window."""
+    """Write records of ten pages, one a second of event time, some of them late; return each window's figures."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     forever = {"retention.ms": "-1"}  # the event times are of the past
     admin.create_topics([NewTopic(topic, 1, 1, config=forever)])[topic].result(30)
     expected: dict[Key, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
-        page, at = f"page{number * 7 % 10}", NOON + timedelta(seconds=number)
+        page, at = (
+            f"page{number * 7 % 10}",
+            NOON + timedelta(seconds=max(0, number - (900 if number % 20 == 19 else 0))),
+        )
         value = json.dumps({"page": page, "ms": number % 100})
         producer.produce(topic, value, partition=0, timestamp=int(at.timestamp() * 1000))
         begin = at.replace(second=0).isoformat(), page
@@ -121,6 +127,7 @@ def test_windows_are_counted_once_though_the_job_is_killed(
     command = [
         *(sys.executable, "-m", "spark_jobs.windows", "-b", broker.bootstrap, "-t", "clicks"),
         *("--key", "page", "--value", "ms", "--checkpoint", str(tmp_path / "checkpoint"), "--to", f"parquet:{out}"),
+        *("--late", f"parquet:{tmp_path}/late"),
         *("--max-offsets-per-trigger", "100", "--available-now", "--master", "local[2]"),
         *("--spark-conf", "spark.sql.shuffle.partitions=2", "--spark-conf", "spark.ui.enabled=false"),
     ]
@@ -131,9 +138,18 @@ def test_windows_are_counted_once_though_the_job_is_killed(
             job.communicate()
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    rows = found(spark.read.parquet(str(out)).where("key != 'closing'").collect())
-    assert len(rows) == len(expected)
-    assert dict(rows) == expected
+    read = {name: spark.read.parquet(str(tmp_path / name)).where("key != 'closing'") for name in ("windows", "late")}
+    rows = found(read["windows"].collect())
+    assert len(rows) == len(dict(rows))
+    sums = read["late"].groupBy("start", "key").sum("late").collect()
+    late = Counter({(row.start.replace(tzinfo=UTC).isoformat(), row.key): row["sum(late)"] for row in sums})
+    assert 0 < late.total() <= RECORDS / 20
+    assert {window: (dict(rows).get(window, (0, 0))[0] + late[window]) for window in expected} == {
+        window: count for window, (count, _) in expected.items()
+    }
+    assert {window: total for window, (_, total) in rows if not late[window]} == {
+        window: total for window, (_, total) in expected.items() if not late[window]
+    }
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("spark-windows")])["spark-windows"]
     assert [(one.topic, one.offset) for one in group.result(30).topic_partitions] == [("clicks", RECORDS + 1)]
