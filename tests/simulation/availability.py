@@ -60,9 +60,10 @@ async def lagging_follower_leaves(world: World, producer: Producer) -> None:
 def _choose(world: World, producer: Producer) -> tuple[int, Host, Host] | None:
     """Return a partition, its leader and a follower, neither of them the active controller; None if there is none."""
     hosts = {host.node_id: host for host in world.hosts if host.node is not None and not host.node.shared.raft.leads}
+    min_isr = world.hosts[0].settings["min.insync.replicas"]
     for index in range(producer.topic.partitions):
         state = _state(world, producer.topic.name, index)
-        if state is None or len(state.replicas) < _REPLICAS or state.leader not in hosts:
+        if state is None or len(state.isr) <= min_isr or len(state.replicas) < _REPLICAS or state.leader not in hosts:
             continue
         followers = [hosts[one] for one in state.isr if one != state.leader and one in hosts]
         if followers:

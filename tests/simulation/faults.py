@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.partition_change import elr_enabled
 from tests.simulation.cluster import Host, World
@@ -17,6 +17,35 @@ if TYPE_CHECKING:
 
 _LARGEST_JUMP_MS = 20 * 60 * 1000
 
+# How often each fault is chosen, relative to the others; the names are those of the methods of `Faults`.
+WEIGHTS = {
+    "kill": 4,
+    "cut_power": 4,
+    "stop": 1,
+    "pause": 2,
+    "jump": 2,
+    "fail_disk": 2,
+    "fill_disk": 2,
+    "cut_between_operations": 3,
+    "kill_between_operations": 1,
+    "slow_syncs": 2,
+    "partition": 4,
+    "reset": 4,
+    "slow": 2,
+}
+# In clusters, in addition.
+CLUSTER_WEIGHTS = {
+    "wipe": 2,
+    "fail_directory": 3,
+    "isolate": 3,
+    "slow_down": 2,
+    "cut_power_amid_writes": 4,
+    "restart_partitioned": 6,
+    "kill_others": 2,
+}
+
+Fault: TypeAlias = Callable[[Host], Coroutine[Any, Any, None]]
+
 
 class Faults:
     """Break hosts, disks, clocks and links."""
@@ -26,34 +55,13 @@ class Faults:
         self._clients = clients
         self._pause_s = usual_pause_s
         self._random = world.random("faults")
-        self._kinds: tuple[tuple[Callable[[Host], Coroutine[Any, Any, None]], int], ...] = (
-            (self._kill, 4),
-            (self._cut_power, 4),
-            (self._stop, 1),
-            (self._pause, 2),
-            (self._jump, 2),
-            (self._fail_disk, 2),
-            (self._fill_disk, 2),
-            (self._cut_between_operations, 3),
-            (self._kill_between_operations, 1),
-            (self._slow_syncs, 2),
-            (self._partition, 4),
-            (self._reset, 4),
-            (self._slow, 2),
-            *(
-                (
-                    (self._wipe, 2),
-                    *(((self._fail_directory, 3),) if len(world.hosts[0].directories) > 1 else ()),
-                    (self._isolate, 3),
-                    (self._slow_down, 2),
-                    (self._cut_power_amid_writes, 4),
-                    (self._restart_partitioned, 6),
-                    (self._kill_others, 2),
-                )
-                if world.clustered
-                else ()
-            ),
-        )
+        weights = dict(WEIGHTS)
+        if world.clustered:
+            weights |= CLUSTER_WEIGHTS
+            if len(world.hosts[0].directories) == 1:
+                del weights["fail_directory"]
+        self._weights = list(weights.values())
+        self._kinds: list[Fault] = [getattr(self, f"_{name}") for name in weights]
         self._harmless = (self._jump, self._reset, self._slow, self._slow_syncs)
         self._struck: set[str] = set()
 
@@ -62,14 +70,13 @@ class Faults:
         await asyncio.gather(*(self._strike() for _ in range(1 + self._world.clustered)))
 
     async def _strike(self) -> None:
-        kinds, weights = zip(*self._kinds, strict=True)
         while not self._world.stopping:
             await asyncio.sleep(self._random.expovariate(1 / self._pause_s))
             whole = [host for host in self._world.hosts if host.name not in self._struck]
             if not whole:
                 continue
             host = self._random.choice(whole)
-            [kind] = self._random.choices(kinds, weights)
+            [kind] = self._random.choices(self._kinds, self._weights)
             self._world.count(f"fault: {kind.__name__.strip('_').replace('_', ' ')}")
             self._struck.add(host.name)
             if kind in self._harmless or self._may_crash(host):

@@ -39,6 +39,11 @@ from tests.simulation.transactional_workload import TransactionalWorkload
 from tests.simulation.violation import EVERYWHERE, IN_CLUSTERS, IN_TRANSACTIONS, Invariant, Violation
 from tests.simulation.workload import Consumer, Topic, within
 
+SETTINGS: Mapping[str, object] = {}
+"""Settings of brokers that replace those that the seed chooses."""
+CLUSTER_PAUSES_S = (0.2, 0.5, 1.5)
+"""The usual time between two faults in a cluster; the seed chooses one."""
+
 _HEALED_S = 90.0
 _RETENTION_MS = 300_000
 _EVENTS_TO_END = 100_000
@@ -120,6 +125,7 @@ class Simulation:
             }
         if self.transactions is not None:
             chosen |= self.transactions.settings(brokers)
+        chosen |= SETTINGS
         self._names = names = [f"b{number}" for number in range(1, brokers + 1)]
         nodes = names + [f"q{number}" for number in range(1, controllers + 1)]
         cluster: list[Host] = []
@@ -210,7 +216,7 @@ class Simulation:
             self.topics.append(await create_topic(setup, name, partitions, replicas, config))
         actors = self._transactional_actors() if self.transactions is not None else await self._actors(setup, replicas)
         working = [self._begin(actor.client, actor) for actor in actors]
-        usual_pause_s = random.choice((0.2, 0.5, 1.5) if world.clustered else (0.3, 1.0, 3.0))
+        usual_pause_s = random.choice(CLUSTER_PAUSES_S if world.clustered else (0.3, 1.0, 3.0))
         faults = Faults(world, ("c1", "c2"), usual_pause_s)
         await faults.run()
         await within(world, _HEALED_S, "the brokers start", faults.heal())
