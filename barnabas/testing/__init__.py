@@ -2,6 +2,7 @@
 
     cluster.py    the cluster: start, topics, groups, snapshots
     broker.py     one broker: kill, pause, restart
+    fault.py      faults by rule: errors, delays, lost connections, for the requests that a test names
     plugin.py     fixtures for pytest
     aio.py        the same for asyncio
 
@@ -16,16 +17,18 @@ if TYPE_CHECKING:
     from barnabas.testing.broker import Broker
     from barnabas.testing.cluster import Cluster
     from barnabas.testing.errors import ClusterError, WaitTimeout
+    from barnabas.testing.fault import Fault
     from barnabas.testing.group import Group
     from barnabas.testing.records import TopicRecord
     from barnabas.testing.topic import Topic
 
-__all__ = ["Broker", "Cluster", "ClusterError", "Group", "Topic", "TopicRecord", "WaitTimeout"]
+__all__ = ["Broker", "Cluster", "ClusterError", "Fault", "Group", "Topic", "TopicRecord", "WaitTimeout"]
 
 _MODULES = {
     "Broker": "broker",
     "Cluster": "cluster",
     "ClusterError": "errors",
+    "Fault": "fault",
     "Group": "group",
     "Topic": "topic",
     "TopicRecord": "records",

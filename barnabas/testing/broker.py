@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -40,6 +40,8 @@ class Broker:
         """The directory of its data."""
         self.log_file = directory / f"{node_id}.log"
         """The file to which each start appends its log."""
+        self.on_ready: list[Callable[[Broker], None]] = []
+        """Called with the broker after each of its starts."""
         self._launcher = launcher
         self._arguments: list[str] = []
         self._process: BrokerProcess | None = None
@@ -131,6 +133,8 @@ class Broker:
             raise ClusterError(f"broker {self.node_id} {_how(process.status)} at its start: {self._cause()}")
         if process.value("ready") is None:
             raise ClusterError(f"broker {self.node_id} is not ready after {timeout_s:g} s. Its log: {self._cause()}")
+        for call in list(self.on_ready):
+            call(self)
 
     def start(self) -> None:
         """Start the broker again after `stop` or `kill`, on the same ports, and wait until it serves clients."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 from barnabas._cluster_settings import OURS, new_cluster_id, settings_of, voter_count
 from barnabas.testing._control import path_of
@@ -16,6 +16,7 @@ from barnabas.testing._record_log import RecordLog
 from barnabas.testing.aio import AsyncBroker, AsyncGroup, AsyncTopic, View, coroutine, coroutine_to, in_thread
 from barnabas.testing.broker import STOP_S, Broker
 from barnabas.testing.errors import ClusterError
+from barnabas.testing.fault import Fault, FaultFields, OneOrMore
 from barnabas.testing.group import Group
 from barnabas.testing.snapshot import ClusterSnapshot, place, read, take
 from barnabas.testing.topic import WAIT_S, Topic
@@ -276,6 +277,13 @@ class Cluster:
     def group(self, name: str | None = None) -> Group:
         """Return a consumer group, by default of a name of its own; it exists when a client has joined it."""
         return Group(self._nodes, self._new_name("group") if name is None else name)
+
+    def fault(self, api: OneOrMore[str | int], **fields: Unpack[FaultFields]) -> Fault:
+        """Install a rule for requests of an API, by its name or key, at all brokers: a context manager.
+
+        `FaultFields` has its conditions and actions. A broker that starts again gets the rule again.
+        """
+        return Fault(self._nodes, api, fields)
 
     def existing(self) -> Names:
         """Return the names of the topics, except internal ones, and of the groups that there are."""
