@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from protocol.messages.offset_fetch import OffsetFetchRequest
 from tests.broker_process import BrokerProcess
 from tests.chaos.cluster import Cluster, wait_until
 from tests.clients.transactions import TIMEOUT_S, ConfluentProducer, read, values
@@ -32,6 +33,7 @@ ENABLED = {
 }
 THREE = {"default.replication.factor": 3, "min.insync.replicas": 2, "offsets.topic.num.partitions": 3}
 NO_TIMEOUT_MS = 2**31 - 1
+UNSTABLE = -2
 ID = "id"
 RETRIED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 
@@ -88,6 +90,14 @@ class Decider:
         [one] = answer.transaction_states
         return one.transaction_state, one.transaction_timeout_ms
 
+    def offset(self, group: str, topic: str) -> int:
+        """Return the group's committed offset of partition 0, -1 if there is none, UNSTABLE while it is pending."""
+        wanted = OffsetFetchRequest.Group.Topic(name=topic, partition_indexes=[0])
+        groups = [OffsetFetchRequest.Group(group_id=group, topics=[wanted])]
+        answer = self._call(self._bootstrap, ApiKey.OFFSET_FETCH, 8, groups=groups, require_stable=True)
+        [one] = answer.groups[0].topics[0].partitions
+        return UNSTABLE if one.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT else int(one.committed_offset)
+
     def _to_coordinator(self, key: ApiKey, version: int, **fields: object) -> Any:
         return self._call((self.coordinator()[1],), key, version, **fields)
 
@@ -102,8 +112,8 @@ class Decider:
                         answer = client.call(key, version, **fields)
                 except OSError:
                     continue
-                one = answer.coordinators[0] if key is ApiKey.FIND_COORDINATOR else answer
-                if getattr(one, "error_code", ErrorCode.NONE) not in RETRIED:
+                parts = (answer, *getattr(answer, "coordinators", ()), *getattr(answer, "groups", ()))
+                if {getattr(part, "error_code", ErrorCode.NONE) for part in parts}.isdisjoint(RETRIED):
                     answers.append(answer)
                     return True
             return False
@@ -126,6 +136,7 @@ def test_prepared_transaction_is_ended_after_its_producer_and_broker_were_killed
         crashed = ConfluentProducer(broker.bootstrap, ID)
         crashed.begin()
         crashed.send("t", 0, ["prepared"])
+        crashed.send_offset("group", "t", 7)
         first, prepared = Decider(broker.bootstrap).keep()
         broker.kill()
         broker.start()
@@ -133,9 +144,10 @@ def test_prepared_transaction_is_ended_after_its_producer_and_broker_were_killed
         second, still_prepared = decider.keep()
         assert (second, still_prepared) == (first._replace(epoch=first.epoch + 1), prepared)
         assert decider.describe() == ("Ongoing", NO_TIMEOUT_MS)
-        assert read(broker.bootstrap, "t") == []
+        assert (read(broker.bootstrap, "t"), decider.offset("group", "t")) == ([], UNSTABLE)
         decider.end(second, commit=commit)
         assert not commit or wait_for(broker.bootstrap, ["prepared"])
+        wait_until(lambda: decider.offset("group", "t") == (7 if commit else -1), "the decision on the offset")
         producer = ConfluentProducer(broker.bootstrap, ID)
         producer.begin()
         producer.send("t", 0, ["next"])

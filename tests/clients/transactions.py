@@ -41,6 +41,7 @@ class ConfluentProducer:
     """confluent-kafka (librdkafka)."""
 
     def __init__(self, bootstrap: str, transactional_id: str, **config: Any) -> None:
+        self._bootstrap = bootstrap
         self._producer = confluent_kafka.Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -65,6 +66,13 @@ class ConfluentProducer:
         assert self._producer.flush(TIMEOUT_S) == 0
         if failed:
             raise confluent_kafka.KafkaException(failed[0])
+
+    def send_offset(self, group: str, topic: str, offset: int) -> None:
+        """Commit an offset of partition 0 in the transaction."""
+        where = confluent_kafka.TopicPartition(topic, 0, offset)
+        settings = {"bootstrap.servers": self._bootstrap, "group.id": group, **SILENT}
+        with closing(confluent_kafka.Consumer(settings)) as member:
+            self._producer.send_offsets_to_transaction([where], member.consumer_group_metadata(), TIMEOUT_S)
 
     def commit(self) -> None:
         self._producer.commit_transaction(TIMEOUT_S)
