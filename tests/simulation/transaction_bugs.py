@@ -14,6 +14,7 @@ from broker.coordinator.transaction.marker_channel_manager import (
 )
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.transaction.transaction_metadata import (
+    ONGOING,
     PREPARED,
     TransactionalId,
     TransactionMetadata,
@@ -21,6 +22,7 @@ from broker.coordinator.transaction.transaction_metadata import (
 from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Verified
 from broker.replication.verification_queue import TransactionOperation
 from protocol.errors import ErrorCode
+from protocol.record_batch import NO_PRODUCER_ID
 from storage.log.log import Log
 from storage.log.producer_state import ProducerStateManager
 from storage.log.transaction_index import AbortedTxn, TransactionIndex
@@ -231,6 +233,41 @@ def commits_offsets_of_aborted_transactions(plant: Planter) -> None:
     plant.setattr(Offsets, "end_transaction", lambda self, producer_id, committed: end(self, producer_id, True))
 
 
+def times_out_prepared_transactions(plant: Planter) -> None:
+    """A transaction of two-phase commit is aborted for its age, like any other."""
+
+    def has_timed_out(self: TransactionMetadata, now_ms: int) -> bool:
+        return self.state is ONGOING and self.start_ms + min(self.timeout_ms, 1_000) < now_ms
+
+    plant.setattr(TransactionMetadata, "has_timed_out", has_timed_out)
+
+
+def forgets_kept_producer_on_load(plant: Planter) -> None:
+    """A new coordinator does not know the producer for which a prepared transaction is kept."""
+    replay = TransactionCoordinatorShard.replay
+
+    def replay_unkept(self: TransactionCoordinatorShard, *args: Any) -> None:
+        replay(self, *args)
+        for one in self.ids.values():
+            if one.metadata.is_kept:
+                one.metadata = one.metadata._replace(next_producer_id=NO_PRODUCER_ID, next_producer_epoch=-1)
+
+    plant.setattr(TransactionCoordinatorShard, "replay", replay_unkept)
+
+
+def lets_producer_before_end_kept_transaction(plant: Planter) -> None:
+    """The producer that prepared a transaction may end it, although another one has kept it since."""
+    check = request_checks.check_end
+
+    def check_either(one: TransactionalId, request: Any) -> tuple[ErrorCode, bool]:
+        prepared = one.metadata.producer_id, one.metadata.producer_epoch
+        if one.pending is None and one.metadata.is_kept and prepared == (request.producer_id, request.producer_epoch):
+            return ErrorCode.NONE, False
+        return check(one, request)
+
+    plant.setattr(shard, "check_end", check_either)
+
+
 BUGS = (
     Bug(sends_markers_before_decision, Invariant.DECIDED_BEFORE_MARKERS, 1, 0),
     Bug(does_not_retry_markers, Invariant.MARKED_BEFORE_COMPLETED, 2, 0),
@@ -249,5 +286,8 @@ BUGS = (
     Bug(shows_pending_offsets, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
     Bug(loses_pending_offsets_on_load, Invariant.PROCESSED_ONCE, 2, 0),
     Bug(commits_offsets_of_aborted_transactions, Invariant.OFFSETS_ARE_OF_COMMITTED, 10, 0),
+    Bug(times_out_prepared_transactions, Invariant.PREPARED_TRANSACTIONS_STAY, 1, 0),
+    Bug(forgets_kept_producer_on_load, Invariant.TRANSACTIONAL_EPOCHS_RISE, 1, 0),
+    Bug(lets_producer_before_end_kept_transaction, Invariant.FENCED_PRODUCERS_STAY_FENCED, 1, 0),
 )
 """Every bug of transactions."""

@@ -129,20 +129,24 @@ class TransactionalActor:
             if answer is None or not self._succeeded(answer.error_code, "InitProducerId"):
                 await self.client.pause(0.05)
                 continue
-            self.producer = Producer(answer.producer_id, answer.producer_epoch)
-            self.client.world.producer_id(answer.producer_id, self.transactional_id)
+            self.begin_session(Producer(answer.producer_id, answer.producer_epoch))
             if not recovers:  # a retry of a recovery gets the same epoch again
                 self.history.initialized(self.transactional_id, self.producer, before)
             else:
                 self.history.accepted(self.transactional_id, self.producer, before, "InitProducerId")
                 self.history.initialized(self.transactional_id, self.producer, Producer(-1, -1))
-            self._sequences.clear()
-            self.unsure = False
-            self._sessions += 1
-            self.client.world.count("initialized transactional producers")
             return
         self.producer = Producer(-1, -1)
         raise SessionEnded("no producer id")
+
+    def begin_session(self, producer: Producer) -> None:
+        """Continue with the id and epoch that InitProducerId has returned."""
+        self.producer = producer
+        self.client.world.producer_id(producer.producer_id, self.transactional_id)
+        self._sequences.clear()
+        self.unsure = False
+        self._sessions += 1
+        self.client.world.count("initialized transactional producers")
 
     def begin(self) -> Transaction:
         """Begin a transaction; no request is sent."""

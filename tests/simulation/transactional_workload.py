@@ -24,6 +24,7 @@ from tests.simulation.processors import SOURCE_HEADER, OffsetsReader, Processor,
 from tests.simulation.transaction_history import Place, TransactionHistory
 from tests.simulation.transaction_invariants import TransactionInvariants
 from tests.simulation.transactional_producers import SessionEnded, TransactionalActor, TransactionalProducer
+from tests.simulation.two_phase_producers import TwoPhaseProducer
 from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
@@ -51,6 +52,7 @@ class TransactionalWorkload:
             "transaction.state.log.replication.factor": min(brokers, _REPLICAS),
             "transaction.state.log.min.isr": min(brokers, 2),
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": self._random.choice((200, 1_000)),
+            "transaction.two.phase.commit.enable": "true",
         }
 
     async def prepare(self, setup: Client, replicas: int, client: Callable[[str], Client]) -> None:
@@ -67,6 +69,7 @@ class TransactionalWorkload:
                     client(f"transactional{number}"), self.history, [inputs, other], name, abandons=name == "abandoned"
                 )
             )
+        self._producers.append(TwoPhaseProducer(client("prepared"), self.history, [inputs, other], "prepared"))
         await self._initialize(TransactionalProducer(setup, self.history, [inputs], "first"))
         bytes_of = random.choice((1_500, 6_000, 1 << 20))
         await set_config(setup, TRANSACTION_STATE, "internal.segment.bytes", str(bytes_of))

@@ -73,6 +73,7 @@ class Invariant(Enum):
     TRANSACTION_STATES_FOLLOW = "a transactional id goes from one state to the next, as stored"
     DECIDED_BEFORE_MARKERS = "a transaction's result is committed before its first marker is written"
     MARKED_BEFORE_COMPLETED = "a transaction is completed once its markers are committed"
+    PREPARED_TRANSACTIONS_STAY = "a prepared transaction stays open until its external coordinator ends it"
     ONE_OUTCOME = "a transaction has the same result in every partition"
     OUTCOME_AS_ANSWERED = "a transaction has the result that its producer received"
     NO_RECORD_AFTER_MARKER = "no record of a transaction follows its marker"
@@ -159,6 +160,7 @@ IN_TRANSACTIONS = frozenset(
         Invariant.TRANSACTION_STATES_FOLLOW,
         Invariant.DECIDED_BEFORE_MARKERS,
         Invariant.MARKED_BEFORE_COMPLETED,
+        Invariant.PREPARED_TRANSACTIONS_STAY,
         Invariant.ONE_OUTCOME,
         Invariant.OUTCOME_AS_ANSWERED,
         Invariant.NO_RECORD_AFTER_MARKER,
