@@ -13,12 +13,11 @@
     delete-group
     expire               delete offsets older than `offsets.retention.minutes`
     forget-topic [topic=t]
-    wait ms=N            advance the clock; timers fire in order
-    hold                 from now on appended records stay unstored until `stored` or `failed error=E`
     show                 the groups
     reload               load the shard again from the stored records
-    unload               lose the partition's leadership
     set name=value ...   settings of the coordinator
+
+and those of `tests.scripts.shard_machine`.
 
 Every command uses the group `g` unless it has group=. Member ids are shown as m1, m2 ... in order of appearance. With
 `old` the request version does not require a member id first; with `skip` it supports SkipAssignment. Protocol metadata
@@ -29,52 +28,38 @@ from __future__ import annotations
 
 import random
 import re
-from typing import Any
 
 from broker.coordinator.group.classic_group import read_subscription
 from broker.coordinator.group.context import GroupContext, GroupSettings, Join, Joined, Leaving, Left, Sync, Synced
 from broker.coordinator.group.records import kind_of, read_group, read_group_key, read_offset, read_offset_key
 from broker.coordinator.group.shard import Commit, GroupCoordinatorShard, Offset
-from broker.coordinator.runtime.context import Append, CoordinatorResponse, ProducerIdAndEpoch
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.partition_journal import Marker
 from broker.coordinator.runtime.timers import Timers
 from protocol.errors import ErrorCode, KafkaError
 from tests.scripts.conftest import Script, Step
+from tests.scripts.shard_machine import ShardMachine, SilentLog
 
 TOPIC_ID = b"t" * 16
 MEMBER_ID = re.compile(r"[\w.-]*[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
-class SilentLog:
-    def info(self, message: str, *args: object) -> None:
-        message % args
-
-    debug = info
-
-
-class Machine:
+class Machine(ShardMachine):
     """A shard with its clock, its log, and the deferred responses."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.settings = GroupSettings()
-        self.now = 0.0
         self.random = random.Random(1)
-        self.timers = Timers()
         self.shard = GroupCoordinatorShard()
-        self.log: list[Any] = []
-        self.holding = False
-        self.held: list[Any] = []
         self.names: dict[str, str] = {}
-        self.observed: list[str] = []
 
     def run(self, step: Step) -> str:
-        self.observed = []
         try:
-            getattr(self, "do_" + step.command.replace("-", "_"))(step)
+            super().run(step)
         except KafkaError as error:
             self.observed.append(error.code.name)
-        text = "\n".join(self.observed)
-        return MEMBER_ID.sub(lambda match: self.name(match.group()), text)
+        return MEMBER_ID.sub(lambda match: self.name(match.group()), "\n".join(self.observed))
 
     def name(self, member_id: str) -> str:
         result: str = self.names.setdefault(member_id, f"m{len(self.names) + 1}")
@@ -86,19 +71,11 @@ class Machine:
     def context(self) -> GroupContext:
         return GroupContext(self.now, int(self.now * 1000), self.settings, self.timers, self.random, SilentLog())
 
-    def perform(self, context: GroupContext) -> None:
-        while context.effects:
-            effect = context.effects.pop(0)
-            if isinstance(effect, CoordinatorResponse):
-                self.observed.append(f"{effect.to}: {describe(effect.result)}")
-                continue
-            assert isinstance(effect, Append)
-            self.observed += [f"append {describe_record(*record)}" for record in effect.records]
-            if self.holding:
-                self.held.append(effect)
-            else:
-                self.log += effect.records
-                effect.then(context, ErrorCode.NONE)
+    def respond(self, to: object, result: Joined | Left | Synced) -> None:
+        self.observed.append(f"{to}: {describe(result)}")
+
+    def describe_record(self, key: bytes, value: bytes | None) -> str:
+        return _record(key, value)
 
     def do_set(self, step: Step) -> None:
         self.settings = self.settings._replace(**{name: int(value) for name, value in step.arguments.items()})
@@ -219,43 +196,9 @@ class Machine:
     def write(self, records: list[tuple[bytes, bytes | None]], producer: ProducerIdAndEpoch | None = None) -> None:
         for key, value in records:
             suffix = "" if producer is None else f" by producer {producer.producer_id}"
-            self.observed.append(f"append {describe_record(key, value)}{suffix}")
+            self.observed.append(f"append {_record(key, value)}{suffix}")
             self.shard.replay(int(self.now * 1000), len(self.log), key, value, producer)
             self.log.append((key, value) if producer is None else (key, value, producer))
-
-    def do_wait(self, step: Step) -> None:
-        until = self.now + step.int("ms") / 1000
-        fired = 0
-        while self.timers.next_at is not None and self.timers.next_at <= until:
-            fired += 1
-            assert fired < 1_000, "a timer is due again and again, without time passing"
-            self.now = max(self.now, self.timers.next_at)
-            timer = self.timers.pop_due(self.now)
-            if timer is not None:
-                self.observed.append(f"{timer.event} due at {self.now:g}")
-                context = self.context()
-                self.shard.fire(context, timer.event)
-                self.perform(context)
-        self.now = until
-
-    def do_hold(self, step: Step) -> None:
-        self.holding = True
-
-    def do_stored(self, step: Step) -> None:
-        self.settle(ErrorCode.NONE)
-
-    def do_failed(self, step: Step) -> None:
-        self.settle(ErrorCode[step.required("error")])
-
-    def settle(self, error: ErrorCode) -> None:
-        self.holding = False
-        held, self.held = self.held, []
-        for append in held:
-            if error == ErrorCode.NONE:
-                self.log += append.records
-            context = self.context()
-            append.then(context, error)
-            self.perform(context)
 
     def do_reload(self, step: Step) -> None:
         self.timers = Timers()
@@ -267,11 +210,6 @@ class Machine:
                 self.shard.replay(int(self.now * 1000), offset, *stored)
         context = self.context()
         self.shard.loaded(context)
-        self.perform(context)
-
-    def do_unload(self, step: Step) -> None:
-        context = self.context()
-        self.shard.unloaded(context)
         self.perform(context)
 
     def do_show(self, step: Step) -> None:
@@ -318,7 +256,7 @@ def describe(result: Joined | Left | Synced) -> str:
     return " ".join(words)
 
 
-def describe_record(key: bytes, value: bytes | None) -> str:
+def _record(key: bytes, value: bytes | None) -> str:
     if kind_of(key) == 1:
         group_id, topic, partition = read_offset_key(key)
         committed = "deleted" if value is None else read_offset(value, -1).offset

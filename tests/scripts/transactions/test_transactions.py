@@ -8,14 +8,13 @@
     markers [id=t]       all markers are written
     time-outs            abort the transactions that are open for too long
     expire               remove the ids that are unused for too long
-    wait ms=N            advance the clock; timers fire in order
-    hold                 from now on appended records stay unstored until `stored` or `failed error=E`
     show                 the transactional ids
     reload               load the shard again from the stored records
-    unload               lose the partition's leadership
     set name=value ...   settings of the coordinator; `version`: the finalized transaction.version
     epoch [id=t] at=N    give the id this epoch, as after many transactions; of a kept transaction, its client
     no-producer-ids      the controller allocates no producer ids from now on
+
+and those of `tests.scripts.shard_machine`.
 
 `version` of a request is the transaction.version that its client uses. Without producer= and epoch= a request has those
 of the latest response that gave some. Producer ids are 1000, 1001 ...
@@ -24,9 +23,8 @@ of the latest response that gave some. Producer ids are 1000, 1001 ...
 from __future__ import annotations
 
 import random
-from typing import Any
 
-from broker.coordinator.runtime.context import Append, CoordinatorResponse, ProducerIdAndEpoch
+from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.timers import Timers
 from broker.coordinator.transaction.context import (
     EndTransaction,
@@ -46,35 +44,19 @@ from broker.coordinator.transaction.transaction_partitions import TransactionPar
 from protocol.errors import ErrorCode
 from storage.checkpoint import TopicPartition
 from tests.scripts.conftest import Script, Step
+from tests.scripts.shard_machine import ShardMachine, SilentLog
 
 
-class SilentLog:
-    def info(self, message: str, *args: object) -> None:
-        message % args
-
-    debug = info
-
-
-class Machine:
+class Machine(ShardMachine):
     """A shard with its clock, its log, and the deferred responses."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.settings = TransactionSettings()
         self.version = 2
-        self.now = 0.0
-        self.timers = Timers()
         self.shard = TransactionCoordinatorShard()
-        self.log: list[Any] = []
-        self.holding = False
-        self.held: list[Any] = []
-        self.observed: list[str] = []
         self.next_producer_id: int | None = 1000
         self.producer = ProducerIdAndEpoch(-1, -1)
-
-    def run(self, step: Step) -> str:
-        self.observed = []
-        getattr(self, "do_" + step.command.replace("-", "_"))(step)
-        return "\n".join(self.observed)
 
     def context(self) -> TransactionContext:
         return TransactionContext(
@@ -103,19 +85,8 @@ class Machine:
             f"to ({describe_partitions(metadata)})"
         )
 
-    def perform(self, context: TransactionContext) -> None:
-        while context.effects:
-            effect = context.effects.pop(0)
-            if isinstance(effect, CoordinatorResponse):
-                self.respond(effect.to, effect.result)
-                continue
-            assert isinstance(effect, Append)
-            self.observed += [f"append {describe_record(*record)}" for record in effect.records]
-            if self.holding:
-                self.held.append(effect)
-            else:
-                self.log += effect.records
-                effect.then(context, ErrorCode.NONE)
+    def describe_record(self, key: bytes, value: bytes | None) -> str:
+        return _record(key, value)
 
     def respond(self, to: object, result: ProducerResult | ErrorCode) -> None:
         if isinstance(result, ErrorCode):
@@ -199,40 +170,6 @@ class Machine:
         self.shard.expire(list(self.shard.ids), context)
         self.perform(context)
 
-    def do_wait(self, step: Step) -> None:
-        until = self.now + step.int("ms") / 1000
-        fired = 0
-        while self.timers.next_at is not None and self.timers.next_at <= until:
-            fired += 1
-            assert fired < 1_000, "a timer is due again and again, without time passing"
-            self.now = max(self.now, self.timers.next_at)
-            timer = self.timers.pop_due(self.now)
-            if timer is not None:
-                self.observed.append(f"{timer.event} due at {self.now:g}")
-                context = self.context()
-                self.shard.fire(context, timer.event)
-                self.perform(context)
-        self.now = until
-
-    def do_hold(self, _step: Step) -> None:
-        self.holding = True
-
-    def do_stored(self, _step: Step) -> None:
-        self.settle(ErrorCode.NONE)
-
-    def do_failed(self, step: Step) -> None:
-        self.settle(ErrorCode[step.required("error")])
-
-    def settle(self, error: ErrorCode) -> None:
-        self.holding = False
-        held, self.held = self.held, []
-        for append in held:
-            if error == ErrorCode.NONE:
-                self.log += append.records
-            context = self.context()
-            append.then(context, error)
-            self.perform(context)
-
     def do_reload(self, _step: Step) -> None:
         self.timers = Timers()
         self.shard = TransactionCoordinatorShard()
@@ -242,15 +179,10 @@ class Machine:
         self.shard.loaded(context)
         self.perform(context)
 
-    def do_unload(self, _step: Step) -> None:
-        context = self.context()
-        self.shard.unloaded(context)
-        self.perform(context)
-
     def do_epoch(self, step: Step) -> None:
         one = self.shard.ids[step.get("id", "t")]
         field = "next_producer_epoch" if one.metadata.is_kept else "producer_epoch"
-        one.metadata = one.metadata._replace(**{field: step.int("at")})  # type: ignore[arg-type]
+        one.metadata = one.metadata._replace(**{field: step.int("at")})
         self.producer = one.metadata.client
 
     def do_show(self, _step: Step) -> None:
@@ -283,7 +215,7 @@ def describe(metadata: TransactionMetadata) -> str:
     return " ".join(words)
 
 
-def describe_record(key: bytes, value: bytes | None) -> str:
+def _record(key: bytes, value: bytes | None) -> str:
     name = read_transactional_id(key)
     if value is None:
         return f"{name} deleted"
