@@ -20,6 +20,8 @@ from broker.control.http_api import ApiRequest, ApiResponse
 if TYPE_CHECKING:
     from broker.control.control import Control
 
+_LAST_REQUESTS = 10
+
 
 class ApiOperation(NamedTuple):
     """One operation: `{name}` in its path stands for a name, `function` is `MODULE:FUNCTION` in `broker.control`."""
@@ -56,6 +58,8 @@ OPERATIONS = (
     ApiOperation("DELETE", "/v1/faults/{fault}", "faults.fault_api:delete_fault"),
     ApiOperation("POST", "/v1/faults/{fault}/release", "faults.fault_api:release_fault", body="ReleaseBody"),
     ApiOperation("POST", "/v1/faults/{fault}/wait", "faults.fault_api:wait_for_hits", body="HitsWait"),
+    ApiOperation("GET", "/v1/transcript", "transcript.transcript_api:read_transcript", query="TranscriptQuery"),
+    ApiOperation("DELETE", "/v1/transcript", "transcript.transcript_api:delete_transcript"),
     ApiOperation("POST", "/v1/sweep", "sweep:sweep", body="SweepBody"),
     ApiOperation("POST", "/v1/wait/cluster", "status:wait_for_cluster", body="ClusterWait"),
     ApiOperation("POST", "/v1/wait/topic", "topics:wait_until_usable", body="TopicWait"),
@@ -78,7 +82,18 @@ async def answer(control: Control, request: ApiRequest) -> ApiResponse:
         arguments["query"] = parse_query(operation.load(operation.query), request.query)
     function = operation.load(operation.function.partition(":")[2])
     found = await function(control, **arguments)
-    return found if isinstance(found, ApiResponse) else ApiResponse(found)
+    if isinstance(found, ApiResponse):
+        return found
+    if found.get("met") is False:
+        found["message"] += _last_requests(control)
+    return ApiResponse(found)
+
+
+def _last_requests(control: Control) -> str:
+    """Return the last requests of clients, for the message of a wait that was not met."""
+    from broker.control.transcript.transcript_api import last_requests
+
+    return "".join(f"\n  {line}" for line in last_requests(control, _LAST_REQUESTS))
 
 
 def find(method: str, path: str) -> tuple[ApiOperation, dict[str, str]]:

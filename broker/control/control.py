@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from broker.control.api_problem import conflict
 from broker.control.faults.fault_state import FaultState
+from broker.control.transcript.exchange import ExchangeRing
+from broker.control.waiting import Event
 
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
@@ -22,6 +24,9 @@ class Control:
     def __init__(self, clock: ShiftedClock) -> None:
         self.clock = clock
         self.faults = FaultState()
+        self.completed = Event()
+        """Happens with each exchange of the transcript that is complete."""
+        self.transcript = ExchangeRing(self.completed.fire)
 
     @property
     def broker(self) -> BrokerServer:

@@ -15,6 +15,7 @@ from broker.control.api import answer
 from broker.control.control import Control
 from broker.control.http_api import HttpApi
 from broker.control.shifted_clock import ShiftedClock
+from broker.control.transcript.recorder import TranscriptRecorder
 from broker.network.listeners import join_host_port, split_host_port
 from broker.shared_server import ServerTime
 
@@ -66,9 +67,10 @@ class ControlServer:
         _log.info("The control API is at http://%s", join_host_port(host, port))
 
     def faulty(self, role: RoleServer, shared: SharedServer, with_errors: WithErrors | None) -> Dispatch:
-        """Return the dispatcher of a role's listeners, on whose requests the rules of faults act."""
+        """Return the dispatcher of a role's listeners, recorded, on whose requests the rules of faults act."""
         fetch_sessions = role.replicas.fetch_sessions if isinstance(role, BrokerServer) else None
-        return self.control.faults.injector(role.dispatcher, shared, fetch_sessions, with_errors)
+        injector = self.control.faults.injector(role.dispatcher, shared, fetch_sessions, with_errors)
+        return TranscriptRecorder(injector, self.control.transcript, self.time.now_ms, shared.loop.time)
 
     async def stop(self) -> None:
         """Stop listening, end the requests that wait, and remove all faults."""

@@ -33,6 +33,7 @@ async def describe_broker(control: Control) -> dict[str, Any]:
         "version": shared.version,
         "phase": shared.phase,
         "clock_ms": control.clock.shift_ms,
+        "requests": control.transcript.count,
         "bootstrap": node.bootstrap if shared.endpoints else "",
         "controller": shared.raft.leader_id,
         "brokers": [

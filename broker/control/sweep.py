@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SweepBody(NamedTuple):
-    """What to delete: topics and groups by name or by a prefix; or everything but what is to be kept, faults too."""
+    """What to delete: topics and groups by name or by a prefix; or all but what is to be kept, and all faults."""
 
     topics: list[str] | None = None
     groups: list[str] | None = None
@@ -46,7 +46,10 @@ async def sweep(control: Control, body: SweepBody) -> dict[str, Any]:
     }
     for group_id in groups:
         await _delete_group(broker, group_id)
-    faults = control.faults.clear() if _keeps(body) else 0
+    faults = 0
+    if _keeps(body):
+        faults = control.faults.clear()
+        control.transcript.clear()
     return {"topics": topics, "groups": groups, "faults": faults}
 
 

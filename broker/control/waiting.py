@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.metadata.raft_driver import RaftDriver
     from broker.runtime.purgatory import Purgatory
 
-Callback: TypeAlias = Callable[[], object]
+Callback: TypeAlias = Callable[..., object]
 Source: TypeAlias = Callable[[Callback], Callback]
 
 DEFAULT_TIMEOUT_MS = 10_000
@@ -39,10 +39,10 @@ class Event:
         self._callbacks[callback] = None
         return lambda: self._callbacks.pop(callback, None)
 
-    def fire(self) -> None:
-        """Call back the subscribers."""
+    def fire(self, *values: object) -> None:
+        """Call back the subscribers, with what the event is about."""
         for callback in tuple(self._callbacks):
-            callback()
+            callback(*values)
 
 
 def metadata_changes(raft: RaftDriver) -> Source:

@@ -122,6 +122,8 @@ TESTED_ELSEWHERE = {
     "broker/control/faults/fault_state.py": "tests/unit/broker/control/faults/test_fault_injector.py",
     "broker/control/faults/outcomes.py": "tests/unit/broker/control/faults/test_fault_injector.py",
     "broker/control/faults/response_frames.py": "tests/unit/broker/control/faults/test_fault_injector.py",
+    "broker/control/transcript/decoding.py": "tests/unit/broker/control/transcript/test_transcript_api.py",
+    "broker/control/transcript/recorder.py": "tests/unit/broker/control/transcript/test_transcript_api.py",
     "broker/control/partitions.py": "tests/unit/broker/control/test_log_ends.py",
     "broker/background_tasks.py": "tests/unit/broker/test_whole_broker_on_failing_disks.py",
     "broker/monitoring/*_tables.py": "tests/unit/broker/monitoring/test_monitor.py",

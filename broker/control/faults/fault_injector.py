@@ -97,6 +97,8 @@ class FaultInjector:
         self._fetch_sessions = fetch_sessions
         self._close = close
         self._with_errors = with_errors
+        self.last_rule: int | None = None
+        """The rule that acted on the last request, for the transcript, which resets it."""
         self._muted_until: dict[int, float] = {}
         """The loop time until which the requests of a connection wait, by its id."""
 
@@ -141,6 +143,7 @@ class FaultInjector:
 
     def _perform(self, hit: FaultHit, requested: _Requested) -> FaultOutcome:
         fault, header = hit.fault, requested.header
+        self.last_rule = hit.rule_id
         _log.debug("Fault %d: %s on %s of %s", hit.rule_id, fault, APIS[header.api_key].name, header.client_id)
         if isinstance(fault, ErrorFault):
             return self._fail(hit, fault, requested)

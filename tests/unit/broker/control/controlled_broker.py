@@ -54,8 +54,9 @@ class Reply(NamedTuple):
 
     @property
     def message(self) -> str:
+        """The first line of the message; in that of a wait, the last requests follow."""
         text: str = self.content["message"]
-        return text
+        return text.partition("\n")[0]
 
 
 class ControlledBroker(WholeBroker):
@@ -92,6 +93,11 @@ class ControlledBroker(WholeBroker):
         reply = Reply(int(status_line.split()[1]), content)
         check_response(method, path.partition("?")[0], reply.status, content)
         return reply
+
+    async def text(self, path: str) -> str:
+        """Return the lines that a path serves."""
+        head = f"GET {path} HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer {self.control.token}\r\n\r\n"
+        return (await self.http(head.encode())).partition(b"\r\n\r\n")[2].decode()
 
     def get(self, path: str) -> Reply:
         return self.reply("GET", path)
