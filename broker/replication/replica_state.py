@@ -6,7 +6,7 @@ that the leader had at that time. A fetch at the leader's end sets it to now; a 
 the previous fetch sets it to the time of that fetch. On an idle partition no fetch arrives, so no lag accrues for a
 follower at the end: the next append sets its `caught_up_ms` (`Partition.append_as_leader`).
 
-Times are the loop's monotonic clock, in ms. `isr` decides by `lags` who leaves the ISR.
+Times are the loop's monotonic clock, in ms. `isr` decides by `lags` which followers leave the ISR.
 """
 
 NO_EPOCH = -1

@@ -78,12 +78,28 @@ def test_nothing_is_added_if_a_partition_does_not_exist(coordinated: Transaction
     assert coordinated.state() == "Empty"
 
 
+EXISTING = range(2)
+MISSING = range(2, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "refused"),
+    [
+        (list(EXISTING) * 50_000, dict.fromkeys(EXISTING, ErrorCode.TRANSACTION_ABORTABLE)),
+        (
+            [*EXISTING, *MISSING],
+            dict.fromkeys(EXISTING, ErrorCode.OPERATION_NOT_ATTEMPTED)
+            | dict.fromkeys(MISSING, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ),
+    ],
+    ids=["existing", "missing"],
+)
 @pytest.mark.parametrize("version", [3, 5])
 def test_request_for_too_many_partitions_is_refused_in_several_turns(
-    coordinated: TransactionNode, version: int
+    coordinated: TransactionNode, version: int, partitions: list[int], refused: dict[int, ErrorCode]
 ) -> None:
     producer = coordinated.producer()
-    large = transaction(producer, *range(100_000))
+    large = transaction(producer, *partitions)
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id="t",
         v3_and_below_producer_id=producer.producer_id,
@@ -101,7 +117,7 @@ def test_request_for_too_many_partitions_is_refused_in_several_turns(
         if version == 3
         else [one.topic_results for one in task.result().results_by_transaction]
     )
-    assert errors_of(results) == dict.fromkeys(range(100_000), ErrorCode.TRANSACTION_ABORTABLE)
+    assert errors_of(results) == refused
     assert turns > 50
     assert coordinated.state() == "Empty"
 

@@ -20,6 +20,7 @@ from protocol.headers import decode_request_header
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
+from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.envelope import EnvelopeResponse
 from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from protocol.primitives import read_parts
@@ -188,7 +189,7 @@ def test_response_is_not_controller_only_if_all_parts_are(broker: Broker, codes:
 def test_request_without_known_error_field_is_not_sent(broker: Broker) -> None:
     broker.quorum.elect(2)
     with pytest.raises(KeyError):
-        broker.run(broker.channel.call(DeleteTopicsRequest(topics=[], timeout_ms=1), 5))
+        broker.run(broker.channel.call(ElectLeadersRequest(election_type=0, topic_partitions=[], timeout_ms=1), 5))
     assert broker.requested == []
 
 
