@@ -35,6 +35,7 @@ from tests.oracles.transaction_directory import (
 )
 
 BROKERS = ("kafka", "ours")
+NO_OFFSET = -1
 
 
 class Opened(NamedTuple):
@@ -153,13 +154,22 @@ def written(
     return Written(states(cut), {name: open_and_go_on(brokers, name, cut) for name in BROKERS})
 
 
-def open_and_go_on(brokers: dict[str, Kafka | Ours], name: str, directory: Path) -> Opened:
-    """Open a copy of the directory with a broker, and afterwards with the other one."""
-    broker = brokers[name]
+def open_until_complete(broker: Kafka | Ours, directory: Path) -> tuple[Seen, dict[str, State]]:
+    """Open a copy of the directory; return what is in it when the prepared transaction is complete."""
     broker.open(directory)
     wait_for_leaders(broker.bootstrap, TOPICS)
     transaction_directory.wait_until(is_complete(broker))
-    at_once, states_at_once = see(broker), states(broker.data_dir)
+    return see(broker), states(broker.data_dir)
+
+
+def open_and_go_on(brokers: dict[str, Kafka | Ours], name: str, directory: Path) -> Opened:
+    """Open a copy of the directory with a broker, and afterwards with the other one."""
+    broker = brokers[name]
+    at_once, states_at_once = open_until_complete(broker, directory)
+    # A coordinator of Apache Kafka that loads before it knows the leaders drops their markers, and completes all the same.
+    while name == "kafka" and any(first != NO_OFFSET for _, _, first in at_once.producers[PREPARED].values()):
+        broker.close()
+        at_once, states_at_once = open_until_complete(broker, directory)
     transaction_directory.go_on(broker.bootstrap)
     transaction_directory.wait_until(lambda: all(one.status == COMPLETE_COMMIT for one in last(broker)))
     later = see(broker)
