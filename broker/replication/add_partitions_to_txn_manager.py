@@ -364,8 +364,10 @@ class AddPartitionsToTxnManager:
             self._start(self._call(coordinator, batch, client.call(request_of(batch), min_version=BROKER_VERSION)))
 
     async def _call(self, coordinator: int, batch: list[PendingVerification], response: Awaitable[Any]) -> None:
-        await self._complete(batch, response)
-        self._queue.finished(coordinator)
+        try:
+            await self._complete(batch, response)
+        finally:
+            self._queue.finished(coordinator)
         self._send(coordinator)
 
     async def _complete(self, batch: list[PendingVerification], response: Awaitable[Any]) -> None:

@@ -65,6 +65,7 @@ class PendingVerification(NamedTuple):
     partitions: Sequence[TopicPartition]
     operation: TransactionOperation
     complete: Callable[[PartitionErrors], None]
+    joined_from: tuple[PendingVerification, ...] = ()
 
     def fail(self, code: ErrorCode) -> None:
         """Complete with one error for all partitions."""
@@ -80,13 +81,15 @@ class PendingVerification(NamedTuple):
         return same and set(self.partitions).isdisjoint(other.partitions)
 
     def joined(self, other: PendingVerification) -> PendingVerification:
-        """Return both as one."""
+        """Return both as one, which completes each of those that were joined."""
+        all_of_it = (*(self.joined_from or (self,)), other)
 
-        def both(errors: PartitionErrors) -> None:
-            for one in (self, other):
+        def complete_each(errors: PartitionErrors) -> None:
+            for one in all_of_it:  # not one within the other: a client decides how many join
                 one.complete({each: errors[each] for each in one.partitions if each in errors})
 
-        return self._replace(partitions=[*self.partitions, *other.partitions], complete=both)
+        partitions = [*self.partitions, *other.partitions]
+        return self._replace(partitions=partitions, complete=complete_each, joined_from=all_of_it)
 
 
 class VerificationQueue:

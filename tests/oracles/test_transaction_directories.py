@@ -166,7 +166,7 @@ def open_and_go_on(brokers: dict[str, Kafka | Ours], name: str, directory: Path)
     """Open a copy of the directory with a broker, and afterwards with the other one."""
     broker = brokers[name]
     at_once, states_at_once = open_until_complete(broker, directory)
-    # A coordinator of Apache Kafka that loads before it knows the leaders drops their markers, and completes all the same.
+    # A coordinator of Apache Kafka that loads before it knows the leaders drops their markers, and yet completes.
     while name == "kafka" and any(first != NO_OFFSET for _, _, first in at_once.producers[PREPARED].values()):
         broker.close()
         at_once, states_at_once = open_until_complete(broker, directory)

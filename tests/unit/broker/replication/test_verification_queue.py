@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from broker.replication.verification_queue import (
@@ -120,6 +122,15 @@ def test_other_partitions_of_a_transaction_join_the_wait(queue: VerificationQueu
     assert [*one.partitions] == [("t", 0), ("t", 1), ("t", 2)]
     one.complete({("t", 1): ErrorCode.INVALID_TXN_STATE})
     assert results.of == [("a", {}), ("a", {("t", 1): ErrorCode.INVALID_TXN_STATE}), ("a", {})]
+
+
+def test_more_partitions_than_the_recursion_limit_join_one_wait(queue: VerificationQueue, results: Results) -> None:
+    count = sys.getrecursionlimit() + 1
+    for index in range(count):
+        queue.add(1, results.pending("a", ("t", index)))
+    [pending] = queue.take(1)
+    pending.fail(ErrorCode.NOT_COORDINATOR)
+    assert results.of == [("a", {("t", index): ErrorCode.NOT_COORDINATOR}) for index in range(count)]
 
 
 def test_transactional_id_in_flight_can_wait_again(queue: VerificationQueue, results: Results) -> None:
