@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -12,7 +13,7 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.structs import TopicPartition as Partition
 
-from tests.chaos.cluster import Cluster, NoGates, wait_until
+from tests.chaos.cluster import Cluster, Node, NoGates, wait_until
 
 TOPIC = "moving"
 LOG = f"{TOPIC}-0"
@@ -77,6 +78,11 @@ def read(bootstrap: str, count: int) -> list[int]:
         consumer.close()
 
 
+def logs(node: Node) -> list[Path]:
+    """Return the partition's log on a broker, from any of its data directories."""
+    return [path for directory in (node.metadata, node.records) if (path := directory / LOG).is_dir()]
+
+
 def test_partition_moves_to_other_brokers_without_losing_or_repeating_records(cluster: Cluster) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap)) as admin:
         admin.create_topics([NewTopic(TOPIC, -1, -1, replica_assignments={0: [1]})])
@@ -92,6 +98,5 @@ def test_partition_moves_to_other_brokers_without_losing_or_repeating_records(cl
         assert writer.errors == []
         assert admin.list_partition_reassignments() == {}
     assert read(cluster.bootstrap, writer.acknowledged) == list(range(writer.acknowledged))
-    old = cluster.nodes[1].records
-    wait_until(lambda: not (old / LOG).exists(), "the former replica's log deleted")
-    assert all((cluster.nodes[node].records / LOG).is_dir() for node in (2, 3))
+    wait_until(lambda: logs(cluster.nodes[1]) == [], "the former replica's log deleted")
+    assert [len(logs(cluster.nodes[node])) for node in (2, 3)] == [1, 1]
