@@ -33,9 +33,9 @@ else:
 if sys.argv[1:2] == ["log"]:
     from broker.log_tool.program import main
 elif sys.argv[1:2] == ["complete"]:
-    from broker.shell_completion import main
+    from broker.startup.shell_completion import main
 elif sys.argv[1:2] == ["fork-server"]:
-    from broker.fork_server import main
+    from broker.startup.fork_server import main
 else:
     from broker.__main__ import main
 

@@ -22,8 +22,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas import __version__
-from broker.command_line import Options, parse
-from broker.container import Defaults, defaults, environment_settings, over_file
 from broker.log_dirs.ownership import CannotStart
 from broker.metadata.start_group import TAG_BYTES, StartGroup
 from broker.network.connection_limits import connections_within, raise_open_file_limit, segments_within
@@ -40,6 +38,8 @@ from broker.settings import (
     read_option,
     read_properties,
 )
+from broker.startup.command_line import Options, parse
+from broker.startup.container import Defaults, defaults, environment_settings, over_file
 from controller.topic_names import check_topic_name
 from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk, UnsyncedDisk, reason, remedy

@@ -1,4 +1,4 @@
-"""The client of the fork server (`broker/fork_server.py`, which has the protocol).
+"""The client of the fork server (`broker/startup/fork_server.py`, which has the protocol).
 
 The server starts with the first broker and ends with this process: at the end of the socket, or when the process is
 gone. A fork of this process closes its copy of the socket.

@@ -302,3 +302,8 @@ def test_every_section_that_is_linked_exists() -> None:
             titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
             assert section in slugs, f"{page}: {target}#{section}"
+
+
+def test_the_root_of_the_broker_has_at_most_a_dozen_modules() -> None:
+    root = [module for module in modules("broker") if "/" not in module.removeprefix("broker/")]
+    assert len(root) - len({"broker/__init__.py", "broker/__main__.py"} & set(root)) <= 12

@@ -16,8 +16,8 @@ import pytest
 
 from barnabas.commands._parser import find, make_parser
 from broker.__main__ import _settings
-from broker.command_line import parse
 from broker.settings import Settings
+from broker.startup.command_line import parse
 from storage.disk import OsDisk
 from tests.broker_process import COMMAND, BrokerProcess, free_address
 from tests.repo.tree import ROOT

@@ -75,10 +75,10 @@ ONE_PLACE = {
     "cramjam": {"protocol/compression.py"},
     "lz4": {"protocol/compression.py"},
     "zlib": {"protocol/compression.py"},
-    "signal": {"broker/__main__.py", "broker/fork_server.py"},
+    "signal": {"broker/__main__.py", "broker/startup/fork_server.py"},
     "random": {"broker/shared_server.py", "broker/control/faults/fault_api.py"},
     "time": {"broker/__main__.py", "broker/node.py", "broker/runtime/log_output.py", "broker/shared_server.py"},
-    "argparse": {"broker/command_line.py"},
+    "argparse": {"broker/startup/command_line.py"},
     "h11": {"broker/control/http_api.py"},
     "concurrent": {"broker/runtime/executors.py"},
 }
@@ -185,7 +185,7 @@ def test_only_the_disk_accesses_files() -> None:
     # --ephemeral creates its temporary directory before there is a disk; pipes are not files of a log.
     allowed = {
         "broker/__main__.py": {"tempfile", "tempfile.mkdtemp", "os.read"},
-        "broker/fork_server.py": {"os.read", "os.write"},
+        "broker/startup/fork_server.py": {"os.read", "os.write"},
     }
     for module in modules(*SERVER):
         if module != DISK:

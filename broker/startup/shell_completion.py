@@ -8,7 +8,7 @@ settings KIND    the settings of a broker, topic, group or client-metrics, each 
 import sys
 from collections.abc import Iterator, Sequence
 
-from broker.command_line import options
+from broker.startup.command_line import options
 from controller.configs import BROKER_CONFIGS, TOPIC_CONFIGS
 from controller.configs.client_metrics import CLIENT_METRICS_CONFIGS
 from controller.configs.group import GROUP_CONFIGS

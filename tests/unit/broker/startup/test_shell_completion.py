@@ -1,6 +1,6 @@
 import pytest
 
-from broker.shell_completion import candidates, main
+from broker.startup.shell_completion import candidates, main
 
 
 def names(*words: str) -> list[str]:

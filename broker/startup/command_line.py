@@ -10,8 +10,8 @@ import os
 from collections.abc import Sequence
 
 from barnabas._arguments import Help, Parser, unknown_arguments
-from broker.container import defaults
 from broker.runtime import log_output
+from broker.startup.container import defaults
 
 Options = argparse.Namespace
 

@@ -3,7 +3,7 @@ import pytest
 from barnabas.commands._parser import find
 from barnabas.commands._parser import make_parser as make_command_parser
 from broker.__main__ import _endpoint
-from broker.command_line import make_parser, options, parse
+from broker.startup.command_line import make_parser, options, parse
 
 
 def test_help_has_examples() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from broker.__main__ import _settings
-from broker.command_line import parse
-from broker.container import environment_settings
 from broker.settings import Settings, SettingsError
+from broker.startup.command_line import parse
+from broker.startup.container import environment_settings
 from storage.disk import OsDisk
 
 IMAGE = {"BARNABAS_CONTAINER": "1"}
