@@ -8,6 +8,8 @@ progress lines, `session.py` and `jars.py` Spark and its connectors, `submission
 
 JOBS = {
     "archive": "topics as a Parquet or Delta table that keeps everything of their records",
+    "mirror": "topics copied to another cluster as they are, and the offsets of their groups",
+    "replay": "a range of topics, or an archive, into topics: as it was, at a rate or a pace",
     "windows": "counts, sums and percentiles of JSON records per key and window of event time",
     "sessions": "sessions of each key: runs of JSON records without a gap of event time",
     "join": "a topic with another one by key and time, or with the newest rows of a compacted topic",

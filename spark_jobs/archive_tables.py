@@ -280,7 +280,7 @@ class DeltaArchive:
         self._spark = spark
         self._folder = folder
         self._limits = limits
-        self._positions = self._read_positions()
+        self._positions = positions(spark, folder)
 
     def positions(self) -> Positions:
         """Return the positions."""
@@ -302,33 +302,39 @@ class DeltaArchive:
     def merge(self) -> None:
         """Do nothing: Delta merges small files with each append."""
 
-    def _read_positions(self) -> Positions:
-        if not has_delta(self._folder):
-            return {}
-        return self._of_history() or self._of_records()
-
-    def _of_history(self) -> Positions:
-        """Return the positions of the newest append in the table's history, which Delta keeps for 30 days."""
-        history = self._spark.sql(f"DESCRIBE HISTORY delta.`{self._folder.uri}`")
-        appended = history.where("userMetadata LIKE '{\"positions\"%'").orderBy("version", ascending=False).limit(1)
-        found: Positions = next((json.loads(row.userMetadata)["positions"] for row in appended.collect()), {})
-        return found
-
-    def _of_records(self) -> Positions:
-        from pyspark.sql import functions as f
-
-        records = self._spark.read.format("delta").load(self._folder.uri)
-        found: dict[str, dict[str, int]] = {}
-        for row in records.groupBy("topic", "partition").agg(f.max("offset").alias("last")).collect():
-            found.setdefault(row.topic, {})[str(row.partition)] = row.last + 1
-        return found
-
 
 OPEN: Mapping[str, Callable[[SparkSession, Folder, MergeLimits], ArchiveTable]] = {
     "parquet": ParquetArchive,
     "delta": DeltaArchive,
 }
 """The tables, by the kind of destination."""
+
+
+def positions(spark: SparkSession, folder: Folder) -> Positions:
+    """Return the positions of an archive, empty if the directory has none."""
+    if not has_delta(folder):
+        return newest_version(folder).positions
+    if not any(name.endswith(".json") for name in Folder(spark, f"{folder.uri}/_delta_log").names()):
+        return {}
+    return _of_history(spark, folder) or _of_records(spark, folder)
+
+
+def _of_history(spark: SparkSession, folder: Folder) -> Positions:
+    """Return the positions of the newest append in a Delta table's history, which is kept for 30 days."""
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{folder.uri}`")
+    appended = history.where("userMetadata LIKE '{\"positions\"%'").orderBy("version", ascending=False).limit(1)
+    found: Positions = next((json.loads(row.userMetadata)["positions"] for row in appended.collect()), {})
+    return found
+
+
+def _of_records(spark: SparkSession, folder: Folder) -> Positions:
+    from pyspark.sql import functions as f
+
+    records = spark.read.format("delta").load(folder.uri)
+    found: dict[str, dict[str, int]] = {}
+    for row in records.groupBy("topic", "partition").agg(f.max("offset").alias("last")).collect():
+        found.setdefault(row.topic, {})[str(row.partition)] = row.last + 1
+    return found
 
 
 def unseen(records: DataFrame, positions: Positions) -> DataFrame:

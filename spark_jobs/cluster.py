@@ -7,6 +7,7 @@ with Kafka's TimeoutException.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 PREFIX = "kafka."
 TIMEOUTS = {"default.api.timeout.ms": "20000", "request.timeout.ms": "15000"}
 ABSENT = "UnknownTopicOrPartitionException"
+HAS_MEMBERS = re.compile("UnknownMemberIdException|GroupNotEmptyException|RebalanceInProgressException")
 EARLIEST = -2
 LATEST = -1
 
@@ -98,9 +100,11 @@ class Cluster:
         without = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **self.offsets(without, LATEST)} if without else found
 
-    def groups(self) -> list[str]:
-        """Return the sorted ids of the consumer groups."""
-        return sorted(one.groupId() for one in _each(self._admin.listConsumerGroups().all().get()))
+    def groups(self, pattern: str) -> list[str]:
+        """Return the sorted ids of the consumer groups that a Java pattern matches."""
+        matcher = self._jvm.java.util.regex.Pattern.compile(pattern)
+        found = (one.groupId() for one in _each(self._admin.listConsumerGroups().all().get()))
+        return sorted(group for group in found if matcher.matcher(group).matches())
 
     def committed(self, group: str) -> dict[Partition, int]:
         """Return the committed offsets of a group, empty if there is none."""
@@ -115,6 +119,18 @@ class Cluster:
             position = self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset)
             requested.put(self._jvm.org.apache.kafka.common.TopicPartition(topic, partition), position)
         self._admin.alterConsumerGroupOffsets(group, requested).all().get()
+
+    def commit_if_empty(self, group: str, offsets: Mapping[Partition, int]) -> bool:
+        """Commit offsets for a group; return whether that was done: a group with members refuses."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            self.commit(group, offsets)
+        except Py4JJavaError as error:
+            if HAS_MEMBERS.search(str(error.java_exception.toString())):
+                return False
+            raise
+        return True
 
     def _configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         config = self._jvm.org.apache.kafka.common.config

@@ -44,6 +44,11 @@ REMEDIES: Sequence[Remedy] = (
         "with another --checkpoint",
     ),
     Remedy(
+        r"should provide the same topic partitions in pre-fetched offset",
+        "a topic gained partitions while a batch was unfinished: start the job without --available-now until that "
+        "batch is done",
+    ),
+    Remedy(
         r"(?:Detected change in|There are \[.*\] sources in the checkpoint|STREAMING_STATEFUL_OPERATOR_NOT_MATCH"
         r"|STATE_STORE_\w*SCHEMA_NOT_COMPATIBLE|STATE_STORE_VALUE_ROW_FORMAT|Provided schema doesn't match"
         r"|INVALID_LOG_VERSION)",

@@ -77,11 +77,17 @@ def read_batch(spark: SparkSession, options: SourceOptions, **limits: str) -> Da
     return _reader(spark.read, options).options(**limits).load()
 
 
-def read_range(spark: SparkSession, options: SourceOptions, start: Offsets, end: Offsets) -> DataFrame:
-    """Return the records from the start offsets to before the end offsets, which name all partitions."""
-    made = spark.read.format("kafka").options(**kafka_options(options)).option("subscribe", ",".join(end))
-    ends = {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end)}
-    return made.options(**ends, includeHeaders="true").load()
+def read_range(spark: SparkSession, options: KafkaOptions, start: Offsets, end: Offsets) -> DataFrame:
+    """Return the committed records from the start offsets to before the end offsets, which name all partitions."""
+    chosen = {
+        "subscribe": ",".join(end),
+        "startingOffsets": json.dumps(start),
+        "endingOffsets": json.dumps(end),
+        "includeHeaders": "true",
+        "kafka.isolation.level": "read_committed",
+        **kafka_options(options),
+    }
+    return spark.read.format("kafka").options(**chosen).load()
 
 
 def write_batch(rows: DataFrame, batch_id: int, to: Destination, options: StreamOptions) -> None:

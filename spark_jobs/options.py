@@ -121,13 +121,19 @@ class KafkaOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(KafkaOptions):
+class TopicOptions(KafkaOptions):
     """The topics that a job reads."""
 
     topic: tuple[str, ...] = option("a topic to read", "-t", metavar="NAME", repeated=True)
     topic_pattern: str | None = option(
         "read the topics that this Java pattern matches, also those created later", default=None, metavar="PATTERN"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(TopicOptions):
+    """Where and how a job reads its topics."""
+
     start: str = option(
         "where a job without a checkpoint begins: earliest, latest, or an ISO 8601 time",
         default="earliest",

@@ -17,50 +17,17 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
 from tests.broker_process import COMMAND, BrokerProcess
 from tests.raw_client import RawClient
-from tests.setups import require
+from tests.small_disk import SmallDisk, small_disk
 
 DISK_BYTES, BALLAST_BYTES, VALUE_BYTES = 32 << 20, 8 << 20, 100_000
 TOPIC = "data"
 
 
-class SmallDisk:
-    """A file system of its own for processes started by `command`, in a mount namespace that ends with the test."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        directory.mkdir()
-        mount = f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && echo mounted && exec cat'
-        self._holder = subprocess.Popen(
-            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, str(directory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        assert self._holder.stdout is not None
-        self.is_there = self._holder.stdout.readline() == b"mounted\n"
-
-    @property
-    def command(self) -> list[str]:
-        target = f"--target={self._holder.pid}"
-        return ["nsenter", target, "--user", "--preserve-credentials", "--mount"]
-
-    @property
-    def ballast(self) -> Path:
-        return Path(f"/proc/{self._holder.pid}/root{self._directory}/ballast")
-
-    def close(self) -> None:
-        self._holder.communicate()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    require("unshare", "nsenter")
-    small = SmallDisk(tmp_path / "small")
-    if not small.is_there:
-        pytest.skip("a file system cannot be made here")
-    small.ballast.write_bytes(bytes(BALLAST_BYTES))
-    yield small
-    small.close()
+    with small_disk(tmp_path / "small", DISK_BYTES) as small:
+        small.ballast.write_bytes(bytes(BALLAST_BYTES))
+        yield small
 
 
 class Producer:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable, Iterator
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 from pyspark.sql import DataFrame
+
+from tests.chaos.cluster import wait_until
 
 TIMEOUT_S = 60.0
 BEGIN_MS = 1_700_000_000_000
@@ -63,7 +69,7 @@ def generated(number: int, partitions: int = 3, seed: int = 1, huge: int = 2) ->
 
 def create(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
     """Create a topic that deletes nothing."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions, 1, config=FOREVER | config)])[topic].result(TIMEOUT_S)
 
 
@@ -137,9 +143,30 @@ def rows(frame: DataFrame) -> Iterator[tuple[int, Record]]:
         yield row.offset, Record(row.partition, row.time, key, value, headers)
 
 
+def kill_when(command: Sequence[str], condition: Callable[[], bool], what: str) -> None:
+    """Run a job, and kill its driver and JVM with SIGKILL once the condition holds; fail if it ends before."""
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True) as job:
+        wait_until(lambda: job.poll() is not None or condition(), what, 240)
+        ended = job.poll() is not None
+        with suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+        _, printed = job.communicate()
+    assert not ended, printed
+
+
+def offsets_of(bootstrap: str, topic: str) -> int:
+    """Return the number of offsets of a topic, those of open transactions included; 0 if it does not exist."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 0})
+    found = consumer.list_topics(timeout=TIMEOUT_S).topics.get(topic)
+    partitions = [TopicPartition(topic, partition) for partition in (found.partitions if found else ())]
+    ends = sum(consumer.get_watermark_offsets(partition, TIMEOUT_S)[1] for partition in partitions)
+    consumer.close()
+    return ends
+
+
 def topic_config(bootstrap: str, topic: str) -> dict[str, str | None]:
     """Return what is set for a topic."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
     entries = admin.describe_configs([resource])[resource].result(TIMEOUT_S).values()
     return {entry.name: entry.value for entry in entries if not entry.is_default}

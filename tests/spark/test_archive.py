@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from functools import partial
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_jobs import archive
@@ -21,9 +21,16 @@ from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from tests.broker_process import BrokerProcess, free_address
 from tests.chaos.cluster import wait_until
+from tests.small_disk import small_disk
 from tests.spark import exact_records
 from tests.spark.exact_records import Record
 
+IMPATIENT = (
+    ("kafka.default.api.timeout.ms", "3000"),
+    ("kafka.request.timeout.ms", "2000"),
+    ("kafkaConsumer.pollTimeoutMs", "3000"),
+    ("fetchOffset.numRetries", "1"),
+)
 KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "1"))
 
 
@@ -89,10 +96,7 @@ def test_every_byte_of_a_topic_is_archived_once_though_the_job_is_killed(
         return max((int(one[1]) for one in lists if one), default=-1) >= version and any(out.glob("_staging/*"))
 
     for kill in range(KILLS):
-        with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE) as job:
-            wait_until(partial(writes, kill), "the job writes a batch", 240)
-            os.killpg(job.pid, signal.SIGKILL)
-            job.communicate()
+        exact_records.kill_when(command, partial(writes, kill), "the job writes a batch")
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert found(spark, tmp_path) == exact_records.by_partition(records)
@@ -123,7 +127,6 @@ def test_a_delta_table_goes_on_after_a_lost_checkpoint_and_with_new_partitions(
 
 
 def test_what_an_archive_refuses_and_how_it_goes_on(spark: SparkSession, broker: BrokerProcess, tmp_path: Path) -> None:
-    quick = (("kafka.default.api.timeout.ms", "3000"), ("kafka.request.timeout.ms", "2000"))
     with pytest.raises(JobError, match="a topic does not exist: create it, or correct its name"):
         run(spark, options(broker.bootstrap, tmp_path))
     exact_records.create(broker.bootstrap, "orders", 1)
@@ -133,7 +136,7 @@ def test_what_an_archive_refuses_and_how_it_goes_on(spark: SparkSession, broker:
     run(spark, chosen)
 
     with pytest.raises(JobError, match="no broker answers at the address of --brokers"):
-        run(spark, options(free_address(), tmp_path, kafka=quick))
+        run(spark, options(free_address(), tmp_path, kafka=IMPATIENT))
     other = options(broker.bootstrap, tmp_path, checkpoint=str(tmp_path / "other"))
     with pytest.raises(JobError, match=r"archive is written by archive with the checkpoint .*/checkpoint; choose"):
         run(spark, other)
@@ -148,4 +151,49 @@ def test_what_an_archive_refuses_and_how_it_goes_on(spark: SparkSession, broker:
     exact_records.produce(broker.bootstrap, "orders", [*records, *records])
     with pytest.raises(JobError, match="the topic orders was deleted and created again"):
         run(spark, chosen)
+    assert found(spark, tmp_path) == records
+
+
+def test_a_broker_that_goes_away_ends_the_job_and_a_restart_goes_on(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    records = [record._replace(partition=0) for record in exact_records.generated(60, huge=0)]
+    exact_records.create(broker.bootstrap, "orders", 1)
+    exact_records.produce(broker.bootstrap, "orders", records)
+    chosen = options(broker.bootstrap, tmp_path, max_offsets_per_trigger=5, kafka=IMPATIENT)
+    query = archive.start(spark, chosen)
+    wait_until((tmp_path / "archive/_spark_metadata/1.compact").exists, "two batches are written", 120)
+    broker.kill()
+    with pytest.raises(StreamingQueryException) as raised:
+        query.awaitTermination(120)
+    assert "no broker answers at the address of --brokers; start one" in (remedy_of(raised.value) or str(raised.value))
+    broker.start()
+    run(spark, chosen)
+    assert found(spark, tmp_path) == records
+
+
+@pytest.mark.skipif(KILLS == 1, reason="two more starts of Spark: part of make prove")
+def test_a_full_disk_under_the_checkpoint_ends_the_job_and_a_restart_goes_on(
+    spark: SparkSession, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    records = [record._replace(partition=0) for record in exact_records.generated(60, huge=0)]
+    exact_records.create(broker.bootstrap, "orders", 1)
+    exact_records.produce(broker.bootstrap, "orders", records)
+    with small_disk(tmp_path / "small", 1 << 20) as disk:
+        command = [
+            *(*disk.command, sys.executable, "-m", "spark_jobs.archive", "-b", broker.bootstrap, "-t", "orders"),
+            *("--checkpoint", str(disk.directory / "checkpoint"), "--to", f"parquet:{tmp_path}/archive"),
+            *("--max-offsets-per-trigger", "6", "--available-now", "--master", "local[2]"),
+            *("--spark-conf", "spark.ui.enabled=false"),
+        ]
+        disk.fill(leave=80_000)
+        full = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert (full.returncode, full.stderr.splitlines()[-1]) == (
+            1,
+            "archive: a disk is full: free space, then start the job again; it goes on where it stopped",
+        )
+        assert "Traceback" not in full.stderr
+        disk.ballast.unlink()
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
     assert found(spark, tmp_path) == records
