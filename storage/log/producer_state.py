@@ -19,6 +19,7 @@ The index of aborted transactions is `transaction_index.py`; `verification.py` e
 transaction needs a guard (KIP-890).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
@@ -151,8 +152,9 @@ class ProducerStateManager:
         """The verifications by producer id; not a function of the log, and in no snapshot."""
         # First offset -> producer id of the open transactions, in log order.
         self._open: dict[int, int] = {}
-        # First -> last offset of the completed transactions whose marker may not be below the high watermark.
-        self._ended: dict[int, int] = {}
+        # (last offset, first offset) of the completed transactions whose marker may not be below the high watermark, in
+        # log order. One that began after a later one is left out: it is never the first, so the first is the minimum.
+        self._ended: list[tuple[int, int]] = []
         if producers:
             self._open.update(
                 sorted(
@@ -325,7 +327,9 @@ class ProducerStateManager:
             return None
         entry.txn_first_offset = NO_OFFSET
         del self._open[first]
-        self._ended[first] = last_offset
+        while self._ended and self._ended[-1][1] > first:
+            self._ended.pop()
+        self._ended.append((last_offset, first))
         self._find_first_unstable()
         stable = next(iter(self._open), last_offset + 1)
         return CompletedTxn(producer_id, first, last_offset, aborted, stable)
@@ -342,8 +346,9 @@ class ProducerStateManager:
 
     def high_watermark_moved(self, high_watermark: int) -> None:
         """Drop the completed transactions whose marker is below `high_watermark`."""
-        if self._ended:
-            self._ended = {first: last for first, last in self._ended.items() if last >= high_watermark}
+        stable = bisect_left(self._ended, (high_watermark,))
+        if stable:
+            del self._ended[:stable]
             self._find_first_unstable()
 
     def log_start_moved(self, log_start_offset: int) -> None:
@@ -353,7 +358,7 @@ class ProducerStateManager:
 
     def _find_first_unstable(self) -> None:
         first_open = next(iter(self._open), None)
-        first_ended = min(self._ended, default=None)
+        first_ended = self._ended[0][1] if self._ended else None
         if first_open is None or (first_ended is not None and first_ended < first_open):
             self.first_unstable_offset = first_ended
         else:

@@ -123,6 +123,17 @@ def test_producer_checks_equal_a_scan_of_the_log(actions: list[tuple[int, str, i
     assert state.first_unstable_offset == min(open_transactions(log).values(), default=None)
 
 
+@given(actions=actions, high_watermarks=st.lists(st.integers(0, 180)).map(sorted))
+def test_first_unstable_offset_is_that_of_the_first_transaction_without_a_marker_below_the_high_watermark(
+    actions: list[tuple[int, str, int, int]], high_watermarks: list[int]
+) -> None:
+    state, log = play(actions)
+    for high_watermark in high_watermarks:
+        state.high_watermark_moved(high_watermark)
+        begun = open_transactions([one for one in log if one[1] is None or one[0].base_offset < high_watermark])
+        assert state.first_unstable_offset == min(begun.values(), default=None)
+
+
 @given(actions=actions, cut=st.integers(0, 60), back=st.integers(0, 60))
 def test_a_snapshot_and_the_log_around_it_equal_a_full_scan(
     actions: list[tuple[int, str, int, int]], cut: int, back: int

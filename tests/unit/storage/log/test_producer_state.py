@@ -25,6 +25,20 @@ def batch(
     return BatchHeader(at, 100, 0, 2, 0, attributes, count - 1, time, time, producer, epoch, sequence, count)
 
 
+class CountedOffset(int):
+    """An offset; each comparison for order with one is counted."""
+
+    comparisons = 0
+
+    def __lt__(self, other: int) -> bool:
+        CountedOffset.comparisons += 1
+        return super().__lt__(other)
+
+    def __gt__(self, other: int) -> bool:
+        CountedOffset.comparisons += 1
+        return super().__gt__(other)
+
+
 class Partition:
     """A log of headers: accepted batches get the next offset."""
 
@@ -178,6 +192,29 @@ class TestTransactions:
         assert partition.state.first_unstable_offset == 1
         partition.state.high_watermark_moved(4)
         assert partition.state.first_unstable_offset == 4
+
+    def test_transaction_within_an_ended_one_that_began_before_does_not_make_it_stable(
+        self, partition: Partition
+    ) -> None:
+        for producer in (1, 2, 3):
+            partition.append(0, producer=producer, txn=True)
+        for producer in (2, 1, 3):
+            partition.end(COMMIT, producer=producer)
+        stable = []
+        for high_watermark in range(3, 7):
+            partition.state.high_watermark_moved(high_watermark)
+            stable.append(partition.state.first_unstable_offset)
+        assert stable == [0, 0, 2, None]
+
+    def test_replay_of_ended_transactions_is_linear(self) -> None:
+        """No high watermark is known during the replay of a log: all of its transactions stay unstable."""
+        state = ProducerStateManager()
+        count = 500
+        for at in range(0, 2 * count, 2):
+            state.update(batch(at // 2, at=CountedOffset(at), txn=True))
+            state.update(batch(-1, at=CountedOffset(at + 1), txn=True, control=True), COMMIT)
+        assert state.first_unstable_offset == 0
+        assert CountedOffset.comparisons < 10 * count
 
     @pytest.mark.parametrize(("marker", "aborted"), [(COMMIT, False), (ABORT, True)])
     def test_a_marker_ends_the_transaction(self, partition: Partition, marker: EndTxnMarker, aborted: bool) -> None:
