@@ -68,7 +68,7 @@ class BackgroundTasks:
         Stop the broker if the metadata directory has failed, wherever that was detected.
         """
         shared, broker = self._shared, self._broker
-        has_space = self._space.check(shared.loop.time())
+        has_space = self._space.check(shared.timers.time())
         if broker is not None and has_space:
             broker.replicas.retry()
         failure = shared.metadata_directory.failure

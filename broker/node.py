@@ -72,8 +72,8 @@ class Node:
         if settings["barnabas.control.listener"]:
             from broker.control.control_server import ControlServer
 
-            self.control = ControlServer(settings, loop, now_ms)
-            time_of_clients = self.control.time
+            self.control = ControlServer(settings, loop, now_ms, disk, time.sleep)
+            time_of_clients, disk = self.control.time, self.control.disk
         self.shared = shared = SharedServer(
             settings,
             disk,
@@ -83,6 +83,7 @@ class Node:
             clock=clock,
             max_descriptors=max_descriptors,
             version=version,
+            connecting=None if self.control is None else self.control.connecting,
         )
         self.monitor: Monitor | None = None
         if settings["barnabas.metrics.listener"]:

@@ -80,8 +80,13 @@ class SharedServer:
         clock: Callable[[], float] | None = None,
         max_descriptors: int,
         version: str,
+        connecting: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Build the parts; the parameters are `broker.node.Node`'s. `CannotStart` if a directory cannot be used."""
+        """Build the parts; the parameters are `broker.node.Node`'s. `CannotStart` if a directory cannot be used.
+
+        `connecting` is the event loop of connections to other nodes, if it is another: one whose connections a test
+        cuts.
+        """
         self.version = version
         self.settings = settings
         self.disk = disk
@@ -99,7 +104,7 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.node_clients = NodeClients(settings, loop, self.random, version)
+        self.node_clients = NodeClients(settings, connecting or loop, self.random, version)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self.raft = RaftDriver(

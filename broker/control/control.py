@@ -12,6 +12,8 @@ from broker.control.waiting import Event
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.control.controlled import ControlledNode
+    from broker.control.controlled_disk import ControlledDisk
+    from broker.control.network_cuts import NetworkCuts
     from broker.control.shifted_clock import ShiftedClock
 
 
@@ -21,12 +23,20 @@ class Control:
     node: ControlledNode
     """The node, once the API serves."""
 
-    def __init__(self, clock: ShiftedClock) -> None:
+    def __init__(self, clock: ShiftedClock, disk: ControlledDisk, network: NetworkCuts) -> None:
         self.clock = clock
+        self.disk = disk
+        self.network = network
         self.faults = FaultState()
         self.completed = Event()
         """Happens with each exchange of the transcript that is complete."""
         self.transcript = ExchangeRing(self.completed.fire)
+
+    def heal(self) -> int:
+        """Remove all faults: rules, of which the number is returned, those of the disk, and cuts of the network."""
+        self.disk.fault = None
+        self.network.set(frozenset())
+        return self.faults.clear()
 
     @property
     def broker(self) -> BrokerServer:

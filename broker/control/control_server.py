@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING
 from broker.broker_server import BrokerServer
 from broker.control.api import answer
 from broker.control.control import Control
+from broker.control.controlled_disk import ControlledDisk
+from broker.control.gated_loop import GatedLoop
 from broker.control.http_api import HttpApi
+from broker.control.network_cuts import CutDispatcher, NetworkCuts
 from broker.control.shifted_clock import ShiftedClock
 from broker.control.transcript.recorder import TranscriptRecorder
 from broker.network.listeners import join_host_port, split_host_port
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from broker.network.connection_protocol import Dispatch
     from broker.settings import Settings
     from broker.shared_server import RoleServer, SharedServer
+    from storage.disk import Disk
 
 _TOKEN_BYTES = 18
 
@@ -38,10 +42,22 @@ _log = logging.getLogger("broker.control")
 class ControlServer:
     """The API, and the control that it serves."""
 
-    def __init__(self, settings: Settings, loop: asyncio.AbstractEventLoop, now_ms: Callable[[], int]) -> None:
-        """Serve nothing before `start`; `now_ms` is the wall clock of the machine."""
+    def __init__(
+        self,
+        settings: Settings,
+        loop: asyncio.AbstractEventLoop,
+        now_ms: Callable[[], int],
+        disk: Disk,
+        block: Callable[[float], object],
+    ) -> None:
+        """Serve nothing before `start`; `now_ms` is the machine's wall clock, `block` sleeps in the calling thread."""
         clock = ShiftedClock(loop, now_ms, settings["barnabas.control.clock.ms"])
-        self.control = Control(clock)
+        self.disk = ControlledDisk(disk, block)
+        """The disk of the node."""
+        cuts = NetworkCuts(loop)
+        self.control = Control(clock, self.disk, cuts)
+        self.connecting: asyncio.AbstractEventLoop = GatedLoop(loop, cuts, self._node_at)  # type: ignore[abstract]
+        """The event loop of connections to other nodes."""
         self.time = ServerTime(clock.now_ms, clock.loop, clock.sleep)
         """The time of the node: that of the control's clock."""
         self.token: str = settings["barnabas.control.token"] or ""
@@ -70,10 +86,22 @@ class ControlServer:
         """Return the dispatcher of a role's listeners, recorded, on whose requests the rules of faults act."""
         fetch_sessions = role.replicas.fetch_sessions if isinstance(role, BrokerServer) else None
         injector = self.control.faults.injector(role.dispatcher, shared, fetch_sessions, with_errors)
-        return TranscriptRecorder(injector, self.control.transcript, self.time.now_ms, shared.loop.time)
+        recorder = TranscriptRecorder(injector, self.control.transcript, self.time.now_ms, shared.loop.time)
+        return CutDispatcher(recorder, self.control.network, shared.loop)
+
+    def _node_at(self, host: str, port: int) -> int | None:
+        """Return the id of the node that listens at an address; None if it is unknown."""
+        shared = self.control.node.shared
+        for voter in shared.settings.voters:
+            if (voter.host, voter.port) == (host, port):
+                return voter.node_id
+        for broker in shared.raft.image.brokers.values():
+            if any((one.host, one.port) == (host, port) for one in broker.endpoints.values()):
+                return broker.broker_id
+        return None
 
     async def stop(self) -> None:
         """Stop listening, end the requests that wait, and remove all faults."""
         if self._http is not None:
             await self._http.stop()
-        self.control.faults.clear()
+        self.control.heal()

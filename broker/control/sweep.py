@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.control.api_problem import bad_request
 from broker.control.topics import delete_topics
+from broker.control.transactions import abort_all
 from broker.coordinator.group.context import Leaving
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import KafkaError
@@ -32,6 +33,10 @@ async def sweep(control: Control, body: SweepBody) -> dict[str, Any]:
     if all(field is None for field in body):
         raise bad_request("name topics, groups or a prefix to delete, or topics and groups to keep")
     broker = control.broker
+    faults, transactions = 0, list[str]()
+    if _keeps(body):
+        faults = control.heal()  # first: the rest must not wait behind a fault
+        transactions = await abort_all(broker)
     topics = [
         topic.name for topic in broker.image.topics() if _is_swept(topic.name, body.topics, body.keep_topics, body)
     ]
@@ -46,11 +51,9 @@ async def sweep(control: Control, body: SweepBody) -> dict[str, Any]:
     }
     for group_id in groups:
         await _delete_group(broker, group_id)
-    faults = 0
     if _keeps(body):
-        faults = control.faults.clear()
         control.transcript.clear()
-    return {"topics": topics, "groups": groups, "faults": faults}
+    return {"topics": topics, "groups": groups, "transactions": transactions, "faults": faults}
 
 
 def _keeps(body: SweepBody) -> bool:

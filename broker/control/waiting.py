@@ -112,6 +112,7 @@ async def until(is_met: Callable[[], bool | Awaitable[bool]], sources: Iterable[
                     found = is_met()
                     if found if isinstance(found, bool) else await found:
                         return True
+                    await asyncio.sleep(0)  # an evaluation that causes an event itself must not hold the loop
                     await changed.wait()
         except TimeoutError:
             return False

@@ -44,14 +44,13 @@ from broker.control.faults.rule import (
     RequestFacts,
     ThrottleFault,
 )
+from broker.control.peers import sending_node
 from broker.dispatch import encode_response
 from broker.network.connection import Connection, Disconnect
-from broker.network.network_client import SOFTWARE
 from broker.replication.fetch_sessions import TOPIC_IDS_FROM_VERSION
-from protocol.api import APIS, ApiKey, request_class
+from protocol.api import APIS, request_class
 from protocol.errors import DecodeError
 from protocol.headers import RequestHeader, decode_request_header, encode_request_header
-from protocol.messages.api_versions import ApiVersionsRequest
 from protocol.messages.fetch import FetchRequest, FetchResponse
 from protocol.messages.metadata import MetadataRequest
 from protocol.primitives import Part
@@ -120,11 +119,10 @@ class FaultInjector:
 
     def _facts(self, requested: _Requested) -> RequestFacts:
         header = requested.header
-        from_broker = requested.connection.client_software[0] == SOFTWARE
-        if header.api_key is ApiKey.API_VERSIONS:
-            request = requested.message()
-            from_broker = isinstance(request, ApiVersionsRequest) and request.client_software_name == SOFTWARE
-        return RequestFacts(header.api_key, header.client_id, from_broker, lambda: self._content(requested.message()))
+        node = sending_node(header, requested.connection, requested.frame, requested.body_at)
+        return RequestFacts(
+            header.api_key, header.client_id, node is not None, lambda: self._content(requested.message())
+        )
 
     def _content(self, request: Message) -> RequestContent:
         content = content_of(request, self._topic_name)
@@ -274,7 +272,7 @@ class _Requested:
         """DecodeError if the header is damaged."""
         self.frame = frame
         self.connection = connection
-        self.header, self._body_at = decode_request_header(frame)
+        self.header, self.body_at = decode_request_header(frame)
         self._message: Message | None = None
 
     def message(self) -> Message:
@@ -283,7 +281,7 @@ class _Requested:
             key, version, _, _ = self.header
             if version not in APIS[key].versions:
                 raise DecodeError(f"{APIS[key].name} has no version {version}")
-            self._message = request_class(key).decode(self.frame, version, self._body_at)
+            self._message = request_class(key).decode(self.frame, version, self.body_at)
         return self._message
 
 

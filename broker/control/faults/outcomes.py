@@ -67,16 +67,21 @@ def _as_exception(error: BaseException) -> Exception:
 def sent_after(
     outcome: FaultOutcome, api_key: int, gate: Deferred[None], loop: asyncio.AbstractEventLoop
 ) -> FaultOutcome:
-    """Return the outcome whose response is sent once it is there and `gate` is done."""
+    """Return the outcome of a request of an API whose response is sent once it is there and `gate` is done."""
     response, released = as_deferred(outcome, loop), Deferred[Response](loop)
 
     def release(_: object) -> None:
         if response.done() and gate.done() and not released.done():
             _complete(released, response)
 
+    def cancel(ended: Deferred[Response]) -> None:
+        if ended.cancelled():
+            response.cancel()
+
     response.add_done_callback(release)
     gate.add_done_callback(release)
-    return DeferredResponse(api_key, released)
+    released.add_done_callback(cancel)
+    return DeferredResponse(outcome.api_key if isinstance(outcome, DeferredResponse) else api_key, released)
 
 
 def dispatched_after(

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.control.peers import sending_node
 from broker.network.connection import Disconnect
 from broker.network.connection_protocol import DeferredResponse
-from broker.network.network_client import SOFTWARE
 from protocol.errors import DecodeError
 from protocol.headers import decode_request_header
 
@@ -39,10 +39,11 @@ class TranscriptRecorder:
     def __call__(self, frame: memoryview, connection: Connection) -> FaultOutcome:
         """Handle one request; raises as the dispatcher."""
         try:
-            header, _ = decode_request_header(frame)
+            header, body_at = decode_request_header(frame)
         except DecodeError:
             return self._injector(frame, connection)
         exchange = self._ring.begin(header, connection.client_host, frame, self._now_ms())
+        exchange.from_broker = sending_node(header, connection, frame, body_at) is not None
         begun = self._time_s()
         self._injector.last_rule = None
         try:
@@ -52,7 +53,6 @@ class TranscriptRecorder:
             self._ring.end(exchange, None, self._since(begun), f"closed: {reason}")
             raise
         exchange.rule_id = self._injector.last_rule
-        exchange.from_broker = connection.client_software[0] == SOFTWARE
         if isinstance(outcome, DeferredResponse):
             outcome.response.add_done_callback(partial(self._end_deferred, exchange, begun))
         else:

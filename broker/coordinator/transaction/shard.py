@@ -266,7 +266,12 @@ class TransactionCoordinatorShard:
             one = self.ids.get(name)
             if one is not None and one.pending is None and one.metadata.has_timed_out(context.now_ms):
                 context.log.info("%s: aborting its transaction, open for %d ms", name, one.metadata.timeout_ms)
-                self._abort_ongoing(context, one, None)
+                self.abort(context, one)
+
+    def abort(self, context: TransactionContext, one: TransactionalId) -> None:
+        """Fence the producer of an open transaction and abort it, unless a transition is being written."""
+        if one.pending is None and one.metadata.state is ONGOING:
+            self._abort_ongoing(context, one, None)
 
     def expire(self, names: Iterable[str], context: TransactionContext) -> None:
         """Remove the ids of `names` that are unused for `transactional.id.expiration.ms`."""

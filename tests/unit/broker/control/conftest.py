@@ -13,8 +13,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., ControlledBroker]]:
     """Start a broker with the control API and the given settings; stop it at the end."""
     started: list[ControlledBroker] = []
 
-    def start(**settings: str) -> ControlledBroker:
-        broker = ControlledBroker(str(tmp_path / "data"), **settings)
+    def start(directory: str = "", **settings: str) -> ControlledBroker:
+        broker = ControlledBroker(directory or str(tmp_path / "data"), **settings)
         broker.wait(broker.start())
         started.append(broker)
         return broker

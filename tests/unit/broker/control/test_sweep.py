@@ -28,7 +28,7 @@ def groups(broker: ControlledBroker) -> list[str]:
 
 def test_what_begins_with_the_prefix_is_deleted(left: ControlledBroker) -> None:
     swept = left.post("/v1/sweep", prefix="a").content
-    assert swept == {"topics": ["a1", "a2"], "groups": {"a1": ["test"]}, "faults": 0}
+    assert swept == {"topics": ["a1", "a2"], "groups": {"a1": ["test"]}, "transactions": [], "faults": 0}
     assert topics(left) == ["b"]
     assert groups(left) == ["b"]
 
@@ -41,8 +41,13 @@ def test_what_is_named_is_deleted(left: ControlledBroker) -> None:
 
 def test_everything_but_what_is_kept_is_deleted_except_internal_topics(left: ControlledBroker) -> None:
     swept = left.post("/v1/sweep", keep_topics=["b"]).content
-    assert swept == {"topics": ["a1", "a2"], "groups": {"a1": ["test"], "b": ["test"]}, "faults": 0}
-    assert left.post("/v1/sweep", keep_groups=[]).content == {"topics": ["b"], "groups": {}, "faults": 0}
+    assert swept == {"topics": ["a1", "a2"], "groups": {"a1": ["test"], "b": ["test"]}, "transactions": [], "faults": 0}
+    assert left.post("/v1/sweep", keep_groups=[]).content == {
+        "topics": ["b"],
+        "groups": {},
+        "transactions": [],
+        "faults": 0,
+    }
     assert len(left.get("/v1/topics").content["topics"]) == 1
 
 
