@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from broker.log_dirs.assignments_manager import AssignmentsManager
 from broker.log_dirs.log_cleaner import LogCleaner
@@ -32,7 +32,7 @@ from broker.runtime.purgatory_driver import PurgatoryDriver
 from broker.shared_server import RoleServer, SharedServer
 from controller.configs.log_config import topic_log_config
 from controller.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from protocol.api import ApiKey
+from protocol.api import APIS, ApiKey
 from protocol.records.metadata import RemoveTopicRecord
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from broker.dispatch import WithErrors
     from broker.log_dirs.replica_alter_log_dirs import ReplicaAlterLogDirs
     from broker.monitoring.telemetry import Telemetry
+    from broker.network.connection import RequestContext
     from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager
     from controller.image import MetadataImage
     from protocol.schema import Message
@@ -201,6 +202,23 @@ class BrokerServer(RoleServer):
 
             self._telemetry = Telemetry(self.random, self.settings["telemetry.max.bytes"])
         return self._telemetry
+
+    async def request_for_client(self, context: RequestContext, request: Message) -> Any:
+        """Return the controller's response to a request on behalf of a client, which it authorizes as the client's.
+
+        The request has another body than the client's, or is of another API. KafkaError without a response in time.
+        """
+        key = ApiKey(cast("int", request.API_KEY))
+        if key != context.api_key:
+            context = context._replace(api_key=key, api_version=APIS[key].max_version)
+
+        async def here() -> Message:
+            if self.controller is None:
+                raise not_controller()
+            return await self.controller.dispatcher.handle_authorized(context, request)
+
+        timeout_s = self.settings["request.timeout.ms"] / 1000
+        return await self.controller_channel.call_for(context, request, here, timeout_s)
 
     async def start(self) -> None:
         """Register with the controller, apply the metadata's assignments, and start sending heartbeats.

@@ -31,7 +31,7 @@ from broker.error_responses import error_response, unsupported_api_versions
 from broker.metadata.controller_channel import NOT_LEADER_ERRORS
 from broker.network.connection import Connection, Disconnect, RequestContext, context_of
 from broker.network.connection_protocol import DeferredResponse
-from broker.routes import CONTROLLER, ROUTES, served_apis
+from broker.routes import CONTROLLER, ROUTES, Handlers, served_apis
 from broker.runtime.deferred import Deferred
 from protocol.api import APIS, ApiKey, request_class
 from protocol.errors import DecodeError, ErrorCode, InvariantError, KafkaError
@@ -40,7 +40,9 @@ from protocol.primitives import Part, part_size
 from protocol.schema import Message
 
 if TYPE_CHECKING:
+    from broker.authorization.request_authorizer import RequestAuthorizer
     from broker.monitoring.counters import Metrics
+    from broker.routes import Route
 
 HandlerResponse: TypeAlias = "Message | list[Part] | None"
 Handler: TypeAlias = Callable[[Any, RequestContext, Any], "HandlerResponse | Deferred[Any] | Awaitable[Message | None]"]
@@ -48,7 +50,7 @@ FrameResponse: TypeAlias = "bytes | Message"
 FrameHandler: TypeAlias = Callable[
     [Any, RequestHeader, Connection, memoryview, int], "FrameResponse | Deferred[Any] | None"
 ]
-OwnPart: TypeAlias = Callable[[Any, Any], Awaitable[Message] | None]
+OwnPart: TypeAlias = Callable[[Any, RequestContext, Any], Awaitable[Message] | None]
 WithErrors: TypeAlias = Callable[[list[Part], Message], list[Part]]
 _Route: TypeAlias = tuple[range, type[Message], Handler, FrameHandler | None]
 
@@ -76,13 +78,24 @@ class HandlerNode(Protocol):
 class Dispatcher:
     """Handles the requests of one listener."""
 
-    def __init__(self, node: HandlerNode, listener_type: str, with_errors: WithErrors | None = None) -> None:
-        """Serve one type of listener; `with_errors` adds the errors of a response to its parts, for metrics."""
+    def __init__(
+        self,
+        node: HandlerNode,
+        listener_type: str,
+        with_errors: WithErrors | None = None,
+        authorizer: RequestAuthorizer | None = None,
+    ) -> None:
+        """Serve one type of listener.
+
+        `with_errors` adds the errors of a response to its parts, for metrics. Without `authorizer` every client may do
+        everything.
+        """
         self._node = node
         self._listener_type = listener_type
         self._metrics = node.metrics
         self._loop = node.loop
         self._with_errors = with_errors
+        self._authorizer = authorizer
         self.apis = served_apis(listener_type)
         self._handlers: dict[ApiKey, _Route] = {}
         # The loop holds only weak references to tasks.
@@ -127,11 +140,31 @@ class Dispatcher:
         if api is None:
             raise Disconnect(f"the API {APIS[key].name} is not served on this listener")
         route = ROUTES[key]
-        handle, handle_frame, own_part = route.load(self._listener_type)
+        handle, handle_frame, own_part = self._guarded(route, route.load(self._listener_type))
         if route.forwarded and self._listener_type != CONTROLLER:
             handle = partial(decide_or_forward, handle, own_part)
         found = self._handlers[key] = (api.versions, request_class(key), handle, handle_frame)
         return found
+
+    def _guarded(self, route: Route, handlers: Handlers) -> Handlers:
+        """Return the functions with those that authorize their requests, if there is an authorizer."""
+        if self._authorizer is None:
+            return handlers
+        from broker.authorization.guards import guard_function, guarded
+
+        handle, handle_frame, own_part = handlers
+        is_other = self._listener_type == CONTROLLER and bool(route.on_controller)
+        guard = "" if is_other else route.guard
+        handle = guarded(self._authorizer, route.requirements(self._listener_type), guard, handle)
+        if handle_frame is not None:
+            may_write = guard_function(f"{route.guard}:FastPathCheck")(self._authorizer)
+            handle_frame = partial(handle_frame, may_write=may_write)
+        return Handlers(handle, handle_frame, own_part)
+
+    async def handle_authorized(self, context: RequestContext, request: Message) -> Message:
+        """Return the response to a request of a client that another dispatcher of this process received."""
+        _, _, handle, _ = self._handlers.get(ApiKey(context.api_key)) or self._find(ApiKey(context.api_key))
+        return cast("Message", await _handled(handle, self._node, context, request))
 
     async def embedded(self, frame: memoryview, connection: Connection) -> list[Part]:
         """Return the response frame of a request in an Envelope. KafkaErrors in `NOT_LEADER_ERRORS` are raised."""
@@ -243,7 +276,7 @@ async def decide_or_forward(
     The controller of this node handles it while it is the active one; else it is forwarded. `own_part` may take it
     before.
     """
-    answer = None if own_part is None else own_part(broker, request)
+    answer = None if own_part is None else own_part(broker, context, request)
     if answer is not None:
         return await answer
 

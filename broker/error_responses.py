@@ -1,12 +1,13 @@
 """Error responses: the response of any API when the whole request failed (Kafka: `getErrorResponse`).
 
 Kafka has one written by hand per API; here it is derived from the messages' structure. A response with an error code of
-its own gets it. Otherwise each entry of the request gets an entry with the code: the response's list is filled from the
-request's first list, and fields of equal name are copied. If the request's list holds plain values (group names,
-partition indexes), each goes into the entry's first field of that type.
+its own gets it. Otherwise, and in a few responses also then, each entry of the request gets an entry with the code: the
+response's list is filled from the request's first list, and fields of equal name are copied. If the request's list
+holds plain values (group names, partition indexes), each goes into the entry's first field of that type. Entries of
+which the request names none, such as the log directories of DescribeLogDirs, are omitted.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import ErrorCode
@@ -16,10 +17,24 @@ from protocol.schema import Message, Struct
 _CODES = ("error_code", "partition_error_code")
 """The second: AddPartitionsToTxn."""
 _TEXT = "error_message"
-_OTHER_NAMES = {"partition_index": "partition"}
+_OTHER_NAMES = {"partition_index": "partition", "topic_name": "name", "user": "name"}
 _OFFSETS = ("base_offset", "committed_offset", "high_watermark")
 """Offsets that are -1 where there is an error."""
 _NO_OFFSET = -1
+_ALSO_IN_ENTRIES = {
+    ApiKey.FETCH: range(13),
+    ApiKey.ELECT_LEADERS: APIS[ApiKey.ELECT_LEADERS].versions,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: APIS[ApiKey.ALTER_PARTITION_REASSIGNMENTS].versions,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: APIS[ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS].versions,
+}
+"""The versions in which the entries have the code besides the response itself."""
+
+
+class _Failure(NamedTuple):
+    version: int
+    code: ErrorCode
+    message: str
+    of_each: bool
 
 
 def error_response(
@@ -33,7 +48,10 @@ def error_response(
     found = response_class(key)
     if not has_error_code(key, version):
         raise LookupError(f"{found.__name__} v{version} has no error code")
-    filled: Message = _fill(found, version, request, code, message, of_each)
+    failure = _Failure(version, code, message, of_each)
+    filled: Message = _fill(found, failure, request)
+    if version in _ALSO_IN_ENTRIES.get(key, ()):
+        _add_entries(filled, failure, request)
     return filled
 
 
@@ -51,8 +69,9 @@ def unsupported_api_versions() -> Message:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[own])
 
 
-def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: str, of_each: bool) -> Any:
+def _fill(struct: type, failure: _Failure, requested: Any) -> Any:
     """Return a struct of the response for `requested`, a struct of the request."""
+    version, code, message, of_each = failure
     answer: Any = object.__new__(struct)
     own_code = _has_code(struct, version) and not (of_each and _has_code_below(struct, version, requested))
     for field in fields_of(struct):
@@ -60,28 +79,47 @@ def _fill(struct: type, version: int, requested: Any, code: ErrorCode, message: 
         if field.name in _CODES and own_code:
             value = code
         elif field.name == _TEXT:
-            value = message or None
+            value = (message or None) if own_code and version in field.versions else None
         elif field.name in _OFFSETS:
             value = _NO_OFFSET
         elif not field.is_list:
             value = getattr(requested, field.name, getattr(requested, _OTHER_NAMES.get(field.name, ""), value))
             if value is None and version not in field.nullable:
                 value = field.default
-        elif not own_code and version in field.versions and field.struct and _has_code_within(field.struct, version):
-            value = [
-                _entry(field.struct, version, item, code, message, of_each) for item in _first_list(requested, version)
-            ]
         setattr(answer, field.name, value)
+    if not own_code:
+        _add_entries(answer, failure, requested)
     return answer
 
 
-def _entry(struct: type, version: int, requested: Any, code: ErrorCode, message: str, of_each: bool) -> Any:
+def _add_entries(answer: Any, failure: _Failure, requested: Any) -> None:
+    """Add an entry with the error for each in the first list of `requested`."""
+    for field in _present(type(answer), failure.version):
+        if field.is_list and field.struct is not None and _has_code_within(field.struct, failure.version):
+            items = _named(field.struct, failure.version, _first_list(requested, failure.version))
+            setattr(answer, field.name, [_entry(field.struct, failure, item) for item in items])
+
+
+def _entry(struct: type, failure: _Failure, requested: Any) -> Any:
     if isinstance(requested, Struct):
-        return _fill(struct, version, requested, code, message, of_each)
-    entry = _fill(struct, version, None, code, message, of_each)
+        return _fill(struct, failure, requested)
+    entry = _fill(struct, failure, None)
     fields = (field for field in fields_of(struct) if field.name not in (*_CODES, _TEXT))
     setattr(entry, next(field.name for field in fields if type(field.default) is type(requested)), requested)
     return entry
+
+
+def _named(struct: type, version: int, items: list[Any]) -> list[Any]:
+    """Return the items of a request that a response has entries of type `struct` for: `items`, or those in their lists.
+
+    An item of another kind has no field in common with an entry.
+    """
+    names = {field.name for field in _present(struct, version) if not (field.is_list or field.name in (*_CODES, _TEXT))}
+    names |= {_OTHER_NAMES[name] for name in names & _OTHER_NAMES.keys()}
+    if not items or not names or not isinstance(items[0], Struct) or names & set(items[0]._names):
+        return items
+    inner = [each for item in items for each in _first_list(item, version)]
+    return _named(struct, version, inner) if inner and isinstance(inner[0], Struct) else []
 
 
 def _has_code_below(struct: type, version: int, requested: Any) -> bool:

@@ -37,6 +37,8 @@ from broker.network.listeners import (
     parse_protocol_map,
     split_host_port,
 )
+from controller.acls.acl import ANONYMOUS
+from controller.acls.authorizer import parse_super_users
 from controller.configs import BROKER_CONFIGS, ConfigDef, ConfigError, parse_value
 from controller.configs.conflicts import check_conflicts
 from controller.configs.definition import ConfigConflictError
@@ -55,6 +57,7 @@ _PROFILE_DEFAULTS = {
     "transaction.state.log.num.partitions": "1",
 }
 
+_AUTHORIZER_SETTINGS = {"super.users", "allow.everyone.if.no.acl.found"}
 _SECURITY_CONFIGS = {definition.name: definition for definition in SECURITY_CONFIGS}
 
 _log = logging.getLogger("broker")
@@ -333,10 +336,11 @@ def warn_of_settings(settings: Settings) -> None:
         _log.warning("Ignoring unknown settings: %s", names)
     if idle := sorted(name for name, value in settings.explicit.items() if _is_unsupported_security(name, value)):
         _log.warning(
-            "Security settings without effect: %s. Any client can connect and do everything, without authentication "
-            "or encryption",
+            "Security settings without effect: %s. Any client can connect%s, without authentication or encryption",
             ", ".join(idle),
+            "" if settings["authorizer.class.name"] else " and do everything",
         )
+    _warn_of_super_users(settings)
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
         _log.debug(
             "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
@@ -348,6 +352,17 @@ def warn_of_settings(settings: Settings) -> None:
             "default.replication.factor=%d, but there is one broker: topics need an explicit replication factor of 1",
             replicas,
         )
+
+
+def _warn_of_super_users(settings: Settings) -> None:
+    if not settings["authorizer.class.name"]:
+        if idle := sorted(_AUTHORIZER_SETTINGS & settings.explicit.keys()):
+            _log.warning(
+                "%s: without effect, because authorizer.class.name is not set: every client can do everything",
+                ", ".join(idle),
+            )
+    elif ANONYMOUS in parse_super_users(settings["super.users"]):
+        _log.warning("super.users has %s: every client that does not authenticate can do everything", ANONYMOUS)
 
 
 def _is_unsupported_security(name: str, value: str) -> bool:

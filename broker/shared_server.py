@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from random import Random
 from time import time_ns
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from broker.dispatch import Dispatcher, WithErrors
 from broker.log_dirs import maintenance
@@ -46,6 +46,9 @@ from storage.disk import Disk
 from storage.log.corruption_checks import LogRefused
 from storage.log_directory import LogDirectory
 from storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from broker.authorization.request_authorizer import RequestAuthorizer
 
 _log = logging.getLogger("broker")
 
@@ -117,6 +120,12 @@ class SharedServer:
             random=self.random,
             connect=self.node_clients.voter,
         )
+        self.authorizer: RequestAuthorizer | None = None
+        """The authorizer of requests; None if every client may do everything."""
+        if settings["authorizer.class.name"]:
+            from broker.authorization.assembly import new_authorizer
+
+            self.authorizer = new_authorizer(settings, self.raft, loop)
 
     @property
     def metadata_directory(self) -> LogDirectory:
@@ -203,7 +212,8 @@ class RoleServer:
         self.metrics = shared.metrics
         self.raft = shared.raft
         self.controller_channel = controller_channel
-        self.dispatcher = Dispatcher(self, listener_type, with_errors)
+        self.authorizer = shared.authorizer
+        self.dispatcher = Dispatcher(self, listener_type, with_errors, shared.authorizer)
 
     @property
     def image(self) -> MetadataImage:

@@ -3,15 +3,16 @@
 Behaviour
 - Settings of one broker are altered through that broker only.
 - IncrementalAlterConfigs sets and deletes levels of this broker's loggers at once, and only here (KIP-412). A resource
-  with an invalid level is left unchanged.
+  with an invalid level is left unchanged. If there is an authorizer, it needs ALTER_CONFIGS on the cluster.
 - The controller decides everything else (`controller.commands.alter_configs`).
 """
 
 from collections.abc import Awaitable
-from functools import partial
 
 from broker.broker_server import BrokerServer
 from broker.metadata.config_admin import complete_response, own_results
+from broker.network.connection import RequestContext
+from controller.acls.acl import AclOperation
 from controller.commands.alter_configs import AlterConfigOp, check_changes
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -21,19 +22,26 @@ from protocol.schema import Message
 _Resource = IncrementalAlterConfigsRequest.Resource
 
 
-def own_alterations(broker: BrokerServer, request: AlterConfigsRequest) -> Awaitable[Message] | None:
+def own_alterations(
+    broker: BrokerServer, context: RequestContext, request: AlterConfigsRequest
+) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, else None."""
     own = own_results(broker, request, AlterConfigsResponse)
-    return complete_response(broker, request, AlterConfigsResponse, own) if own else None
+    return complete_response(broker, context, request, AlterConfigsResponse, own) if own else None
 
 
 def own_incremental_alterations(
-    broker: BrokerServer, request: IncrementalAlterConfigsRequest
+    broker: BrokerServer, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Awaitable[Message] | None:
     """Return the response if this broker decides some of the resources itself, after setting log levels; else None."""
-    alter_levels = partial(_alter_levels, validate_only=request.validate_only)
+
+    def alter_levels(wanted: _Resource) -> None:
+        if broker.authorizer is not None:
+            broker.authorizer.require(context, AclOperation.ALTER_CONFIGS)
+        _alter_levels(wanted, validate_only=request.validate_only)
+
     own = own_results(broker, request, IncrementalAlterConfigsResponse, alter_levels)
-    return complete_response(broker, request, IncrementalAlterConfigsResponse, own) if own else None
+    return complete_response(broker, context, request, IncrementalAlterConfigsResponse, own) if own else None
 
 
 def _alter_levels(wanted: _Resource, *, validate_only: bool) -> None:

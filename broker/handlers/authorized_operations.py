@@ -1,6 +1,7 @@
 """Authorized operations in responses (KIP-430): bit sets of the ACL operations of each resource type.
 
-There is no authorizer, so every client is authorized for every operation.
+Here a client is authorized for every operation. If there is an authorizer, the guards of `broker.authorization` replace
+that by what the client may do.
 """
 
 _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8

@@ -6,7 +6,8 @@ Behaviour
 - A heartbeat renews the session on arrival; the response is sent when the resulting records are committed (KIP-841).
 - The controller watches the connection of the last heartbeat: when it breaks, and no other heartbeat arrives within
   `barnabas.broker.disconnect.grace.ms`, the broker is fenced.
-- STALE_BROKER_EPOCH for an earlier run of the broker, BROKER_ID_NOT_REGISTERED for one that is not registered.
+- STALE_BROKER_EPOCH in a heartbeat of an earlier run of a broker, or of one that is not registered.
+- BROKER_ID_NOT_REGISTERED for the unregistration of one that is not registered.
 - As in Kafka, a running broker can be unregistered: it leads no partition until it is restarted.
 """
 

@@ -8,7 +8,7 @@ Behaviour
   type, UNSUPPORTED_ENDPOINT_TYPE for any other value (KIP-919).
 
 Version notes
-- 1 and later have the endpoint type; below, it is brokers.
+- 1 and later have the endpoint type; below, it is brokers, and a controller's listener returns INVALID_REQUEST.
 - 2 and later can include fenced brokers (KIP-1073).
 """
 
@@ -19,6 +19,7 @@ from broker.shared_server import RoleServer
 from protocol.errors import ErrorCode
 from protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
+_ENDPOINT_TYPE_FROM_VERSION = 1
 _ENDPOINT_TYPES = {1: "BROKER", 2: "CONTROLLER"}
 
 _Node = DescribeClusterResponse.Broker
@@ -33,9 +34,10 @@ def handle(server: RoleServer, context: RequestContext, request: DescribeCluster
             request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {request.endpoint_type}"
         )
     if request.endpoint_type != wanted:
+        has_type = context.api_version >= _ENDPOINT_TYPE_FROM_VERSION
         return _refused(
             request,
-            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE if has_type else ErrorCode.INVALID_REQUEST,
             f"The request was sent to an endpoint of type {_ENDPOINT_TYPES[wanted]}, "
             f"but we wanted an endpoint of type {_ENDPOINT_TYPES[request.endpoint_type]}",
         )

@@ -4,7 +4,7 @@ Behaviour
 - Topics are in the order of their names: the requested ones, or all if none is named.
 - A page ends after as many partitions as the request or `max.request.partition.size.limit` allows; its cursor is the
   first topic and partition of the next page. If the cursor's topic is gone, the page starts at the next topic.
-- Authorized operations are always returned.
+- Authorized operations are always returned, also those of a named topic that does not exist.
 - Topics are never created.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from broker.broker_server import BrokerServer
-from broker.handlers.authorized_operations import OPERATIONS_NOT_REQUESTED, TOPIC_OPERATIONS
+from broker.handlers.authorized_operations import TOPIC_OPERATIONS
 from broker.metadata.metadata_view import reachable_brokers, view_partition
 from broker.network.connection import RequestContext
 from controller.image import MetadataImage, PartitionImage
@@ -91,7 +91,7 @@ def _unknown(name: str) -> _Topic:
         topic_id=ZERO_UUID,
         is_internal=name in INTERNAL_TOPICS,
         partitions=[],
-        topic_authorized_operations=OPERATIONS_NOT_REQUESTED,
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 

@@ -28,6 +28,7 @@ Version notes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from broker.metadata.metadata_view import current_leader
@@ -61,17 +62,22 @@ _Result: TypeAlias = "tuple[FetchPartition, ReadResult | KafkaError]"
 
 
 def handle(
-    broker: BrokerServer, context: RequestContext, request: FetchRequest
+    broker: BrokerServer,
+    context: RequestContext,
+    request: FetchRequest,
+    new_fetch: Callable[..., FetchInProgress] | None = None,
 ) -> FetchOutcome | Deferred[FetchOutcome]:
-    """Return the response, or a Deferred of it if fewer than min_bytes can be read."""
-    versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
-    replica_id = request.replica_state.replica_id if versioned else request.replica_id
+    """Return the response, or a Deferred of it if fewer than min_bytes can be read.
+
+    `new_fetch` is the class of the `FetchInProgress`, if another one.
+    """
+    replica_id = replica_of(context, request)
     sessions = broker.replicas.fetch_sessions
     try:
         session = sessions.open(request, context.api_version, replica_id >= 0, broker.now_ms())
     except KafkaError as error:
         return FetchResponse(error_code=error.code, session_id=NO_SESSION, responses=[])
-    fetch = _Fetch(broker, context, request, session, replica_id)
+    fetch = (new_fetch or FetchInProgress)(broker, context, request, session, replica_id)
     outcome = fetch.attempt(request.max_wait_ms <= 0)
     if not isinstance(outcome, int):
         return outcome
@@ -80,8 +86,8 @@ def handle(
     return response
 
 
-class _Fetch:
-    """One request in progress."""
+class FetchInProgress:
+    """A request that is being handled, or waits."""
 
     __slots__ = (
         "_broker",
@@ -126,7 +132,7 @@ class _Fetch:
         results: list[_Result] = []
         for wanted in session.to_read:
             try:
-                result = self._read(wanted, room, min_one=found == 0)
+                result = self.read(wanted, room, min_one=found == 0)
             except KafkaError as error:
                 results.append((wanted, error))
                 urgent = True
@@ -154,7 +160,7 @@ class _Fetch:
     def _read_offsets(self, wanted: FetchPartition) -> _Result:
         """Return the offsets of a partition that has no records to read, or its error."""
         try:
-            return wanted, self._read(wanted, 0, min_one=False)
+            return wanted, self.read(wanted, 0, min_one=False)
         except KafkaError as error:
             return wanted, error
 
@@ -165,7 +171,8 @@ class _Fetch:
         """
         return self._replica_id >= 0 and NO_OFFSET != wanted.sent_log_start_offset < result.log_start_offset
 
-    def _read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
+    def read(self, wanted: FetchPartition, room: int, *, min_one: bool) -> ReadResult:
+        """Return what is read from a partition, at most `room` bytes; KafkaError if it cannot be read."""
         partition = self._partition(wanted)
         max_bytes = max(0, min(wanted.max_bytes, room))
         if self._replica_id >= 0:
@@ -216,13 +223,7 @@ class _Fetch:
         code = error.code
         if code is ErrorCode.KAFKA_STORAGE_ERROR and self._context.api_version < _STORAGE_ERROR_FROM_VERSION:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return _Fetched(
-            partition_index=wanted.index,
-            error_code=code,
-            high_watermark=NO_OFFSET,
-            aborted_transactions=None,
-            records=b"",
-        )
+        return error_row(wanted.index, code)
 
     def _respond(self, results: list[_Result]) -> FetchOutcome:
         """Record in the session what is sent; return the response."""
@@ -314,6 +315,20 @@ class _Fetch:
             response.node_endpoints.append(
                 FetchResponse.NodeEndpoint(node_id=hint.leader, host=hint.host, port=hint.port, rack=hint.rack)
             )
+
+
+def error_row(index: int, code: ErrorCode) -> _Fetched:
+    """Return the result of a partition that cannot be read."""
+    return _Fetched(
+        partition_index=index, error_code=code, high_watermark=NO_OFFSET, aborted_transactions=None, records=b""
+    )
+
+
+def replica_of(context: RequestContext, request: FetchRequest) -> int:
+    """Return the id of the broker that fetches; negative for a client."""
+    versioned = context.api_version >= _REPLICA_STATE_FROM_VERSION
+    replica_id: int = request.replica_state.replica_id if versioned else request.replica_id
+    return replica_id
 
 
 def _aborted(result: ReadResult) -> list[_Aborted]:

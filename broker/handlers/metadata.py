@@ -16,7 +16,8 @@ Version notes
 - 0: an empty list requests all topics, and unreachable replicas are omitted, with REPLICA_NOT_AVAILABLE.
 - 1 and later: null requests all topics, an empty list none. 4 and later can forbid creation.
 - 6 and later: LISTENER_NOT_FOUND if a live leader has no address on this listener; below, LEADER_NOT_AVAILABLE.
-- 8 to 10 return the authorized operations of the cluster, 8 and later those of topics, if requested (KIP-430).
+- 8 to 10 return the authorized operations of the cluster, 8 and later those of topics, if requested (KIP-430):
+  also those of a named topic that does not exist.
 - 10 and later return topic ids, 12 and later accept them in requests (KIP-516).
 """
 
@@ -98,7 +99,7 @@ async def _answer_once_settled(
 async def _create_and_answer(
     broker: BrokerServer, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    created = await create_on_demand(broker, missing)
+    created = await create_on_demand(broker, missing, context)
     errors = {topic.name: ErrorCode(topic.error_code) for topic in created.topics if topic.error_code}
     return _answer(broker, context, request, errors)
 
@@ -187,7 +188,12 @@ class _View:
 
     def _unknown(self, error: ErrorCode, name: str | None, topic_id: bytes = ZERO_UUID) -> _Topic:
         return _Topic(
-            error_code=error, name=name, topic_id=topic_id, is_internal=name in INTERNAL_TOPICS, partitions=[]
+            error_code=error,
+            name=name,
+            topic_id=topic_id,
+            is_internal=name in INTERNAL_TOPICS,
+            partitions=[],
+            topic_authorized_operations=OPERATIONS_NOT_REQUESTED if name is None else self._operations,
         )
 
     def _topic(self, topic: TopicImage) -> _Topic:

@@ -4,7 +4,8 @@ Behaviour
 - The response is sent once the offsets are committed to `__consumer_offsets`. All valid offsets are written, or none.
 - A client that is not a member may commit only to a group without members, with generation -1; that creates a simple
   group.
-- A partition that does not exist, or metadata longer than `offset.metadata.max.bytes`, fails alone.
+- A partition that does not exist, or metadata longer than `offset.metadata.max.bytes`, fails alone. If the group
+  refuses the commit, its error is that of the other partitions.
 - Offsets are stored with their topic's id: they never apply to a topic that is created later with the same name.
 
 Version notes
@@ -16,14 +17,14 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 
 from broker.broker_server import BrokerServer
 from broker.coordinator.group.shard import Commit, Offset
-from broker.coordinator.runtime.shard_host import then
 from broker.network.connection import RequestContext
 from controller.image import MetadataImage
-from protocol.errors import ErrorCode
+from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 _GROUP_NOT_FOUND_FROM_VERSION = 9
@@ -53,13 +54,26 @@ def handle(
     committer = Commit(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
     )
-    outcome = broker.groups.commit(
-        committer,
-        offsets,
-        retention_ms=request.retention_time_ms,
-        reports_unknown_group=context.api_version >= _GROUP_NOT_FOUND_FROM_VERSION,
-    )
-    return then(outcome, respond)
+    try:
+        outcome = broker.groups.commit(
+            committer,
+            offsets,
+            retention_ms=request.retention_time_ms,
+            reports_unknown_group=context.api_version >= _GROUP_NOT_FOUND_FROM_VERSION,
+        )
+    except KafkaError as error:
+        return respond([error.code] * len(offsets))
+    return _respond_later(outcome, respond, len(offsets)) if isinstance(outcome, asyncio.Future) else respond(outcome)
+
+
+async def _respond_later(
+    outcome: asyncio.Future[list[ErrorCode]], respond: Callable[[list[ErrorCode]], OffsetCommitResponse], count: int
+) -> OffsetCommitResponse:
+    try:
+        errors = await outcome
+    except KafkaError as error:
+        errors = [error.code] * count
+    return respond(errors)
 
 
 def _accept(

@@ -26,7 +26,7 @@ Version notes
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -61,9 +61,17 @@ def handle(
 
 
 def handle_frame(
-    broker: BrokerServer, header: RequestHeader, connection: Connection, frame: memoryview, body_at: int
+    broker: BrokerServer,
+    header: RequestHeader,
+    connection: Connection,
+    frame: memoryview,
+    body_at: int,
+    may_write: Callable[[Connection, str | None, bytes, str | None], bool] | None = None,
 ) -> bytes | ProduceResponse | Deferred[Any] | None:
-    """Append the batches of a plain request, without decoding it to a message (fast path); None for any other."""
+    """Append the batches of a plain request, without decoding it to a message (fast path); None for any other.
+
+    `may_write` returns whether the client is authorized for the topic's name or id and the transactional id.
+    """
     version = header.api_version
     plain = decode_plain_produce(frame, body_at, version) if version >= produce_fast_path.FIRST_VERSION else None
     if plain is None:
@@ -77,6 +85,8 @@ def handle_frame(
             name, topic_id = str(topic[1:], "utf-8"), ZERO_UUID
         except UnicodeDecodeError:
             return None
+    if may_write is not None and not may_write(connection, name, topic_id, transactional_id):
+        return None
     origin = CLIENT
     if transactional_id is not None:
         verified = verified_origin(broker, version, transactional_id, name, topic_id, batches)

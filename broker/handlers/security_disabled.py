@@ -1,7 +1,6 @@
-"""ACLs and delegation tokens, which are refused as by Apache Kafka without an authorizer and authentication.
+"""Delegation tokens, which are refused as by Apache Kafka without authentication.
 
 Behaviour
-- CreateAcls, DescribeAcls, DeleteAcls: SECURITY_DISABLED, of each ACL or filter.
 - CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken (KIP-48) require an
   authenticated client; on a PLAINTEXT listener no client is: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
 - The response to CreateDelegationToken has the principal that would have owned the token; from version 3 on it may be
@@ -21,16 +20,6 @@ from protocol.schema import Message
 _REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _REQUESTER_FROM_VERSION = 3
 _NO_TIMESTAMP = -1
-
-
-def alter_acls(_broker: RoleServer, _context: RequestContext, _request: Message) -> NoReturn:
-    """Raise KafkaError SECURITY_DISABLED."""
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-
-
-def describe_acls(_broker: RoleServer, _context: RequestContext, _request: Message) -> NoReturn:
-    """Raise KafkaError SECURITY_DISABLED."""
-    raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 
 
 def create_delegation_token(

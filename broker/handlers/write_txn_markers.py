@@ -1,8 +1,7 @@
 """WriteTxnMarkers: append the markers of ended transactions to partitions (KIP-98, KIP-890, KIP-1228).
 
 Transaction coordinators send it to the leaders of a transaction's partitions, and administrators to abort a hanging
-transaction (KIP-664). In Kafka it needs CLUSTER_ACTION or ALTER on the cluster; without an authorizer every client may
-send it, as here. A coordinator calls `write_markers` for the partitions that its own broker leads.
+transaction (KIP-664). A coordinator calls `write_markers` for the partitions that its own broker leads.
 
 Behaviour
 - Each marker is appended to each of its partitions, and the response is sent once all are committed by the ISR, as with

@@ -222,6 +222,11 @@ def _cause(code: ErrorCode, request: BrokerRegistrationRequest) -> str:
             f"the data directory belongs to cluster {request.cluster_id}, the controllers of "
             "controller.quorum.voters to another: use that cluster's controllers, or start with an empty directory"
         )
+    if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        return (
+            "the controllers do not authorize this broker: add its principal to their super.users, or give it an ACL"
+            " for CLUSTER_ACTION on the cluster"
+        )
     if code is ErrorCode.REQUEST_TIMED_OUT:
         return "no controller answered: check that a majority of controller.quorum.voters is running and reachable"
     return f"the controller rejected the registration: {code.name}"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from broker.broker_server import BrokerServer
+from broker.network.connection import RequestContext
 from controller.image import ResourceType
 from protocol.errors import ErrorCode, KafkaError
 from protocol.schema import Message
@@ -45,7 +46,9 @@ def own_results(
     return results
 
 
-async def complete_response(broker: BrokerServer, request: Any, response: type[Any], own: dict[int, Any]) -> Message:
+async def complete_response(
+    broker: BrokerServer, context: RequestContext, request: Any, response: type[Any], own: dict[int, Any]
+) -> Message:
     """Return the response: the `own` results, and the controller's for all other resources.
 
     KafkaError if the controller does not answer in time.
@@ -54,8 +57,7 @@ async def complete_response(broker: BrokerServer, request: Any, response: type[A
     from_controller: list[Any] = []
     if rest:
         part = type(request)(resources=rest, validate_only=request.validate_only)
-        timeout_s = broker.settings["request.timeout.ms"] / 1000
-        from_controller = (await broker.controller_channel.call(part, timeout_s, for_client=True)).responses
+        from_controller = (await broker.request_for_client(context, part)).responses
     others = iter(from_controller)
     results = [own[index] if index in own else next(others) for index in range(len(request.resources))]
     complete: Message = response(responses=results)

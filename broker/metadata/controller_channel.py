@@ -22,10 +22,10 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from controller.raft.messages import NO_NODE
-from protocol.api import ApiKey
+from protocol.api import ApiKey, response_class
 from protocol.errors import ErrorCode, KafkaError
-from protocol.headers import RequestHeader, encode_request_header
-from protocol.primitives import Part
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.primitives import Part, read_parts
 from protocol.records.principal import encode_principal
 from protocol.schema import Message
 
@@ -43,7 +43,11 @@ MAX_FORWARDED = 16
 
 _log = logging.getLogger("broker.controller")
 
+_OF_THE_ENVELOPE = (ErrorCode.NONE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+"""Error codes that are about this broker, and would mislead its client."""
+
 _RETRY_S = 0.05
+_SIZE_BYTES = 4
 _TIMEOUT_S = 30.0
 
 
@@ -160,11 +164,29 @@ class ControllerChannel:
             if not isinstance(response, EnvelopeResponse) or response.error_code in NOT_LEADER_ERRORS:
                 return None
             if response.error_code or response.response_data is None:
-                code = ErrorCode(response.error_code) if response.error_code else ErrorCode.UNKNOWN_SERVER_ERROR
+                code = ErrorCode(response.error_code)
+                if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                    _log.warning("The controller does not authorize this broker to forward requests (CLUSTER_ACTION)")
+                if code in _OF_THE_ENVELOPE:
+                    code = ErrorCode.UNKNOWN_SERVER_ERROR
                 raise KafkaError(code, "The controller rejected the forwarded request.")
             return [len(response.response_data).to_bytes(4, "big") + response.response_data]
 
         return await self._send_with_retries(local, remote, timeout_s, self._forward_slots)
+
+    async def call_for(
+        self, context: RequestContext, request: Message, local: Callable[[], Awaitable[Any]], timeout_s: float
+    ) -> Any:
+        """Return the controller's response, as a message, to a request on behalf of a client: as `forward`.
+
+        The request need not be the client's own; `context` has its API and version.
+        """
+        answer = await self.forward(context, request, local, timeout_s)
+        if not isinstance(answer, list):
+            return answer
+        key, version, frame = ApiKey(context.api_key), context.api_version, read_parts(answer)
+        _, body_at = decode_response_header(key, version, frame[_SIZE_BYTES:])
+        return response_class(key).decode(frame, version, _SIZE_BYTES + body_at)
 
     async def _send_with_retries(
         self,
@@ -253,8 +275,6 @@ _ERROR_CODES: Mapping[ApiKey, Callable[[Any], Iterable[int]]] = {
     ApiKey.BROKER_HEARTBEAT: _top_level_error,
     ApiKey.BROKER_REGISTRATION: _top_level_error,
     ApiKey.CONTROLLER_REGISTRATION: _top_level_error,
-    ApiKey.ALTER_CONFIGS: lambda response: (one.error_code for one in response.responses),
     ApiKey.CREATE_TOPICS: lambda response: (one.error_code for one in response.topics),
     ApiKey.DELETE_TOPICS: lambda response: (one.error_code for one in response.responses),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: lambda response: (one.error_code for one in response.responses),
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from broker.broker_server import BrokerServer
 from broker.metadata.topic_creation import create_by_controller
+from broker.network.connection import RequestContext
 from controller.configs.effective import StaticSettings
 from controller.image import MetadataImage, TopicImage
 from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS, TRANSACTION_STATE
@@ -63,14 +64,20 @@ def _internal_topic(
     )
 
 
-async def create_on_demand(broker: BrokerServer, names: list[str]) -> CreateTopicsResponse:
-    """Create topics through the active controller.
+async def create_on_demand(
+    broker: BrokerServer, names: list[str], context: RequestContext | None = None
+) -> CreateTopicsResponse:
+    """Create topics through the active controller: for the client of a request, or for the broker itself.
 
     A topic that exists by now has TOPIC_ALREADY_EXISTS in the response; KafkaError if no controller responds.
     """
     is_only_voter = broker.raft.is_only_voter
     topics = [creation_request(name, broker.settings, is_only_voter=is_only_voter) for name in names]
-    return await create_by_controller(broker, CreateTopicsRequest(topics=topics))
+    request = CreateTopicsRequest(topics=topics)
+    if context is None:
+        return await create_by_controller(broker, request)
+    created: CreateTopicsResponse = await broker.request_for_client(context, request)
+    return created
 
 
 async def ensure_internal_topic(broker: BrokerServer, name: str) -> TopicImage:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from broker.routes import PIPELINED
+from controller.acls.acl import ANONYMOUS
 from protocol.errors import InvariantError
 from protocol.headers import RequestHeader
 from protocol.primitives import Part
@@ -35,8 +36,6 @@ MAX_IN_FLIGHT = 128
 
 MAX_HELD_BYTES = 1024 * 1024
 """The most bytes of responses that wait for earlier ones; file slices do not count."""
-
-ANONYMOUS = "User:ANONYMOUS"
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
 """Name and version of a client's software, until its ApiVersions request."""

@@ -106,6 +106,7 @@ class FetchSession:
         "_deferred",
         "_purgatory",
         "_watching",
+        "authorized_by",
         "created_ms",
         "epoch",
         "full",
@@ -132,6 +133,8 @@ class FetchSession:
         self.partitions: dict[tuple[str | bytes, int], FetchPartition] = {}
         self.pending: dict[FetchPartition, None] = {}
         self.waiting: DelayedFetch[Any] | None = None
+        self.authorized_by: object = None
+        """The decisions by which the last fetch was authorized, if there is an authorizer."""
 
     @property
     def to_read(self) -> list[FetchPartition]:
@@ -161,6 +164,11 @@ class FetchSession:
                     self._deferred.pop(forgotten, None)
                     pending.pop(forgotten, None)
                     self._unwatch(forgotten)
+
+    def read_again(self, cached: FetchPartition) -> None:
+        """Read a partition for the next response, whether it has changed or not."""
+        self._deferred.pop(cached, None)
+        self.pending[cached] = None
 
     def mark_caught_up(self, cached: FetchPartition) -> None:
         """Mark `cached` as caught up: watch it instead of reading it."""

@@ -32,16 +32,16 @@ class RateLimitedCounter:
         self._interval_s = interval_s
         self._logged: dict[str, tuple[float, int]] = {}
 
-    def add(self, key: str, now: float) -> int:
-        """Count an event. Return the number of events since the last report if `interval_s` has passed, else 0.
+    def add(self, key: str, now: float, events: int = 1) -> int:
+        """Count events. Return the number of events since the last report if `interval_s` has passed, else 0.
 
         `now` is in seconds.
         """
         logged_at, times = self._logged.get(key, (float("-inf"), 0))
         if now - logged_at < self._interval_s:
-            self._logged[key] = logged_at, times + 1
+            self._logged[key] = logged_at, times + events
             return 0
         if len(self._logged) >= _REMEMBERED:
             self._logged.clear()
         self._logged[key] = now, 0
-        return times + 1
+        return times + events

@@ -14,6 +14,8 @@ from protocol.errors import ErrorCode
 
 WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that does not authenticate."""
 
 CLUSTER_NAME = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""

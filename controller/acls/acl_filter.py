@@ -7,13 +7,21 @@ Null, and ANY for an enum, match everything. The type of the pattern says what t
     MATCH                the name of a resource: entries whose pattern covers it match
 """
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from controller.acls.acl import WILDCARD, Acl, AclOperation, AclPermissionType, AclResourceType, PatternType
 from protocol.errors import ErrorCode, KafkaError
 
-_ANY_TYPE = (PatternType.ANY, PatternType.MATCH)
+_ANY_PATTERN = (PatternType.ANY, PatternType.MATCH)
+
+
+class NameFilter(Enum):
+    """What the name of a filter is compared with."""
+
+    NONE = "nothing"
+    EXACT = "the names of patterns"
+    COVERED = "the resources that patterns cover"
 
 
 class AclFilter(NamedTuple):
@@ -34,6 +42,13 @@ class AclFilter(NamedTuple):
         if _is_unknown(self.operation, AclOperation) or _is_unknown(self.permission_type, AclPermissionType):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown entryFilter.")
 
+    @property
+    def name_filter(self) -> NameFilter:
+        """Return what the name is compared with."""
+        if self.resource_name is None:
+            return NameFilter.NONE
+        return NameFilter.COVERED if self.pattern_type == PatternType.MATCH else NameFilter.EXACT
+
     def matches(self, acl: Acl) -> bool:
         """Return whether the entry matches."""
         return (
@@ -42,16 +57,19 @@ class AclFilter(NamedTuple):
             and self.permission_type in (AclPermissionType.ANY, acl.permission_type)
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
-            and (self.pattern_type in _ANY_TYPE or self.pattern_type == acl.pattern_type)
-            and (self.resource_name is None or self._matches_name(acl, self.resource_name))
+            and (self.pattern_type in _ANY_PATTERN or self.pattern_type == acl.pattern_type)
+            and self._matches_name(acl)
         )
 
-    def _matches_name(self, acl: Acl, name: str) -> bool:
+    def _matches_name(self, acl: Acl) -> bool:
+        name = self.resource_name
+        if name is None or acl.resource_name == name:
+            return True
         if self.pattern_type != PatternType.MATCH:
-            return acl.resource_name == name
+            return False
         if acl.pattern_type == PatternType.PREFIXED:
             return name.startswith(acl.resource_name)
-        return acl.resource_name in (name, WILDCARD)
+        return acl.resource_name == WILDCARD
 
 
 def _is_unknown(value: int, enum: type[IntEnum]) -> bool:

@@ -10,29 +10,31 @@ An entry matches if its principal is the client's or `User:*`, its host the clie
 the requested one or ALL. Of entries that allow, READ, WRITE, DELETE and ALTER include DESCRIBE, and ALTER_CONFIGS
 includes DESCRIBE_CONFIGS; of entries that deny, nothing includes another.
 
-Decisions are cached until the entries change, by principal, host, operation and resource type: a table of names.
+The entries of a principal are compiled, by operation, type of resource and host, to the names that they deny and allow;
+that stays valid until the entries of this principal change. Decisions are cached until any entry changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from controller.acls.acl import (
     WILDCARD,
     WILDCARD_PRINCIPAL,
-    Acl,
     AclOperation,
     AclPermissionType,
-    PatternType,
     canonical_host,
 )
-from controller.acls.acls_image import AclPattern, AclsImage, PatternAcls
+from controller.acls.acls_image import AclsImage, PrincipalAcls
+from controller.acls.names import NameSet
 
 _INCLUDED_IN: Mapping[int, tuple[int, ...]] = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
     AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
+_ALL = int(AclOperation.ALL)
 _ALLOW = int(AclPermissionType.ALLOW)
 
 _ANY_RESOURCE = "hardcode"
@@ -56,40 +58,63 @@ def parse_super_users(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
-class _Request(NamedTuple):
-    """Who wants to do what with resources of a type; `host` is canonical, the enums are numbers."""
+class _AclRules(NamedTuple):
+    """The names that entries of one principal and host deny and allow one operation on.
 
-    principal: str
-    host: str
-    resource_type: int
-    denied_by: Collection[int]
-    """The operations of entries that deny it; of entries that allow it, without those that include it."""
-    allowed_by: Collection[int]
+    `allowed_by_name`: without operations that include the requested one.
+    """
+
+    denied: NameSet
+    allowed: NameSet
+    allowed_by_name: NameSet
 
 
-def _request(principal: str, host: str, operation: int, resource_type: int) -> _Request:
-    same = (int(AclOperation.ALL), operation)
-    return _Request(principal, canonical_host(host), resource_type, same, (*same, *_INCLUDED_IN.get(operation, ())))
+class _Compiled(NamedTuple):
+    """The entries of a principal, and their rules by operation and resource type, then by host."""
+
+    entries: PrincipalAcls
+    rules: dict[tuple[int, int], Mapping[str, _AclRules]]
 
 
 class Decisions(dict[str, bool]):
     """Whether one principal from one host may do one operation, by name of the resource; looked up by `[]` only."""
 
-    __slots__ = ("_authorizer", "_request")
+    __slots__ = ("_authorizer", "resource_type", "rules")
 
-    def __init__(self, authorizer: StandardAuthorizer, request: _Request) -> None:
-        """Begin without decisions."""
+    def __init__(self, authorizer: StandardAuthorizer, resource_type: int, rules: Sequence[_AclRules]) -> None:
+        """Begin without decisions; `rules` are those of a client that is no super user."""
         super().__init__()
         self._authorizer = authorizer
-        self._request = request
+        self.resource_type = resource_type
+        self.rules = rules
 
     def __missing__(self, name: str) -> bool:
         """Decide about a resource, and keep the decision."""
-        decision = self._authorizer.decide(self._request, name)
+        decision = self._decide(name)
         if len(name) <= _MAX_CACHED_CHARACTERS:
             self._authorizer.make_room()
             self[name] = decision
         return decision
+
+    def _decide(self, name: str) -> bool:
+        for rules in self.rules:
+            if rules.denied.covers(name):
+                return False
+        for rules in self.rules:
+            if rules.allowed.covers(name):
+                return True
+        return self._authorizer.allows_without_acls(self.resource_type, name)
+
+
+class _AllowAll(dict[str, bool]):
+    """The decisions about a super user."""
+
+    def __missing__(self, _name: str) -> bool:
+        """Allow everything."""
+        return True
+
+
+_ALLOW_ALL = _AllowAll()
 
 
 class StandardAuthorizer:
@@ -100,6 +125,8 @@ class StandardAuthorizer:
         self._super_users = frozenset(super_users)
         self._allow_if_no_acl = allow_if_no_acl
         self._acls = AclsImage()
+        self._compiled: dict[str, _Compiled] = {}
+        self._patterns: dict[int, NameSet] = {}
         self._tables: dict[tuple[str, str, int, int], Decisions] = {}
         self._any: dict[tuple[str, str, int, int], bool] = {}
         self._decisions = 0
@@ -111,27 +138,35 @@ class StandardAuthorizer:
 
     def load(self, acls: AclsImage) -> None:
         """Replace the entries."""
-        if acls is not self._acls:
-            self._acls = acls
-            self._forget()
-            self._any.clear()
+        if acls is self._acls:
+            return
+        self._acls = acls
+        self._compiled = {
+            principal: compiled
+            for principal, compiled in self._compiled.items()
+            if compiled.entries is acls.by_principal.get(principal)
+        }
+        self._patterns.clear()
+        self._forget()
 
     def is_super_user(self, principal: str) -> bool:
         """Return whether a principal may do everything."""
         return principal in self._super_users
 
-    def decisions(self, principal: str, host: str, operation: int, resource_type: int) -> Decisions:
+    def decisions(self, principal: str, host: str, operation: int, resource_type: int) -> Mapping[str, bool]:
         """Return whether a principal from a host may do an operation on resources of a type, by name.
 
-        The table is valid until the entries change. `host` is an address.
+        The table, to be used with `[]`, is valid until the entries change. `host` is an address.
         """
         key = (principal, host, operation, resource_type)
         found = self._tables.get(key)
         if found is None:
+            if principal in self._super_users:
+                return _ALLOW_ALL
             if len(self._tables) >= _MAX_TABLES:
                 self._forget()
-            request = _request(principal, host, operation, resource_type)
-            found = self._tables[key] = Decisions(self, request)
+            rules = self._rules(principal, host, operation, resource_type)
+            found = self._tables[key] = Decisions(self, resource_type, rules)
         return found
 
     def authorize(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
@@ -140,30 +175,28 @@ class StandardAuthorizer:
 
     def authorize_by_resource_type(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
         """Return whether a principal from a host may do an operation on at least one resource of a type (KIP-679)."""
+        if self.authorize(principal, host, operation, resource_type, _ANY_RESOURCE):
+            return True
         key = (principal, host, operation, resource_type)
         found = self._any.get(key)
         if found is None:
             if len(self._any) >= _MAX_TABLES:
                 self._any.clear()
-            request = _request(principal, host, operation, resource_type)
-            found = self._any[key] = self.decide(request, _ANY_RESOURCE) or self._is_any_allowed(request)
+            found = self._any[key] = _is_any_allowed(self._rules(principal, host, operation, resource_type))
         return found
 
-    def decide(self, request: _Request, name: str) -> bool:
-        """Return the decision about a resource, which is not looked up in the tables."""
-        if request.principal in self._super_users:
-            return True
-        covering = self._acls.covering(request.resource_type, name)
-        if not covering:
-            return self._allow_if_no_acl
-        allowed = False
-        for entries in covering:
-            for acl in _of_client(request, entries):
-                if acl.permission_type == _ALLOW:
-                    allowed = allowed or acl.operation in request.allowed_by
-                elif acl.operation in request.denied_by:
-                    return False
-        return allowed
+    def allows_without_acls(self, resource_type: int, name: str) -> bool:
+        """Return whether a resource is allowed to everyone because no entry is about it."""
+        if not self._allow_if_no_acl:
+            return False
+        patterns = self._patterns.get(resource_type)
+        if patterns is None:
+            patterns = self._patterns[resource_type] = NameSet(
+                (acl.pattern_type, acl.resource_name)
+                for acl in self._acls.by_id.values()
+                if acl.resource_type == resource_type
+            )
+        return not patterns.covers(name)
 
     def make_room(self) -> None:
         """Count a decision to be kept; forget all earlier ones if there are too many."""
@@ -175,43 +208,63 @@ class StandardAuthorizer:
         for table in self._tables.values():
             table.clear()
         self._tables.clear()
+        self._any.clear()
         self._decisions = 0
 
-    def _is_any_allowed(self, request: _Request) -> bool:
-        """Return whether entries allow something that no other denies for all of its names.
-
-        As in Kafka, an operation is not included in others here, and a pattern that allows all names counts whatever is
-        denied, unless all names are.
-        """
-        allowed: set[AclPattern] = set()
-        denied: set[AclPattern] = set()
-        for principal in {request.principal, WILDCARD_PRINCIPAL}:
-            for pattern in self._acls.patterns(principal):
-                if pattern.resource_type != request.resource_type:
+    def _rules(self, principal: str, host: str, operation: int, resource_type: int) -> list[_AclRules]:
+        """Return the rules of the entries that are about a client."""
+        found = []
+        for name in dict.fromkeys((principal, WILDCARD_PRINCIPAL)):
+            compiled = self._compiled.get(name)
+            if compiled is None:
+                entries = self._acls.by_principal.get(name)
+                if entries is None:
                     continue
-                for acl in self._acls.of(pattern)[principal]:
-                    if acl.operation in request.denied_by and _is_from(request, acl):
-                        (allowed if acl.permission_type == _ALLOW else denied).add(pattern)
-        wildcard = AclPattern(request.resource_type, PatternType.LITERAL, WILDCARD)
-        if wildcard in denied or wildcard in allowed:
-            return wildcard not in denied
-        prefixes = {pattern.name for pattern in denied if pattern.pattern_type == PatternType.PREFIXED}
-        lengths = {len(prefix) for prefix in prefixes}
-        return any(
-            not (pattern.pattern_type == PatternType.LITERAL and pattern in denied)
-            and not any(pattern.name[:length] in prefixes for length in lengths)
-            for pattern in allowed
-        )
+                compiled = self._compiled[name] = _Compiled(entries, {})
+            by_host = compiled.rules.get((operation, resource_type))
+            if by_host is None:
+                by_host = compiled.rules[operation, resource_type] = _compile(
+                    compiled.entries, operation, resource_type
+                )
+            found += [by_host[each] for each in (WILDCARD, canonical_host(host)) if each in by_host]
+        return found
 
 
-def _of_client(request: _Request, entries: PatternAcls) -> Iterator[Acl]:
-    """Yield the entries that are about the client, whatever their operation."""
-    for principal in (request.principal, WILDCARD_PRINCIPAL):
-        for acl in entries.get(principal, ()):
-            if _is_from(request, acl):
-                yield acl
+def _compile(entries: PrincipalAcls, operation: int, resource_type: int) -> dict[str, _AclRules]:
+    """Return the rules of a principal's entries for one operation and type of resource, by canonical host."""
+    included_in = _INCLUDED_IN.get(operation, ())
+    by_host: dict[str, tuple[list[tuple[int, str]], ...]] = {}
+    for acl in entries:
+        by_name = acl.operation in (_ALL, operation)
+        allows = acl.permission_type == _ALLOW
+        if acl.resource_type != resource_type or not (by_name or (allows and acl.operation in included_in)):
+            continue
+        denied, allowed, allowed_by_name = by_host.setdefault(canonical_host(acl.host), ([], [], []))
+        pattern = acl.pattern_type, acl.resource_name
+        if not allows:
+            denied.append(pattern)
+            continue
+        allowed.append(pattern)
+        if by_name:
+            allowed_by_name.append(pattern)
+    return {host: _AclRules(*map(NameSet, patterns)) for host, patterns in by_host.items()}
 
 
-def _is_from(request: _Request, acl: Acl) -> bool:
-    """Return whether an entry is about the client's host."""
-    return acl.host == WILDCARD or canonical_host(acl.host) == request.host
+def _is_any_allowed(rules: Collection[_AclRules]) -> bool:
+    """Return whether entries allow something that no other denies for all names of the pattern.
+
+    As in Kafka, an operation is not included in others here, and a pattern that allows all names counts whatever is
+    denied, unless all names are.
+    """
+    denied = [each.denied for each in rules]
+    allowed = [each.allowed_by_name for each in rules]
+    if any(names.everything for names in denied):
+        return False
+    if any(names.everything for names in allowed):
+        return True
+    literals = chain.from_iterable(names.literals for names in allowed)
+    if any(not any(names.covers(name) for names in denied) for name in literals):
+        return True
+    # A pattern whose shorter prefix is allowed, too, is denied only if that is: it need not be looked at.
+    prefixes = chain.from_iterable(names.prefixes for names in allowed)
+    return any(not any(names.covers_by_prefix(prefix) for names in denied) for prefix in prefixes)

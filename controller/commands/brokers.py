@@ -43,7 +43,7 @@ def unfence_broker(
 ) -> ControllerResult[None]:
     """Unfence a broker, and let it lead partitions that have no leader.
 
-    KafkaError STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
+    KafkaError STALE_BROKER_EPOCH if it has registered again since, or is not registered.
     """
     broker = registered_broker(image, broker_id, broker_epoch)
     if not broker.fenced:
@@ -100,7 +100,7 @@ def unregister_broker(
     """
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise _unknown(broker_id)
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
     return ControllerResult((*on_brokers_fenced(image, (broker_id,), settings), gone), None)
 
@@ -109,14 +109,10 @@ def registered_broker(image: MetadataImage, broker_id: int, broker_epoch: int) -
     """Return a broker in its current registration; errors as `unfence_broker`."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise _unknown(broker_id)
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker_id} is not registered")
     if broker.epoch != broker_epoch:
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH,
             f"broker {broker_id} is registered in epoch {broker.epoch}, not {broker_epoch}",
         )
     return broker
-
-
-def _unknown(broker_id: int) -> KafkaError:
-    return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {broker_id} is not registered")

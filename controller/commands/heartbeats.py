@@ -48,7 +48,7 @@ def broker_heartbeat(
     """Change a broker to the next state, and return that state.
 
     `may_stop`: all active brokers know that its leaderships moved (`BrokerHeartbeatManager.may_stop`). KafkaError
-    STALE_BROKER_EPOCH if it has registered again since, BROKER_ID_NOT_REGISTERED if it is not registered.
+    STALE_BROKER_EPOCH if it has registered again since, or is not registered.
     """
     broker_id, broker_epoch = request.broker_id, request.broker_epoch
     registered_broker(image, broker_id, broker_epoch)

@@ -6,6 +6,7 @@ shown without effect, so that existing properties files and tools work.
 
 from __future__ import annotations
 
+from controller.configs.authorization_configs import AUTHORIZATION_CONFIGS
 from controller.configs.definition import ConfigDef
 from controller.configs.replication_configs import REPLICATION_CONFIGS
 from controller.configs.server_configs import SERVER_CONFIGS
@@ -19,6 +20,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
         *SERVER_LOG_CONFIGS,
         *SERVER_CONFIGS,
         *TRANSACTION_CONFIGS,
+        *AUTHORIZATION_CONFIGS,
         *REPLICATION_CONFIGS,
         *UNSUPPORTED_CONFIGS,
     )

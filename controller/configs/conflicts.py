@@ -7,6 +7,7 @@ They run when a broker starts, and before its settings are altered. Rules and me
 from collections.abc import Callable
 from typing import Any
 
+from controller.configs.authorization_configs import check_authorization
 from controller.configs.definition import ConfigConflictError
 from controller.configs.group import check_within_limits
 
@@ -31,6 +32,7 @@ def check_conflicts(value: Callable[[str], Any]) -> None:
             "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
         )
     _check_cordoned(value)
+    check_authorization(value)
     check_within_limits(value, value, "group.")
 
 

@@ -26,6 +26,14 @@ _IDLE_QUORUM_CONFIGS = table(
     without_effect="an idle metadata log is not written to",
 )
 
+_EARLY_START_CONFIGS = table(
+    """
+    early.start.listeners LIST null read-only
+        Listeners that serve clients before the authorizer is ready.
+    """,
+    without_effect="listeners of controllers, and only these, serve super users before the ACLs are loaded",
+)
+
 _THREAD_CONFIGS = table(
     """
     background.threads INT 10 cluster-wide 1..
@@ -143,6 +151,7 @@ _INTERNAL_CONFIGS = table(
 
 UNSUPPORTED_CONFIGS = (
     *SECURITY_CONFIGS,
+    *_EARLY_START_CONFIGS,
     *NEW_GROUP_CONFIGS,
     *CLUSTER_CONFIGS,
     *DYNAMIC_QUORUM_CONFIGS,

@@ -1,4 +1,4 @@
-"""Kafka's configs of authentication, encryption and authorization, accepted without effect.
+"""Kafka's configs of authentication and encryption, accepted without effect.
 
 `controller.configs.config_table` explains the columns, `unsupported` the purpose.
 """
@@ -165,10 +165,8 @@ TLS_CONFIGS = table(
     without_effect="TLS encryption is not supported yet",
 )
 
-AUTHORIZATION_CONFIGS = table(
+AUTHENTICATION_CONFIGS = table(
     """
-    authorizer.class.name STRING '' read-only
-        The class that authorizes requests; everything is allowed if empty.
     connection.failed.authentication.delay.ms INT 100 read-only 0..
         Delay before a connection is closed whose authentication failed.
     connections.max.reauth.ms LONG 0 read-only
@@ -181,10 +179,8 @@ AUTHORIZATION_CONFIGS = table(
         Maximum lifetime of a delegation token with renewals.
     delegation.token.secret.key PASSWORD null read-only
         The secret that signs delegation tokens, the same on all brokers and controllers.
-    early.start.listeners LIST null read-only
-        Listeners that serve clients before the authorizer is ready.
     """,
-    without_effect="authentication, authorization and delegation tokens are not supported yet",
+    without_effect="authentication and delegation tokens are not supported yet",
 )
 
-SECURITY_CONFIGS = (*SASL_CONFIGS, *TLS_CONFIGS, *AUTHORIZATION_CONFIGS)
+SECURITY_CONFIGS = (*SASL_CONFIGS, *TLS_CONFIGS, *AUTHENTICATION_CONFIGS)

@@ -172,8 +172,8 @@ def requested_partition(
     if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
         if isinstance(request, FetchRequest):
             fetch = request.topics[0]
-            is_log = fetch.topic == CLUSTER_METADATA or fetch.topic_id == METADATA_TOPIC_ID
-            if is_log and fetch.partitions[0].partition == 0:
+            # Versions below 13, which have only the name, cannot carry the leader and the snapshot of a response.
+            if fetch.topic_id == METADATA_TOPIC_ID and fetch.partitions[0].partition == 0:
                 return fetch.partitions[0]
         elif isinstance(request, FetchSnapshotRequest):
             fetch_snapshot = request.topics[0]

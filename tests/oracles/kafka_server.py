@@ -26,7 +26,10 @@ class KafkaServer:
     def __init__(
         self, folder: Path, more: Mapping[str, object] | None = None, features: Mapping[str, int] | None = None
     ) -> None:
-        """Start it; `more` are further settings, `features` the levels that differ from Kafka's defaults."""
+        """Start it; `more` are further settings, `features` the levels that differ from Kafka's defaults.
+
+        In a setting, `{bootstrap}` and `{controller}` stand for the addresses.
+        """
         folder.mkdir()
         port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
@@ -45,11 +48,14 @@ log.dirs={self.data_dir}
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 """
-            + "".join(f"{name}={value}\n" for name, value in (more or {}).items())
+            + "".join(f"{name}={self._with_addresses(value)}\n" for name, value in (more or {}).items())
         )
         levels = [part for name, level in (features or {}).items() for part in ("--feature", f"{name}={level}")]
         run(*kafka_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *levels))
         self.start()
+
+    def _with_addresses(self, value: object) -> str:
+        return str(value).replace("{bootstrap}", self.bootstrap).replace("{controller}", self.controller)
 
     def start(self) -> None:
         """Start it, the first time or again; `wait` returns once it is ready."""

@@ -44,6 +44,7 @@ SETTINGS = {
 # Addresses and directories; settings that Kafka requires; and settings that are read-only here.
 NOT_COMPARED = {
     "advertised.listeners",
+    "allow.everyone.if.no.acl.found",
     "controller.listener.names",
     "controller.quorum.voters",
     "listener.security.protocol.map",
@@ -51,6 +52,7 @@ NOT_COMPARED = {
     "log.dirs",
     "node.id",
     "process.roles",
+    "super.users",
 }
 
 Change = tuple[str, int, str | None]

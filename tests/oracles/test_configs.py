@@ -38,6 +38,9 @@ RATES = {
     "replica.alter.log.dirs.io.max.bytes.per.second",
 }
 
+# Kafka's authorizer reads them from the file; they are no settings of its broker.
+OF_AUTHORIZER = {"super.users": "STRING", "allow.everyone.if.no.acl.found": "BOOLEAN"}
+
 TEXTS = (
     *("-131073", "-131072", "-3", "-2", "-1", "0", "1", "2", "4", "5", "9", "10", "17", "22", "23", "25", "26", "100"),
     *("1000", "3600", "3601", "86401", "1048575", "1048576", "2147483647", "2147483648", "9223372036854775808", "+5"),
@@ -104,6 +107,9 @@ def test_broker_configs_are_kafkas(kafka_says: Shown) -> None:
     for name in RATES:
         assert name not in kafkas
         kafkas[name] = Described("LONG", "none", "cluster-wide", "internal")
+    for name, kind in OF_AUTHORIZER.items():
+        assert name not in kafkas
+        kafkas[name] = Described(kind, f"={BROKER_CONFIGS[name].default}", "read-only", "public")
     assert ours(BROKER_CONFIGS, with_modes=True) == kafkas
 
 

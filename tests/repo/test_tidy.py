@@ -15,6 +15,7 @@ PRODUCT = (*SERVER, "barnabas", "spark_jobs")
 # The pure modules of the broker; protocol, controller and storage (except its disk) are pure as a whole.
 PURE_IN_BROKER = (
     "broker/routes.py",
+    "broker/authorization/requirement.py",
     "broker/network/connection.py",
     "broker/network/connection_counts.py",
     "broker/error_responses.py",

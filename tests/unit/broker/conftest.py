@@ -25,6 +25,8 @@ from tests.disks import FaultyDisk
 from tests.unit.broker.controller_node import SETTINGS as CONTROLLER_SETTINGS
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.group_node import GroupNode
+from tests.unit.broker.guarded_node import SETTINGS as GUARDED_SETTINGS
+from tests.unit.broker.guarded_node import GuardedNode
 from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.jbod import Jbod
 from tests.unit.broker.node import Node
@@ -164,6 +166,14 @@ def new_node(tmp_path: Path) -> Iterator[NewNode]:
 @pytest.fixture
 def stopped_node(new_node: NewNode) -> Node:
     return new_node()
+
+
+@pytest.fixture
+def guarded(new_node: NewNode) -> GuardedNode:
+    """Return a broker with an authorizer and one super user, serving."""
+    node = new_node(None, **GUARDED_SETTINGS)
+    node.start()
+    return GuardedNode(node)
 
 
 @pytest.fixture

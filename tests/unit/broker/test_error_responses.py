@@ -9,12 +9,15 @@ from broker.routes import served_apis
 from protocol.api import APIS, ApiKey, request_class, response_class
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from protocol.messages.delete_groups import DeleteGroupsRequest
 from protocol.messages.delete_topics import DeleteTopicsRequest
 from protocol.messages.describe_configs import DescribeConfigsRequest
+from protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.heartbeat import HeartbeatRequest
 from protocol.messages.metadata import MetadataRequest, MetadataResponse
+from protocol.messages.offset_delete import OffsetDeleteRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.schema import Message
@@ -55,7 +58,39 @@ def test_a_fetch_before_sessions_fails_partition_by_partition() -> None:
     request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchRequest.Topic(topic="t", partitions=[partition])])
     (answer,) = failed(ApiKey.FETCH, 4, request, CODE).responses
     assert (answer.topic, answer.partitions[0].partition_index, answer.partitions[0].error_code) == ("t", 4, CODE)
-    assert failed(ApiKey.FETCH, 12, request, CODE).error_code == CODE
+
+
+def test_a_fetch_without_topic_ids_fails_as_a_whole_and_partition_by_partition() -> None:
+    partition = FetchRequest.Topic.Partition(partition=4, fetch_offset=0, partition_max_bytes=1)
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchRequest.Topic(topic="t", partitions=[partition])])
+    response = failed(ApiKey.FETCH, 12, request, CODE)
+    assert response.error_code == response.responses[0].partitions[0].error_code == CODE
+    response = failed(ApiKey.FETCH, 13, request, CODE)
+    assert (response.error_code, response.responses) == (CODE, [])
+
+
+def test_entries_are_found_within_the_entries_of_the_request() -> None:
+    topic = AlterReplicaLogDirsRequest.Dir.Topic(name="t", partitions=[3])
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDirsRequest.Dir(path="/d", topics=[topic])])
+    (answer,) = failed(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, request, CODE).results
+    assert (answer.topic_name, [(one.partition_index, one.error_code) for one in answer.partitions]) == (
+        "t",
+        [(3, CODE)],
+    )
+
+
+def test_entries_that_the_request_does_not_name_are_omitted() -> None:
+    request = DescribeLogDirsRequest(topics=[DescribeLogDirsRequest.Topic(topic="t", partitions=[0])])
+    assert failed(ApiKey.DESCRIBE_LOG_DIRS, 2, request, CODE).results == []
+    assert failed(ApiKey.DESCRIBE_LOG_DIRS, 3, request, CODE).error_code == CODE
+
+
+def test_entries_alone_fail() -> None:
+    topics = [OffsetDeleteRequest.Topic(name="t", partitions=[OffsetDeleteRequest.Topic.Partition(partition_index=3)])]
+    request = OffsetDeleteRequest(group_id="g", topics=topics)
+    response: Any = error_response(ApiKey.OFFSET_DELETE, 0, request, CODE, of_each=True)
+    assert response.error_code == ErrorCode.NONE
+    assert (response.topics[0].name, response.topics[0].partitions[0].error_code) == ("t", CODE)
 
 
 def test_metadata_fails_topic_by_topic() -> None:

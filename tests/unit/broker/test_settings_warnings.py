@@ -8,6 +8,8 @@ import pytest
 
 from broker.settings import Option, check_settings, read_option, read_properties, warn_of_settings
 
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
 
 @pytest.fixture
 def warned(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
@@ -53,16 +55,36 @@ def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptur
 def test_ineffective_security_settings_are_logged(warned: Callable[..., list[str]]) -> None:
     assert warned(sasl_enabled_mechanisms="GSSAPI") == []  # the default
     [shown] = warned(
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         ssl_client_auth="required",
         listener_name_plaintext_sasl_enabled_mechanisms="PLAIN",
         log_retention_hours="5",
     )
     assert shown == (
-        "Security settings without effect: authorizer.class.name, "
-        "listener.name.plaintext.sasl.enabled.mechanisms, ssl.client.auth. Any client can connect and do everything, "
-        "without authentication or encryption"
+        "Security settings without effect: listener.name.plaintext.sasl.enabled.mechanisms, ssl.client.auth. "
+        "Any client can connect and do everything, without authentication or encryption"
     )
+
+
+def test_with_an_authorizer_clients_can_connect_but_not_do_everything(warned: Callable[..., list[str]]) -> None:
+    [shown] = warned(authorizer_class_name=AUTHORIZER, ssl_client_auth="required")
+    assert shown == (
+        "Security settings without effect: ssl.client.auth. "
+        "Any client can connect, without authentication or encryption"
+    )
+
+
+def test_super_users_without_an_authorizer_are_logged(warned: Callable[..., list[str]]) -> None:
+    [shown] = warned(super_users="User:a", allow_everyone_if_no_acl_found="true")
+    assert shown == (
+        "allow.everyone.if.no.acl.found, super.users: without effect, because authorizer.class.name is not set: every "
+        "client can do everything"
+    )
+
+
+def test_an_anonymous_super_user_is_logged(warned: Callable[..., list[str]]) -> None:
+    assert warned(authorizer_class_name=AUTHORIZER, super_users="User:a") == []
+    [shown] = warned(authorizer_class_name=AUTHORIZER, super_users="User:a;User:ANONYMOUS")
+    assert shown == ("super.users has User:ANONYMOUS: every client that does not authenticate can do everything")
 
 
 def test_replication_factor_above_one_on_single_broker_is_logged(warned: Callable[..., list[str]]) -> None:

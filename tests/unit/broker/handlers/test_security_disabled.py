@@ -1,4 +1,4 @@
-"""ACLs and delegation tokens, without an authorizer."""
+"""Delegation tokens, without authentication."""
 
 from __future__ import annotations
 
@@ -8,31 +8,8 @@ import pytest
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
-from protocol.messages.create_acls import CreateAclsRequest
-from protocol.messages.delete_acls import DeleteAclsRequest
 from tests.unit.broker.controller_node import ControllerNode
 from tests.unit.broker.node import Node
-
-CREATION = CreateAclsRequest.Creation(
-    resource_type=2, resource_name="t", principal="User:me", host="*", operation=3, permission_type=3
-)
-ACL: dict[str, Any] = {"principal_filter": None, "host_filter": None, "operation": 1, "permission_type": 1}
-FILTER: dict[str, Any] = {"resource_type_filter": 2, "resource_name_filter": "t", **ACL}
-
-
-@pytest.mark.parametrize("version", range(1, 4))
-@pytest.mark.parametrize(
-    ("key", "fields", "message"),
-    [
-        (ApiKey.CREATE_ACLS, {"creations": [CREATION]}, "No Authorizer is configured."),
-        (ApiKey.DELETE_ACLS, {"filters": [DeleteAclsRequest.Filter(**FILTER)]}, "No Authorizer is configured."),
-        (ApiKey.DESCRIBE_ACLS, FILTER, "No Authorizer is configured on the broker"),
-    ],
-)
-def test_acls_are_refused(node: Node, key: ApiKey, version: int, fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(KafkaError, match=message) as refused:
-        node.answer(key, version, **fields)
-    assert refused.value.code is ErrorCode.SECURITY_DISABLED
 
 
 def create(node: ControllerNode, version: int, **owner: str) -> Any:

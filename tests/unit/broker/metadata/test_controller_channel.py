@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.config_admin import complete_response
 from broker.metadata.controller_channel import MAX_FORWARDED, ControllerChannel
 from broker.metadata.topic_creation import create_by_controller
 from broker.network.connection import RequestContext
 from broker.network.network_client import NetworkClient
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
-from protocol.headers import decode_request_header
+from protocol.headers import decode_request_header, response_prefix
 from protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.messages.delete_topics import DeleteTopicsRequest
@@ -356,27 +355,43 @@ def test_forwarded_requests_share_limited_connections(broker: Broker) -> None:
     assert all(read_parts(answered.result())[4:] == b"x" for answered in several)
 
 
-def create_a_topic(node: Any) -> Awaitable[CreateTopicsResponse]:
-    return create_by_controller(node, CREATE)
-
-
-def alter_a_setting(node: Any) -> Awaitable[Message]:
-    setting = IncrementalAlterConfigsRequest.Resource(resource_type=2, resource_name="t", configs=[])
-    request = IncrementalAlterConfigsRequest(resources=[setting], validate_only=True)
-    return complete_response(node, request, IncrementalAlterConfigsResponse, {})
-
-
-@pytest.mark.parametrize("query", [create_a_topic, alter_a_setting])
-def test_requests_on_behalf_of_clients_share_limited_connections(broker: Broker, query: Callable[..., object]) -> None:
-    node = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
+def test_requests_on_behalf_of_clients_share_limited_connections(broker: Broker) -> None:
+    node: Any = SimpleNamespace(controller_channel=broker.channel, settings={"request.timeout.ms": 1000})
     broker.quorum.elect(2)
     broker.network.node.reply = lambda *_: []
-    several = [broker.start(query(node)) for _ in range(3 * MAX_FORWARDED)]  # type: ignore[arg-type]  # always this type here
+    several = [broker.start(create_by_controller(node, CREATE)) for _ in range(3 * MAX_FORWARDED)]
     broker.let_pass(2)
     assert [instance(KafkaError, requested.exception()).code for requested in several] == [
         ErrorCode.REQUEST_TIMED_OUT
     ] * len(several)
     assert len(broker.connected) == MAX_FORWARDED
+
+
+def test_a_request_for_a_client_is_forwarded_with_its_principal_and_answered_as_a_message(broker: Broker) -> None:
+    response = IncrementalAlterConfigsResponse(responses=[])
+    context = RequestContext(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 99, None, 1, "PLAINTEXT", "10.1.2.3", "User:alice")
+    header = response_prefix(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 99)
+    broker.network.node.reply = lambda *_: EnvelopeResponse(response_data=header + response.encode(1))
+    broker.quorum.elect(2)
+    part = IncrementalAlterConfigsRequest(resources=[], validate_only=True)
+    assert broker.run(broker.channel.call_for(context, part, broker.handle_locally, 5)) == response
+    [envelope] = broker.requested
+    assert decode_principal(envelope.request_principal) == "User:alice"
+    broker.quorum.elect(1, leads=True)
+    assert broker.run(broker.channel.call_for(context, part, broker.handle_locally, 5)) == HERE
+
+
+@pytest.mark.parametrize("code", [ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.NONE])
+def test_a_client_is_not_told_that_its_broker_is_not_authorized(
+    broker: Broker, code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.quorum.elect(2)
+    broker.network.node.reply = lambda *_: EnvelopeResponse(error_code=code)
+    with pytest.raises(KafkaError) as raised:
+        broker.run(broker.forward())
+    assert raised.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    told = "The controller does not authorize this broker to forward requests (CLUSTER_ACTION)"
+    assert (told in caplog.messages) == (code is not ErrorCode.NONE)
 
 
 def test_active_controller_does_not_limit_concurrent_client_requests(broker: Broker) -> None:

