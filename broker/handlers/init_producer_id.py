@@ -6,6 +6,7 @@ Behaviour
 - With one, the coordinator gives the id's producer a new epoch, which fences the producer before it (KIP-98). A
   transaction that is open is aborted first: CONCURRENT_TRANSACTIONS until that is done. INVALID_TRANSACTION_TIMEOUT
   above `transaction.max.timeout.ms`; INVALID_REQUEST for an empty id.
+- COORDINATOR_LOAD_IN_PROGRESS if the controller allocates no producer ids: the client repeats the request.
 - A producer that recovers sends its id and epoch; PRODUCER_FENCED if another has taken its place (KIP-360).
 
 Version notes
@@ -33,7 +34,7 @@ _FENCED_FROM_VERSION = 4
 def handle(
     broker: BrokerServer, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
-    """Return a new producer id; wait only if the controller has to allocate a block."""
+    """Return the producer id and epoch; an awaitable while the coordinator commits them, or a block is allocated."""
     if (request.producer_id < 0) != (request.producer_epoch < 0):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:

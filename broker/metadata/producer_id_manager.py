@@ -5,38 +5,57 @@ restarts. The controller's side is `controller.commands.producer_ids`.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import chain
 
 from broker.metadata.controller_channel import ControllerChannel
 from protocol.errors import ErrorCode, KafkaError
 
+_log = logging.getLogger("broker.producer_ids")
+
 
 class ProducerIdManager:
     """The producer ids that this broker may hand out."""
 
-    __slots__ = ("_allocate", "_free", "_lock")
+    __slots__ = ("_allocate", "_free", "_last_error", "_lock")
 
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
         """`allocate` returns a new block, or raises KafkaError if the controller allocates none."""
         self._allocate = allocate
         self._free: Iterator[int] = iter(range(0))
         self._lock = asyncio.Lock()
+        self._last_error: str | None = None
 
     def take(self) -> int | None:
         """Return a new id; None if the current block is used up."""
         return next(self._free, None)
 
     async def allocate(self) -> None:
-        """Allocate a block if the current one is used up, so that `take` returns an id."""
+        """Allocate a block if the current one is used up, so that `take` returns an id; raise the error of `next`."""
         self._free = chain((await self.next(),), self._free)
 
     async def next(self) -> int:
-        """Return a new id; concurrent callers share an allocated block."""
+        """Return a new id; concurrent callers share an allocated block.
+
+        Raise COORDINATOR_LOAD_IN_PROGRESS if the controller allocates none, whatever its error, such as a stale broker
+        epoch: clients repeat their request for that error alone (Kafka: `RPCProducerIdManager.generateProducerId`).
+        """
         async with self._lock:
             while (producer_id := self.take()) is None:
-                self._free = iter(await self._allocate())
+                try:
+                    self._free = iter(await self._allocate())
+                except KafkaError as error:
+                    self._log_failure(error)
+                    raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for producer ids") from error
+                self._last_error = None
             return producer_id
+
+    def _log_failure(self, error: KafkaError) -> None:
+        """Log an error of the controller, unless it is that of the last attempt: clients decide how many there are."""
+        if error.code.name != self._last_error:
+            self._last_error = error.code.name
+            _log.warning("The controller allocated no producer ids: %s", error.code.name)
 
 
 async def allocate_block(node_id: int, broker_epoch: int, channel: ControllerChannel, timeout_s: float) -> range:

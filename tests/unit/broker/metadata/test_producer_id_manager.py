@@ -52,7 +52,7 @@ def test_concurrent_waiters_share_block_with_distinct_ids() -> None:
     asyncio.run(scenario())
 
 
-def test_failed_block_allocation_is_retried_by_next_request() -> None:
+def test_failed_block_allocation_is_retried_by_next_request(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         answers: list[range] = []
 
@@ -62,8 +62,13 @@ def test_failed_block_allocation_is_retried_by_next_request() -> None:
             return answers.pop()
 
         ids = ProducerIdManager(allocate)
-        with pytest.raises(KafkaError):
-            await ids.next()
+        for refused in (ids.next(), ids.allocate()):
+            with pytest.raises(KafkaError) as failed:
+                await refused
+            assert failed.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert [record.getMessage() for record in caplog.records] == [
+            "The controller allocated no producer ids: NOT_CONTROLLER"
+        ]
         answers.append(range(7, 8))
         assert await ids.next() == 7
 

@@ -163,6 +163,16 @@ class TestTransactions:
         ids = [coordinated.producer(str(number)).producer_id for number in range(1_002)]
         assert len(set(ids)) == 1_002
 
+    def test_producer_repeats_its_request_if_the_controller_allocates_no_ids(
+        self, coordinated: TransactionNode
+    ) -> None:
+        """Any other error would be fatal for it."""
+        lifecycle = coordinated.host().node.broker.lifecycle
+        lifecycle.broker_epoch, epoch = lifecycle.broker_epoch + 1, lifecycle.broker_epoch
+        assert coordinated.node.wait(coordinated.init()).error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        lifecycle.broker_epoch = epoch
+        assert coordinated.producer().epoch == 0
+
 
 class TestLeadership:
     def test_ids_of_partitions_led_by_other_brokers_are_not_coordinated(self, coordinated: TransactionNode) -> None:
