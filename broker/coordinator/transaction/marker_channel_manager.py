@@ -7,8 +7,13 @@ the metadata changes, to the leader of that time; so are the markers of partitio
 for a leader's response to an earlier request follow their partition to a new leader. Partitions that this broker leads
 get their markers without a socket.
 
-Nothing is sent for a transaction that is no longer coordinated here. If a partition has seen a newer epoch, of the
-coordinator or the producer, the markers are obsolete, and the transaction is left to the coordinator that sent those.
+Nothing is sent for a transaction that is no longer coordinated here. A partition that refuses its marker does not keep
+the others from getting theirs:
+
+- INVALID_PRODUCER_EPOCH: the partition has a newer epoch of the producer, so the transaction is not open there any
+  more: it was aborted by an admin, or another coordinator has ended it. No marker is needed.
+- TRANSACTION_COORDINATOR_FENCED: another coordinator, or an admin in its name, has written the latest marker. The
+  marker is sent again until this broker knows that it does not coordinate the transaction, or has a higher epoch.
 
 All work is done in turns of the event loop of a few milliseconds, whatever the number of transactions and partitions.
 """
@@ -51,10 +56,17 @@ _DONE = frozenset(
         # The producer's records were refused for the same reason, so there is nothing to end.
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-_EXPECTED = frozenset(
+"""The partition needs no marker, or no more."""
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+_NOT_LOGGED = frozenset(
     {
+        ErrorCode.NONE,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+        # Expected during elections; retried.
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -70,10 +82,12 @@ _log = logging.getLogger("broker.coordinator.transaction")
 class PendingCompleteTxn:
     """A prepared transaction, and the partitions that lack its marker (Kafka: `PendingCompleteTxn`)."""
 
-    __slots__ = ("missing", "transaction")
+    __slots__ = ("last_error", "missing", "transaction")
 
     def __init__(self, transaction: TransactionalId) -> None:
         self.transaction = transaction
+        self.last_error: int = ErrorCode.NONE
+        """The error that was logged last."""
         self.missing: set[TopicPartition] = set()
         """Empty until the markers are routed: a turn may add many transactions."""
 
@@ -89,11 +103,10 @@ class UnsentMarkers(NamedTuple):
 
 
 class InFlightMarkers(NamedTuple):
-    """The markers in a request: their partitions, and the coordinator epoch in which they were sent."""
+    """The markers in a request, by their partitions."""
 
     broker_id: int
     partitions: dict[PendingCompleteTxn, list[TopicPartition]]
-    epochs: dict[PendingCompleteTxn, int]
 
 
 class Coordinator(Protocol):
@@ -246,7 +259,8 @@ class TransactionMarkerChannelManager:
     # Requests
 
     def _send(self, broker_id: int, queue: deque[UnsentMarkers]) -> None:
-        sent = InFlightMarkers(broker_id, {}, {})
+        sent = InFlightMarkers(broker_id, {})
+        epochs: dict[PendingCompleteTxn, int] = {}
         left = _WORK_A_REQUEST
         while queue and left > 0:
             pending, partitions = queue.popleft()
@@ -254,15 +268,13 @@ class TransactionMarkerChannelManager:
             if not self._is_pending(pending) or epoch is None:
                 continue
             left -= len(partitions) + _WORK_TO_COMPLETE
-            sent.epochs[pending] = epoch
+            epochs[pending] = epoch
             sent.partitions.setdefault(pending, []).extend(partitions)
         if not sent.partitions:
             return
         self._in_flight.add(broker_id)
         request = WriteTxnMarkersRequest(
-            markers=[
-                _marker(pending, partitions, sent.epochs[pending]) for pending, partitions in sent.partitions.items()
-            ]
+            markers=[_marker(pending, partitions, epochs[pending]) for pending, partitions in sent.partitions.items()]
         )
         if broker_id == self._node_id:
             self._write_locally(request, sent)
@@ -327,7 +339,7 @@ class TransactionMarkerChannelManager:
         for pending, partitions in sent.partitions.items():
             if self._is_pending(pending):
                 found = errors.get(pending.transaction.metadata.producer_id, {})
-                self._acknowledge(pending, partitions, found, sent.epochs[pending], has_response=response is not None)
+                self._acknowledge(pending, partitions, found, has_response=response is not None)
         self._router.schedule()
 
     def _acknowledge(
@@ -335,26 +347,20 @@ class TransactionMarkerChannelManager:
         pending: PendingCompleteTxn,
         partitions: Iterable[TopicPartition],
         errors: dict[TopicPartition, int],
-        sent_epoch: int,
         *,
         has_response: bool,
     ) -> None:
         failed = []
         for partition in partitions:
             error = errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR if has_response else None)
+            if error is not None and error not in _NOT_LOGGED and error != pending.last_error:
+                pending.last_error = error
+                level = logging.INFO if error in _FENCED else logging.WARNING
+                _log.log(level, "%s-%d refused %s: %s", *partition, pending, ErrorCode(error).name)
             if error in _DONE:
                 pending.missing.discard(partition)
-                continue
-            if error in (ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH):
-                current = self._coordinator.coordinator_epoch(pending.transaction)
-                if error == ErrorCode.INVALID_PRODUCER_EPOCH or current == sent_epoch:
-                    # Another coordinator ends the transaction, or it has ended.
-                    _log.info("Stopped sending %s: %s on %s-%d", pending, ErrorCode(error).name, *partition)
-                    del self._pending[pending.transaction]
-                    return
-            elif error is not None and error not in _EXPECTED:
-                _log.warning("Retrying to send %s: %s on %s-%d", pending, ErrorCode(error).name, *partition)
-            failed.append(partition)
+            else:
+                failed.append(partition)
         if failed:
             self._retry_later(self._failed, UnsentMarkers(pending, failed))
         self._complete_if_written(pending)

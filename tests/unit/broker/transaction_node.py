@@ -99,7 +99,7 @@ class TransactionNode:
         log = self.node.partition(topic, index).log
         found = []
         for batch in batches(log.read(0, 1 << 30, limit_offset=log.log_end_offset).slices):
-            marker = end_txn_marker(memoryview(batch))
+            marker = end_txn_marker(memoryview(batch)) if read_header(batch).is_control else None
             if marker is not None:
                 what = "commit" if marker.committed else "abort"
                 found.append(f"{what} {read_header(batch).producer_epoch} by {marker.coordinator_epoch}")

@@ -299,26 +299,47 @@ def test_request_has_at_most_fifty_transactions(rig: Rig) -> None:
     assert (sum(sizes), max(sizes) <= 50) == (1_000, True)
 
 
-@pytest.mark.parametrize("error", [ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
-def test_obsolete_markers_are_not_sent_again(rig: Rig, error: ErrorCode) -> None:
-    rig.errors["y", 0] = error
+def test_partition_with_a_newer_producer_epoch_needs_no_marker_and_the_others_get_theirs(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.INVALID_PRODUCER_EPOCH, ("y", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    rig.add("t", ("y", 0), ("y", 1))
+    rig.run()
+    assert (rig.requests(), rig.completed) == (["2: 7 y[0, 1]"], [])
+    rig.leaders["y", 1] = NODE_ID
+    rig.errors.clear()
+    rig.run(RETRY_S)
+    assert (rig.requests(), rig.completed, len(rig.markers)) == (["1: 7 y[1]"], ["t"], 0)
+
+
+def test_marker_is_sent_again_to_a_partition_with_a_newer_coordinator_epoch_until_this_one_is_higher(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED}
+    rig.add("t", ("y", 0), ("y", 1))
+    rig.run(RETRY_S)
+    assert rig.requests() == ["2: 7 y[0, 1]", "2: 7 y[0]"]
+    rig.epoch = 6
+    rig.errors.clear()
+    rig.run(RETRY_S)
+    assert [request.markers[0].coordinator_epoch for _, request in rig.sent] == [6]
+    assert (rig.completed, len(rig.markers)) == (["t"], 0)
+
+
+def test_fenced_marker_is_forgotten_once_another_broker_is_the_coordinator(rig: Rig) -> None:
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED}
     rig.add("t", ("y", 0))
+    rig.run()
+    rig.epoch = None
     rig.run(RETRY_S)
     assert (rig.requests(), rig.completed, len(rig.markers)) == (["2: 7 y[0]"], [], 0)
 
 
-def test_marker_of_an_older_epoch_of_this_coordinator_is_sent_again(rig: Rig) -> None:
-    rig.holding = True
-    rig.errors["y", 0] = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    rig.add("t", ("y", 0))
-    rig.run()
-    rig.epoch = 6
-    rig.responses[0].set_result(rig.response(rig.sent[0][1]))
-    rig.errors.clear()
-    rig.holding = False
-    rig.run(RETRY_S)
-    assert [request.markers[0].coordinator_epoch for _, request in rig.sent] == [5, 6]
-    assert rig.completed == ["t"]
+def test_error_of_a_partition_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "broker.coordinator.transaction")
+    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED, ("y", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    rig.add("t", ("y", 0), ("y", 1))
+    rig.run(RETRY_S * 3)
+    assert len(rig.requests()) > 2
+    assert [record.getMessage() for record in caplog.records] == [
+        "y-0 refused the markers of 't': TRANSACTION_COORDINATOR_FENCED"
+    ]
 
 
 def test_large_transaction_is_sent_in_several_requests(rig: Rig) -> None:

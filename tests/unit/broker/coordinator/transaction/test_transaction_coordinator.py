@@ -9,11 +9,26 @@ from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.transaction.context import InitProducerId, ProducerResult
 from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS
 from controller.topic_names import TRANSACTION_STATE
+from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from storage.log.config import LogConfig
 from tests.unit.broker.conftest import NewNode
 from tests.unit.broker.group_node import pending
 from tests.unit.broker.node import NODE_ID
 from tests.unit.broker.transaction_node import FOLLOWER_ID, TransactionNode
+
+
+def _forced_abort(producer: ProducerIdAndEpoch, topic: str, epoch: int) -> WriteTxnMarkersRequest.Marker:
+    """Return the marker with which an admin aborts the transaction in one partition (KIP-664)."""
+    marker = WriteTxnMarkersRequest.Marker
+    return marker(
+        producer_id=producer.producer_id,
+        producer_epoch=epoch,
+        transaction_result=False,
+        topics=[marker.Topic(name=topic, partition_indexes=[0])],
+        coordinator_epoch=0,
+    )
 
 
 @pytest.fixture
@@ -157,6 +172,30 @@ class TestTransactions:
         coordinated.end(producer)
         coordinated.settle()
         assert coordinated.state() == "CompleteCommit"
+
+    @pytest.mark.parametrize("forced_epoch", [1, 5])
+    def test_forced_abort_in_one_partition_does_not_keep_the_others_unstable(
+        self, coordinated: TransactionNode, forced_epoch: int
+    ) -> None:
+        """The other one gets its marker although its leader could not write the first."""
+        node = coordinated.host().node
+        node.create("y", replicas=(NODE_ID, FOLLOWER_ID), config=LogConfig(min_insync_replicas=2))
+        node.shrink("y", [NODE_ID])
+        producer = coordinated.producer()
+        coordinated.add(producer, ("x", 0), ("y", 0))
+        fields = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch, "base_sequence": 0}
+        for topic in ("x", "y"):
+            node.append(topic, is_transactional=True, **fields)
+        node.wait(node.query(ApiKey.WRITE_TXN_MARKERS, 1, markers=[_forced_abort(producer, "x", forced_epoch)]))
+        coordinated.end(producer)
+        coordinated.settle()
+        assert (coordinated.state(), coordinated.markers("y")) == ("PrepareCommit", [])
+        node.configure("y", min_insync_replicas=1)
+        node.pass_time(1)
+        coordinated.settle()
+        assert (coordinated.state(), coordinated.markers("y")) == ("CompleteCommit", ["commit 1 by 0"])
+        logs = [node.partition(topic).log for topic in ("x", "y")]
+        assert [log.last_stable_offset for log in logs] == [log.log_end_offset for log in logs]
 
     def test_producer_ids_are_allocated_when_the_block_is_used_up(self, coordinated: TransactionNode) -> None:
         coordinated.host()
