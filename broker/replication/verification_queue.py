@@ -1,8 +1,10 @@
 """AddPartitionsToTxn requests to coordinators: their batching, and the errors in their responses (KIP-890).
 
-Each coordinator gets one request at a time, with all transactions that wait for it. A transactional id waits at most
-once for a coordinator: further partitions of the same transaction join the wait. A second batch for a partition comes
-from a producer that repeats a request after a disconnect, or from another instance of the producer:
+Each coordinator gets one request at a time, with the transactions that wait for it. A request names a transactional id
+once, to verify partitions or to add them: further partitions of the transaction join those that wait for the same, and
+the others are in the request after. A client has both if it supports other versions of Produce than of TxnOffsetCommit.
+A second batch for a partition comes from a producer that repeats a request after a disconnect, or from another instance
+of the producer:
 
 - a higher epoch ends the wait of the lower one with INVALID_PRODUCER_EPOCH;
 - the same epoch ends the earlier wait with NETWORK_EXCEPTION: its response is not read any more;
@@ -67,16 +69,26 @@ class PendingVerification(NamedTuple):
     complete: Callable[[PartitionErrors], None]
     joined_from: tuple[PendingVerification, ...] = ()
 
+    @property
+    def adds(self) -> bool:
+        """Whether the partitions are to be added."""
+        return self.operation is TransactionOperation.ADD
+
     def fail(self, code: ErrorCode) -> None:
         """Complete with one error for all partitions."""
         self.complete(dict.fromkeys(self.partitions, code))
 
+    def respond(self, codes: PartitionErrors) -> None:
+        """Complete with the coordinator's error codes, as those that the versions of the requests handle."""
+        for one in self.joined_from or (self,):
+            one.complete({each: _client_error(codes[each], one.operation) for each in one.partitions if each in codes})
+
     def may_join(self, other: PendingVerification) -> bool:
-        """Return whether `other` has other partitions of the same transaction, and the same operation."""
-        same = (self.producer_id, self.producer_epoch, self.operation) == (
+        """Return whether `other` has other partitions of the same transaction, to be verified or added like these."""
+        same = (self.producer_id, self.producer_epoch, self.adds) == (
             other.producer_id,
             other.producer_epoch,
-            other.operation,
+            other.adds,
         )
         return same and set(self.partitions).isdisjoint(other.partitions)
 
@@ -96,30 +108,41 @@ class VerificationQueue:
     """The transactions that wait for each coordinator."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, dict[str, PendingVerification]] = {}
+        # Coordinator -> transactional id -> those to verify, by False, and to add, by True; in order of arrival.
+        self._waiting: dict[int, dict[str, dict[bool, PendingVerification]]] = {}
         self._in_flight: set[int] = set()
 
     def add(self, coordinator: int, new: PendingVerification) -> None:
         """Queue `new` for a coordinator; fail what it replaces, or `new` itself if its epoch is lower."""
-        waiting = self._waiting.setdefault(coordinator, {})
-        earlier = waiting.get(new.transactional_id)
+        waiting = self._waiting.setdefault(coordinator, {}).setdefault(new.transactional_id, {})
+        earlier = waiting.get(new.adds)
         if earlier is not None and earlier.may_join(new):
-            waiting[new.transactional_id] = earlier.joined(new)
+            waiting[new.adds] = earlier.joined(new)
             return
-        if earlier is not None and earlier.producer_epoch > new.producer_epoch:
+        if any(one.producer_epoch > new.producer_epoch for one in waiting.values()):
             new.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
             return
-        waiting[new.transactional_id] = new
-        if earlier is not None:
-            same = earlier.producer_epoch == new.producer_epoch
-            earlier.fail(ErrorCode.NETWORK_EXCEPTION if same else ErrorCode.INVALID_PRODUCER_EPOCH)
+        fenced = [one for one in waiting.values() if one.producer_epoch < new.producer_epoch]
+        for one in fenced:
+            del waiting[one.adds]
+        repeated = waiting.pop(new.adds, None)
+        waiting[new.adds] = new
+        for one in fenced:
+            one.fail(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if repeated is not None:
+            repeated.fail(ErrorCode.NETWORK_EXCEPTION)
 
     def take(self, coordinator: int) -> list[PendingVerification]:
         """Remove and return the batch to send to a coordinator; empty while one is in flight."""
         if coordinator in self._in_flight or coordinator not in self._waiting:
             return []
         self._in_flight.add(coordinator)
-        return list(self._waiting.pop(coordinator).values())
+        waiting = self._waiting.pop(coordinator)
+        batch = [by_kind.pop(next(iter(by_kind))) for by_kind in waiting.values()]
+        left = {name: by_kind for name, by_kind in waiting.items() if by_kind}
+        if left:
+            self._waiting[coordinator] = left
+        return batch
 
     def finished(self, coordinator: int) -> None:
         """Allow the next request to a coordinator."""
@@ -138,7 +161,7 @@ def request_of(batch: Iterable[PendingVerification]) -> AddPartitionsToTxnReques
                 transactional_id=pending.transactional_id,
                 producer_id=pending.producer_id,
                 producer_epoch=pending.producer_epoch,
-                verify_only=pending.operation is not TransactionOperation.ADD,
+                verify_only=not pending.adds,
                 topics=[
                     AddPartitionsToTxnRequest.Topic(name=topic, partitions=indexes) for topic, indexes in topics.items()
                 ],
@@ -167,9 +190,9 @@ def complete(batch: Iterable[PendingVerification], response: AddPartitionsToTxnR
         if result is None:
             pending.fail(ErrorCode.NETWORK_EXCEPTION)
             continue
-        pending.complete(
+        pending.respond(
             {
-                (topic.name, one.partition_index): _client_error(ErrorCode(one.partition_error_code), pending.operation)
+                (topic.name, one.partition_index): ErrorCode(one.partition_error_code)
                 for topic in result.topic_results
                 for one in topic.results_by_partition
                 if one.partition_error_code

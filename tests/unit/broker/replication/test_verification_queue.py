@@ -124,6 +124,45 @@ def test_other_partitions_of_a_transaction_join_the_wait(queue: VerificationQueu
     assert results.of == [("a", {}), ("a", {("t", 1): ErrorCode.INVALID_TXN_STATE}), ("a", {})]
 
 
+@pytest.mark.parametrize("operations", [(VERIFY, ABORTABLE), (ABORTABLE, VERIFY)])
+def test_partitions_that_are_verified_join_whatever_the_client_supports_and_get_its_errors(
+    queue: VerificationQueue, results: Results, operations: tuple[TransactionOperation, TransactionOperation]
+) -> None:
+    for index, operation in enumerate(operations):
+        queue.add(COORDINATOR, results.pending("a", ("t", index), operation=operation))
+    code = ErrorCode.TRANSACTION_ABORTABLE
+    complete(queue.take(COORDINATOR), response("a", ("t", 0, code), ("t", 1, code)))
+    expected = {VERIFY: ErrorCode.INVALID_TXN_STATE, ABORTABLE: code}
+    assert results.of == [("a", {("t", index): expected[operation]}) for index, operation in enumerate(operations)]
+
+
+def test_partitions_to_add_and_to_verify_are_in_two_requests(queue: VerificationQueue, results: Results) -> None:
+    """Such as those of Produce 12 and of TxnOffsetCommit 4."""
+    pending = [
+        results.pending("a", ("t", index), operation=operation) for index, operation in enumerate((ADD, ABORTABLE, ADD))
+    ]
+    for one in pending:
+        queue.add(COORDINATOR, one)
+    requests = []
+    while batch := queue.take(COORDINATOR):
+        requests.append([(one.adds, [*one.partitions]) for one in batch])
+        queue.finished(COORDINATOR)
+    assert requests == [[(True, [("t", 0), ("t", 2)])], [(False, [("t", 1)])]]
+    assert results.of == []
+
+
+def test_higher_epoch_ends_the_waits_of_both_kinds_and_lower_one_is_refused(
+    queue: VerificationQueue, results: Results
+) -> None:
+    for index, operation in enumerate((ADD, VERIFY)):
+        queue.add(COORDINATOR, results.pending("a", ("t", index), epoch=1, operation=operation))
+    queue.add(COORDINATOR, results.pending("a", ("t", 2), epoch=0, operation=ADD))
+    newest = results.pending("a", ("t", 3), epoch=2, operation=ADD)
+    queue.add(COORDINATOR, newest)
+    assert queue.take(COORDINATOR) == [newest]
+    assert results.of == [("a", {("t", index): ErrorCode.INVALID_PRODUCER_EPOCH}) for index in (2, 0, 1)]
+
+
 def test_more_partitions_than_the_recursion_limit_join_one_wait(queue: VerificationQueue, results: Results) -> None:
     count = sys.getrecursionlimit() + 1
     for index in range(count):
