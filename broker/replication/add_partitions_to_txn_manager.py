@@ -241,6 +241,10 @@ class AddPartitionsToTxnManager:
         decided: PartitionErrors | asyncio.Future[PartitionErrors] = {}
         if guards:
             decided = self._add_or_verify(transaction, [(one.topic, one.index) for one in guards])
+            if isinstance(decided, dict):
+                _finish(producer_id, guards, decided)
+            else:
+                decided.add_done_callback(partial(_finish_when_decided, producer_id, dict(guards)))
         if not verifies:
             guards = {partition: NOT_VERIFIED for partition in sequences if partition not in errors}
         if isinstance(decided, dict):
@@ -268,13 +272,17 @@ class AddPartitionsToTxnManager:
         place = partition.topic, partition.index
         if coordinator.verify_partitions(transactional_id, producer, (place,))[place] != ErrorCode.NONE:
             return None
+        producers = partition.log.producers
         try:
             partition.check()
-            return partition.log.producers.start_verification(
+            guard = producers.start_verification(
                 *producer, header.base_sequence, self._now_ms(), supports_epoch_bump=False
             )
         except KafkaError:
             return None
+        if guard is not None:
+            producers.finish_verification(header.producer_id, guard, is_known=True)
+        return guard
 
     async def verify_one(
         self, transaction: Transaction, partition: Partition, sequence: int
@@ -393,6 +401,20 @@ def _fail(batch: Iterable[PendingVerification], error: Exception) -> None:
             pending.complete({})  # as in Kafka: a coordinator of an older version verifies nothing
         else:
             pending.fail(error.code)
+
+
+def _finish_when_decided(
+    producer_id: int, guards: Mapping[Partition, VerificationGuard], decided: asyncio.Future[PartitionErrors]
+) -> None:
+    _finish(producer_id, guards, {} if decided.cancelled() else decided.result())
+
+
+def _finish(producer_id: int, guards: Mapping[Partition, VerificationGuard], codes: PartitionErrors) -> None:
+    """Finish the verifications in the partitions, for which the coordinator has returned `codes`."""
+    for partition, guard in guards.items():
+        code = codes.get((partition.topic, partition.index))
+        is_known = code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        partition.log.producers.finish_verification(producer_id, guard, is_known=is_known)
 
 
 def _verified(

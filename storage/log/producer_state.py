@@ -35,7 +35,7 @@ from protocol.record_batch import (
     EndTxnMarker,
     HeaderFields,
 )
-from storage.log.verification import NOT_VERIFIED, VerificationGuard, VerificationStateEntry
+from storage.log.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard, VerificationStateEntry
 
 WINDOW = 5
 NO_EPOCH = -1
@@ -245,7 +245,8 @@ class ProducerStateManager:
     ) -> VerificationGuard | None:
         """Return the guard for a transactional batch, or None if its transaction is open here already.
 
-        Until a batch or marker of the producer is appended, the guard is the same. Raise INVALID_PRODUCER_EPOCH.
+        Until a batch or marker of the producer is appended, the guard is the same. `finish_verification` follows once
+        the coordinator has responded. Raise INVALID_PRODUCER_EPOCH.
         Kafka: `UnifiedLog.maybeStartTransactionVerification`.
         """
         entry = self.producers.get(producer_id)
@@ -255,11 +256,32 @@ class ProducerStateManager:
             return None
         verification = self.verifications.get(producer_id)
         if verification is None:
+            if len(self.verifications) >= MAX_VERIFICATIONS:
+                self._drop_oldest_verification()
             verification = VerificationStateEntry(now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump)
             self.verifications[producer_id] = verification
         else:
             verification.begin(sequence, epoch)
         return verification.guard
+
+    def finish_verification(self, producer_id: int, guard: VerificationGuard, *, is_known: bool) -> None:
+        """Record that the coordinator has responded, or failed to; `is_known` unless it does not know the producer id.
+
+        An id that is known to no coordinator needs no verification: no batch of it will be appended.
+        """
+        verification = self.verifications.get(producer_id)
+        if verification is None or verification.guard is not guard:
+            return
+        verification.in_flight -= 1
+        verification.is_known |= is_known
+        if not verification.in_flight and not verification.is_known:
+            del self.verifications[producer_id]
+
+    def _drop_oldest_verification(self) -> None:
+        """Remove the oldest verification that waits for no coordinator; those that do are as many as their requests."""
+        oldest = next((known for known, one in self.verifications.items() if not one.in_flight), None)
+        if oldest is not None:
+            del self.verifications[oldest]
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
         """Validate a coordinator's marker before it is appended.

@@ -205,6 +205,29 @@ def test_stop_ends_the_requests_that_wait(remote: Remote) -> None:
     assert [remote.codes(one) for one in outcomes] == [{0: ErrorCode.NETWORK_EXCEPTION}] * 3
 
 
+def test_producer_ids_that_the_coordinator_does_not_know_leave_nothing_in_the_partition(remote: Remote) -> None:
+    verifications = remote.node.partition("t").log.producers.verifications
+    for number in range(10):
+        outcome = remote.sent(str(number), producer_id=number)
+        assert list(verifications) == [number]
+        remote.client.answer(number, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        assert remote.codes(outcome) == {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        assert verifications == {}
+        remote.node.pass_time(0)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_verification_is_finished_whatever_becomes_of_its_request(remote: Remote, is_cancelled: bool) -> None:
+    outcome = remote.sent()
+    if is_cancelled:
+        outcome.cancel()
+    else:
+        remote.client.answer(0, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    remote.node.pass_time(0)
+    [verification] = remote.node.partition("t").log.producers.verifications.values()
+    assert (verification.in_flight, verification.is_known) == (0, True)
+
+
 class TestOnePartition:
     """As the group coordinator verifies the transaction of an offset commit."""
 

@@ -7,7 +7,7 @@ import pytest
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import MAX_SEQUENCE, BatchHeader, EndTxnMarker
 from storage.log.producer_state import CLIENT_IN_TRANSACTION, AppendedBatch, AppendOrigin, ProducerStateManager
-from storage.log.verification import NOT_VERIFIED, VerificationGuard
+from storage.log.verification import MAX_VERIFICATIONS, NOT_VERIFIED, VerificationGuard
 
 NOW_MS = 5000
 PRODUCER = 7
@@ -213,3 +213,48 @@ def test_rule_12_verification_expires_with_its_producer(partition: Partition) ->
     assert partition.start() is guard
     partition.state.expire(NOW_MS + 100, 100)
     assert partition.state.verifications == {}
+
+
+class TestMemory:
+    """A client can make up any number of producer ids."""
+
+    def finish(self, partition: Partition, guard: VerificationGuard | None, *, is_known: bool) -> None:
+        assert guard is not None
+        partition.state.finish_verification(PRODUCER, guard, is_known=is_known)
+
+    def test_unknown_producer_id_leaves_nothing(self, partition: Partition) -> None:
+        self.finish(partition, partition.start(), is_known=False)
+        assert partition.state.verifications == {}
+
+    def test_unknown_producer_id_leaves_the_verification_of_the_same_id_that_is_in_flight(
+        self, partition: Partition
+    ) -> None:
+        """Another client may send the id of a producer in a transaction that is not its own."""
+        guard = partition.start(sequence=0)
+        self.finish(partition, partition.start(sequence=0), is_known=False)
+        self.finish(partition, guard, is_known=True)
+        assert partition.append(guard=guard) is None
+
+    def test_unknown_producer_id_leaves_the_lowest_sequence_of_the_producer(self, partition: Partition) -> None:
+        self.finish(partition, partition.start(sequence=0), is_known=True)
+        guard = partition.start(sequence=2)
+        self.finish(partition, guard, is_known=False)
+        assert partition.refused(2, 0, guard) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def test_response_after_a_marker_leaves_the_next_verification(self, partition: Partition) -> None:
+        guard = partition.start()
+        partition.end()
+        again = partition.start()
+        self.finish(partition, guard, is_known=False)
+        assert partition.append(guard=again) is None
+
+    def test_oldest_verification_without_a_request_in_flight_is_removed(self, partition: Partition) -> None:
+        guards = {}
+        for producer_id in range(2 * MAX_VERIFICATIONS):
+            guard = partition.state.start_verification(producer_id, 0, 0, NOW_MS, supports_epoch_bump=False)
+            assert guard is not None
+            guards[producer_id] = guard
+            if producer_id != 3:
+                partition.state.finish_verification(producer_id, guard, is_known=True)
+        newest = range(MAX_VERIFICATIONS + 1, 2 * MAX_VERIFICATIONS)
+        assert list(partition.state.verifications) == [3, *newest]
