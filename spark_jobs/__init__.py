@@ -14,6 +14,8 @@ JOBS = {
     "sessions": "sessions of each key: runs of JSON records without a gap of event time",
     "join": "a topic with another one by key and time, or with the newest rows of a compacted topic",
     "table": "a compacted or change-data topic as a table with the newest row of each key",
+    "validate": "records of a format and schema on to a topic, the others to a topic of dead letters",
+    "redrive": "dead letters back to the topics that they come from, with limits and delays",
     "metrics": "roll-ups of metrics and logs at several granularities, and alerts",
     "quality": "completeness, uniqueness, freshness, key skew and schema drift of topics, and a report page",
 }

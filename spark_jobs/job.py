@@ -30,6 +30,7 @@ O = TypeVar("O", bound=SessionOptions)  # noqa: E741 - the options
 
 FAILED = 1
 POLL_S = 1
+ADAPTIVE = "spark.sql.adaptive.enabled"
 
 
 class StopRequested(Exception):  # noqa: N818 - not an error
@@ -124,6 +125,21 @@ def writer(
     made = rows.writeStream.outputMode(mode).foreachBatch(write_unless_stopping).queryName(name)
     made = made.option("checkpointLocation", options.checkpoint)
     return made.trigger(availableNow=True) if options.available_now else made.trigger(processingTime=options.trigger)
+
+
+@contextmanager
+def adaptive(batch: DataFrame) -> Iterator[None]:
+    """Adapt the number of shuffle partitions to the data during the block, which computes with a micro-batch.
+
+    Spark does not do so in streaming queries: the number of partitions of their state is fixed.
+    """
+    conf = batch.sparkSession.conf
+    former = conf.get(ADAPTIVE)
+    conf.set(ADAPTIVE, "true")
+    try:
+        yield
+    finally:
+        conf.set(ADAPTIVE, str(former))
 
 
 def await_end(query: StreamingQuery) -> None:

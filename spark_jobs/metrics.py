@@ -41,7 +41,7 @@ from spark_jobs.alerts import Alerts, RollUp, Rule, Totals, rules_of
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
-from spark_jobs.job import Job, writer
+from spark_jobs.job import Job, adaptive, writer
 from spark_jobs.options import StreamOptions, option, seconds
 from spark_jobs.tables import is_delta
 
@@ -214,6 +214,15 @@ def raise_alerts(rows: DataFrame, batch_id: int, rules: Sequence[Rule], options:
         folder.delete(str(number))
 
 
+def write_roll_ups(rows: DataFrame, batch_id: int, options: MetricsOptions) -> None:
+    """Write a batch of `rolled_up` to the destination."""
+    if options.to.kind == "delta":
+        upsert(rows, options.to.target)
+    else:
+        made = as_records(rows) if options.to.kind == "topic" else rows
+        io.write_batch(made, batch_id, options.to, options)
+
+
 def upsert(rows: DataFrame, directory: str) -> None:
     """Merge rows into a Delta table by their key; the table is created if it does not exist."""
     spark = rows.sparkSession
@@ -236,18 +245,15 @@ def start(spark: SparkSession, options: MetricsOptions) -> StreamingQuery:
     rows = rolled_up(measurements(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        kept = batch.persist()
-        try:
-            if not kept.isEmpty():
-                if options.to.kind == "delta":
-                    upsert(kept, options.to.target)
-                else:
-                    made = as_records(kept) if options.to.kind == "topic" else kept
-                    io.write_batch(made, batch_id, options.to, options)
-                if rules:
-                    raise_alerts(kept, batch_id, rules, options)
-        finally:
-            kept.unpersist()
+        with adaptive(batch):
+            kept = batch.persist()
+            try:
+                if not kept.isEmpty():
+                    write_roll_ups(kept, batch_id, options)
+                    if rules:
+                        raise_alerts(kept, batch_id, rules, options)
+            finally:
+                kept.unpersist()
 
     mode = "update" if options.to.kind in CHANGING else "append"
     return writer(rows, JOB.name, options, write, mode).start()

@@ -31,7 +31,7 @@ from spark_jobs import io
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
-from spark_jobs.job import Job, writer
+from spark_jobs.job import Job, adaptive, writer
 from spark_jobs.options import StreamOptions, option, seconds
 from spark_jobs.quality_report import WindowQuality
 
@@ -192,20 +192,26 @@ def start(spark: SparkSession, options: QualityOptions) -> StreamingQuery | None
     rows = counted(facts(io.read_stream(spark, options), options), options)
 
     def write(batch: DataFrame, batch_id: int) -> None:
-        kept = summaries(batch).persist()
-        try:
-            if not kept.isEmpty():
-                if options.to is not None:
-                    io.write_batch(_written(kept, options.to), batch_id, options.to, options)
-                stored = Folder(spark, f"{options.checkpoint}/summaries")
-                stored.write(f"{batch_id:09d}", "\n".join(one.text() for one in collected(kept)))
-                for name in stored.names()[:-STORED_BATCHES]:
-                    stored.delete(name)
-                publish(_stored(stored), options)
-        finally:
-            kept.unpersist()
+        with adaptive(batch):
+            kept = summaries(batch).persist()
+            try:
+                if not kept.isEmpty():
+                    report(kept, batch_id, options)
+            finally:
+                kept.unpersist()
 
     return writer(rows, JOB.name, options, write).start()
+
+
+def report(summed: DataFrame, batch_id: int, options: QualityOptions) -> None:
+    """Write the summaries of a batch to the destination and beside the checkpoint, and the report of all of them."""
+    if options.to is not None:
+        io.write_batch(_written(summed, options.to), batch_id, options.to, options)
+    stored = Folder(summed.sparkSession, f"{options.checkpoint}/summaries")
+    stored.write(f"{batch_id:09d}", "\n".join(one.text() for one in collected(summed)))
+    for name in stored.names()[:-STORED_BATCHES]:
+        stored.delete(name)
+    publish(_stored(stored), options)
 
 
 def publish(windows: list[WindowQuality], options: QualityOptions) -> None:

@@ -40,6 +40,7 @@ TRANSACTION_BYTES = 16 * 1024 * 1024
 TRANSACTION_S = 5.0
 # A pause ends the transaction first: consumers get its records, and the broker does not abort it.
 LONGEST_PAUSE_S = 0.5
+RETRY_S = 0.2
 CLIENT = {
     "message.max.bytes": 100_000_000,
     "queue.buffering.max.kbytes": 65_536,
@@ -100,13 +101,14 @@ class TransactionalSender:
 class Outgoing(NamedTuple):
     """A record to send, with the columns COLUMNS: `offset` is the source's, `time` and `release` are in ms.
 
-    `release` is when the record is due at the original pace: the largest time of the partition up to it.
+    `release` is when the record is due at the original pace: the largest time of the partition up to it. Without a
+    `time` a record gets that at which it is sent.
     """
 
     topic: str
     partition: int
     offset: int
-    time: int
+    time: int | None
     release: int
     key: bytes | None
     value: bytes | None
@@ -295,7 +297,8 @@ class Lane:
 
     def _produce(self, record: Outgoing) -> None:
         headers = [(header["key"], header["value"]) for header in record.headers or ()]
-        timestamp: dict[str, Any] = {} if self._sender.now else {"timestamp": record.time or 1}
+        now = self._sender.now or record.time is None
+        timestamp: dict[str, Any] = {} if now else {"timestamp": record.time or 1}
         while True:
             try:
                 self._producer.produce(
@@ -336,7 +339,7 @@ class Lane:
         from confluent_kafka import TopicPartition
 
         if where not in self._positions:
-            [found] = self._positions_of.committed([TopicPartition(*where)], TIMEOUT_S)
+            found = self._committed(TopicPartition(*where))
             origin = self._sender.origins.get(where[0])
             if origin is not None and found.metadata not in (None, "", origin):
                 raise JobError(
@@ -345,6 +348,26 @@ class Lane:
                 )
             self._positions[where] = max(0, found.offset)
         return self._positions[where]
+
+    def _committed(self, partition: Any) -> Any:
+        """Return what is committed for a partition; librdkafka does not look for another coordinator itself."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        moving = (
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        )
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while True:
+            try:
+                [found] = self._positions_of.committed([partition], TIMEOUT_S)
+            except KafkaException as error:
+                if error.args[0].code() not in moving or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(RETRY_S)
+            else:
+                return found
 
     def _wait(self, delay_s: float) -> None:
         if delay_s > LONGEST_PAUSE_S:

@@ -40,7 +40,21 @@ JAAS = re.compile(r'(username|password)="((?:[^"\\]|\\.)*)"')
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetOptions(KafkaOptions):
+class ProducerOptions(KafkaOptions):
+    """How records are sent (`sending`)."""
+
+    producer: tuple[tuple[str, str], ...] = option(
+        "an option of the producers, named as librdkafka's, such as compression.type=zstd",
+        "-P",
+        metavar="KEY=VALUE",
+        parse=key_value,
+        repeated=True,
+    )
+    transaction: int = option("commit after so many records, or earlier", default=10_000, metavar="N", parse=positive)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetOptions(ProducerOptions):
     """The topics that are written."""
 
     to: str = option(
@@ -59,14 +73,6 @@ class TargetOptions(KafkaOptions):
         parse=key_value,
         repeated=True,
     )
-    producer: tuple[tuple[str, str], ...] = option(
-        "an option of the producers, named as librdkafka's, such as compression.type=zstd",
-        "-P",
-        metavar="KEY=VALUE",
-        parse=key_value,
-        repeated=True,
-    )
-    transaction: int = option("commit after so many records, or earlier", default=10_000, metavar="N", parse=positive)
 
     def target(self) -> dict[str, str]:
         """Return the options of the connection to the cluster that is written, as those of Spark's Kafka source."""
@@ -90,10 +96,12 @@ def connection(kafka: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def target_of(names: Mapping[str, object], to: str) -> dict[str, str]:
+def target_of(names: Mapping[str, object], to: str, option_name: str = "--to") -> dict[str, str]:
     """Return the topic to write, by the topic that is read; JobError if two would be written to one."""
     if len(names) > 1 and "{topic}" not in to:
-        raise JobError(f"--to {to} would mix {len(names)} topics: write {{topic}} in it, such as 'copy-{{topic}}'")
+        raise JobError(
+            f"{option_name} {to} would mix {len(names)} topics: write {{topic}} in it, such as 'copy-{{topic}}'"
+        )
     return {name: to.replace("{topic}", name) for name in sorted(names)}
 
 

@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_jobs.errors import JobError, remedy_of
+from spark_jobs.job import ADAPTIVE, adaptive
 from tests.chaos.cluster import wait_until
 
 # Batches follow each other at once, so that the query is never idle.
@@ -72,3 +74,13 @@ def test_errors_of_spark_and_kafka_end_in_a_sentence(text: str, sentence: str) -
 def test_the_job_s_own_errors_are_their_sentence_and_unknown_ones_have_none() -> None:
     assert remedy_of(JobError("do that")) == "do that"
     assert remedy_of(RuntimeError("a bug")) is None
+
+
+def test_shuffle_partitions_adapt_within_a_block_only(spark: SparkSession) -> None:
+    spark.conf.set(ADAPTIVE, "false")
+    try:
+        with adaptive(spark.range(1)):
+            assert spark.conf.get(ADAPTIVE) == "true"
+        assert spark.conf.get(ADAPTIVE) == "false"
+    finally:
+        spark.conf.unset(ADAPTIVE)

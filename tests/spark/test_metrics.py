@@ -164,6 +164,14 @@ def test_bad_options_are_named(spark: SparkSession, changes: dict[str, object], 
         start(spark, options(**changes))
 
 
+def test_a_directory_of_something_else_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "report.txt").touch()
+    to = Destination("parquet", str(tmp_path / "out"))
+    with pytest.raises(JobError, match="has files that no job wrote"):
+        start(spark, options(topic=("t",), to=to, checkpoint=str(tmp_path / "c")))
+
+
 def test_granularities_are_ordered() -> None:
     assert list(granularities(options(granularities="1 hour,1 minute, 30 minutes")).items()) == [
         ("1 minute", 60),
@@ -195,10 +203,10 @@ def test_roll_ups_and_alerts_are_right_though_the_job_is_killed(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     """The topic ends with measurements that are too late: every hour that they belong to was complete before."""
-    stream = with_oddities(flights(14))
+    stream = with_oddities(flights(10))
     last = stream[-1].timestamp_ms
-    too_late = [record._replace(timestamp_ms=last - 6 * DAY_MS) for record in flights(1)[:50]]
-    batch = len(stream) // (2 * KILLS + 3)
+    too_late = [record._replace(timestamp_ms=last - 8 * DAY_MS) for record in flights(1)[:50]]
+    batch = len(stream) // (KILLS + 2)
     create(broker.bootstrap, "flights", "roll-ups", "alerts")
     write(broker.bootstrap, "flights", [*stream, *too_late])
     rules = tmp_path / "rules.yaml"

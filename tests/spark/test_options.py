@@ -1,11 +1,12 @@
 """Options of jobs: which of flag, environment and file wins, and what invalid ones are answered with."""
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
 
 from spark_jobs.io import Destination
-from spark_jobs.options import parse, parser_of
+from spark_jobs.options import parse, parser_of, seconds
 from spark_jobs.windows import WindowsOptions
 
 NEEDED = ("--checkpoint", "c", "--to", "console")
@@ -70,3 +71,14 @@ def test_required_options_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(WindowsOptions, parser_of(WindowsOptions, "job", "about", "example"), [], {})
     assert "required: --checkpoint, --to" in capsys.readouterr().err
+
+
+def test_intervals_are_in_seconds() -> None:
+    texts = ["1 second", "5 minutes", "1 hour 30 minutes", "2days", "1 week"]
+    assert [seconds(text) for text in texts] == [1, 300, 5400, 172_800, 604_800]
+
+
+@pytest.mark.parametrize("text", ["", "5", "minutes", "5 m", "0 seconds", "1 hour or so", "-1 hour", "1.5 hours"])
+def test_other_intervals_are_refused(text: str) -> None:
+    with pytest.raises(ArgumentTypeError, match="write an interval such as '5 minutes'"):
+        seconds(text)
