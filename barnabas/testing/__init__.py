@@ -1,10 +1,12 @@
 """A Kafka cluster for tests: `with Cluster(brokers=3) as cluster: ...`. The guide is docs/TESTING.md.
 
-    cluster.py    the cluster: start, topics, groups, snapshots
-    broker.py     one broker: kill, pause, restart
-    fault.py      faults by rule: errors, delays, lost connections, for the requests that a test names
-    plugin.py     fixtures for pytest
-    aio.py        the same for asyncio
+    cluster.py        the cluster: start, topics, groups, snapshots
+    broker.py         one broker: kill, pause, restart
+    clock.py          its clock, which a test advances
+    disturbance.py    a broker's disk and network, when they fail
+    fault.py          faults by rule: errors, delays, lost connections, for the requests that a test names
+    plugin.py         fixtures for pytest
+    aio.py            the same for asyncio
 
 Nothing of the server is imported into the test's process: brokers are processes, which are controlled over HTTP.
 """
@@ -15,19 +17,38 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barnabas.testing.broker import Broker
+    from barnabas.testing.clock import Clock
     from barnabas.testing.cluster import Cluster
+    from barnabas.testing.disturbance import BrokerDisk, BrokerNetwork, Disturbance
     from barnabas.testing.errors import ClusterError, WaitTimeout
     from barnabas.testing.fault import Fault
     from barnabas.testing.group import Group
     from barnabas.testing.records import TopicRecord
     from barnabas.testing.topic import Topic
 
-__all__ = ["Broker", "Cluster", "ClusterError", "Fault", "Group", "Topic", "TopicRecord", "WaitTimeout"]
+__all__ = [
+    "Broker",
+    "BrokerDisk",
+    "BrokerNetwork",
+    "Clock",
+    "Cluster",
+    "ClusterError",
+    "Disturbance",
+    "Fault",
+    "Group",
+    "Topic",
+    "TopicRecord",
+    "WaitTimeout",
+]
 
 _MODULES = {
     "Broker": "broker",
+    "BrokerDisk": "disturbance",
+    "BrokerNetwork": "disturbance",
+    "Clock": "clock",
     "Cluster": "cluster",
     "ClusterError": "errors",
+    "Disturbance": "disturbance",
     "Fault": "fault",
     "Group": "group",
     "Topic": "topic",

@@ -48,6 +48,11 @@ class PendingCall:
 
     def result(self) -> dict[str, Any]:
         """Wait for the response and return it; `ControlRefusal` or `Unreachable`."""
+        answer: dict[str, Any] = json.loads(self.data())
+        return answer
+
+    def data(self) -> bytes:
+        """Wait for the response and return its body; `ControlRefusal` or `Unreachable`."""
         from http.client import HTTPException
 
         try:
@@ -58,10 +63,9 @@ class PendingCall:
             raise Unreachable(f"{self._client.address} does not answer: {error}") from error
         self._client.give_back(self._connection)
         self._read = True
-        answer: dict[str, Any] = json.loads(data)
         if response.status >= 400:
-            raise ControlRefusal(response.status, answer)
-        return answer
+            raise ControlRefusal(response.status, json.loads(data))
+        return data
 
     def cancel(self) -> None:
         """Close the connection unless the response was read; this ends a wait in the broker."""

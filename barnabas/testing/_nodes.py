@@ -24,8 +24,9 @@ class Nodes:
 
     @property
     def serving(self) -> list[Broker]:
-        """The brokers that run and are not paused; ClusterError if there is none."""
+        """The brokers that run and are not paused, those that are cut off last; ClusterError if there is none."""
         found = [broker for broker in self.brokers if broker.is_running and not broker.is_paused]
+        found.sort(key=lambda broker: broker.network.is_isolated)
         if not found:
             states = "; ".join(broker.describe() for broker in self.brokers)
             raise ClusterError(states or "the cluster does not run: use it in a `with` block, or call start()")
@@ -56,6 +57,7 @@ class Nodes:
                     raise
                 named = self._serving(refusal.broker)
             except Unreachable:
+                broker.until_ended(_RETRY_S)  # find out whether it has ended
                 if time.monotonic() > deadline:
                     raise
                 named = None
@@ -88,22 +90,20 @@ class Nodes:
             return seen
 
     def wait_at_all(self, path: str, body: Mapping[str, Any], timeout_s: float) -> None:
-        """Wait at each broker that serves, at the same time; WaitTimeout with what the first in vain has seen."""
+        """Wait at each broker that serves, at the same time; WaitTimeout with what the first in vain has seen.
+
+        Do not wait for brokers that are cut off from others, and so learn nothing, unless all are.
+        """
         __tracebackhide__ = True
-        for answer in self.call_all("POST", path, {**body, "timeout_ms": round(timeout_s * 1000)}):
+        serving = self.serving
+        informed = [broker for broker in serving if not broker.network.is_isolated] or serving
+        for answer in _all(informed, "POST", path, {**body, "timeout_ms": round(timeout_s * 1000)}):
             if not answer["met"]:
                 raise WaitTimeout(answer["message"])
 
     def call_all(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
         """Send a request to all brokers that serve, at the same time; return their responses in order."""
-        calls: list[PendingCall] = []
-        try:
-            calls.extend(broker.control.begin(method, path, body) for broker in self.serving)
-            return [call.result() for call in calls]
-        except BaseException:
-            for call in calls:
-                call.cancel()
-            raise
+        return _all(self.serving, method, path, body)
 
     def by_id(self, node_id: int) -> Broker:
         """Return a broker by its id; ClusterError if there is none."""
@@ -119,4 +119,17 @@ class Nodes:
     def _next(self, broker: Broker) -> Broker:
         """Return the next one that serves, in a circle."""
         serving = self.serving
-        return next((one for one in serving if one.node_id > broker.node_id), serving[0])
+        at = serving.index(broker) if broker in serving else -1
+        return serving[(at + 1) % len(serving)]
+
+
+def _all(brokers: Sequence[Broker], method: str, path: str, body: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """Send a request to brokers at the same time; return their responses in order."""
+    calls: list[PendingCall] = []
+    try:
+        calls.extend(broker.control.begin(method, path, body) for broker in brokers)
+        return [call.result() for call in calls]
+    except BaseException:
+        for call in calls:
+            call.cancel()
+        raise

@@ -16,6 +16,7 @@ from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from barnabas.testing.broker import Broker
+from barnabas.testing.clock import Clock
 from barnabas.testing.group import Group
 from barnabas.testing.topic import Topic
 
@@ -97,6 +98,12 @@ class AsyncBroker(View[Broker]):
     resume = coroutine(Broker.resume)
 
 
+class AsyncClock(View[Clock]):
+    """A `Clock`. `sync` has its time."""
+
+    advance = coroutine(Clock.advance)
+
+
 class AsyncTopic(View[Topic]):
     """A `Topic`."""
 
@@ -111,6 +118,7 @@ class AsyncTopic(View[Topic]):
     describe = coroutine(Topic.describe)
     delete = coroutine(Topic.delete)
     wait_exists = coroutine(Topic.wait_exists)
+    move_leader = coroutine(Topic.move_leader)
     produce = coroutine(Topic.produce)
     records = coroutine(Topic.records)
     expect = coroutine(Topic.expect)

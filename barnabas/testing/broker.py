@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 
 from barnabas._cluster_settings import CLIENTS, CONTROLLERS, Address, NodeAddresses
-from barnabas.testing._control import ControlClient
+from barnabas.testing._control import ControlClient, Unreachable
 from barnabas.testing._ports import KeptPort
 from barnabas.testing._processes import BrokerProcess, Launcher
+from barnabas.testing.disturbance import BrokerDisk, BrokerNetwork
 from barnabas.testing.errors import ClusterError
 
 START_S = 60.0
@@ -42,6 +44,10 @@ class Broker:
         """The file to which each start appends its log."""
         self.on_ready: list[Callable[[Broker], None]] = []
         """Called with the broker after each of its starts."""
+        self.disk = BrokerDisk(self._request, self._heal)
+        """Its disk, which can be slow, full or broken."""
+        self.network = BrokerNetwork(self._request, self._heal)
+        """Its network, from which it can be cut off."""
         self._launcher = launcher
         self._arguments: list[str] = []
         self._process: BrokerProcess | None = None
@@ -124,6 +130,7 @@ class Broker:
             log = os.open(self.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             stack.callback(os.close, log)
             self._process = self._launcher.start([*self._arguments, *arguments], sockets, log)
+        self.network.started()
 
     def until_ready(self, timeout_s: float = START_S) -> None:
         """Wait until the broker serves clients; ClusterError with the cause if it ends, or is not ready in time."""
@@ -199,6 +206,16 @@ class Broker:
         if self._process.status is not None:
             return f"broker {self.node_id} {_how(self._process.status)}"
         return f"broker {self.node_id}, process {self._process.pid}, {'is paused' if self._process.paused else 'runs'}"
+
+    def _request(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        if self.is_paused:
+            raise ClusterError(f"{self.describe()}; resume it first")
+        return self.control.call(method, path, body)
+
+    def _heal(self, path: str) -> None:
+        if self.is_running:
+            with suppress(Unreachable):  # it is ending
+                self._request("DELETE", path, None)
 
     def _end(self, process: BrokerProcess, number: int) -> None:
         began = time.monotonic()

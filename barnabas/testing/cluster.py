@@ -13,8 +13,19 @@ from barnabas.testing._control import path_of
 from barnabas.testing._launchers import launcher
 from barnabas.testing._nodes import Nodes
 from barnabas.testing._record_log import RecordLog
-from barnabas.testing.aio import AsyncBroker, AsyncGroup, AsyncTopic, View, coroutine, coroutine_to, in_thread
+from barnabas.testing._transcript import REQUESTS, requests, transcript
+from barnabas.testing.aio import (
+    AsyncBroker,
+    AsyncClock,
+    AsyncGroup,
+    AsyncTopic,
+    View,
+    coroutine,
+    coroutine_to,
+    in_thread,
+)
 from barnabas.testing.broker import STOP_S, Broker
+from barnabas.testing.clock import Clock
 from barnabas.testing.errors import ClusterError
 from barnabas.testing.fault import Fault, FaultFields, OneOrMore
 from barnabas.testing.group import Group
@@ -87,6 +98,8 @@ class Cluster:
         self._owner = os.getpid()
         self._directory = Path()
         self._nodes = Nodes([])
+        self.clock = Clock(self._nodes)
+        """The clock of the brokers."""
         self._numbers = count(1)
         self.name_prefix = ""
         """The beginning of the names that `topic` and `group` make."""
@@ -149,6 +162,7 @@ class Cluster:
             self.brokers.append(
                 Broker(starter, node_id, self._host, self._directory, is_controller=is_controller, port=port)
             )
+        self.clock = Clock(self._nodes)
         if begin is not None:
             if used := next((broker.data_dir for broker in self.brokers if broker.data_dir.exists()), None):
                 raise ClusterError(f"{used} exists: a cluster that begins as a snapshot needs an empty directory")
@@ -285,6 +299,43 @@ class Cluster:
         """
         return Fault(self._nodes, api, fields)
 
+    def fence_producer(self, transactional_id: str) -> None:
+        """Fence the producer of a transactional id, as another one with that id would; its transaction is aborted."""
+        self._nodes.call("POST", path_of("transactions", transactional_id, "fence"))
+
+    def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of a transactional id, as after its timeout; return when it has ended.
+
+        ClusterError if none is open.
+        """
+        self._nodes.call("POST", path_of("transactions", transactional_id, "abort"))
+
+    def requests(
+        self,
+        *,
+        client_id: str | None = None,
+        api: str | None = None,
+        topic: Topic | str | None = None,
+        limit: int = REQUESTS,
+    ) -> list[dict[str, Any]]:
+        """Return the last requests of clients with their responses, decoded, in the order of their arrival.
+
+        `limit` of each broker that serves, of a client, an API, or that name a topic. docs/control-api.yaml describes
+        them (`Exchange`).
+        """
+        return requests(self._nodes, client_id=client_id, api=api, topic=topic and str(topic), limit=limit)
+
+    def transcript(
+        self,
+        *,
+        client_id: str | None = None,
+        api: str | None = None,
+        topic: Topic | str | None = None,
+        limit: int = REQUESTS,
+    ) -> str:
+        """Return the same as `requests` as text, a line for each."""
+        return transcript(self._nodes, client_id=client_id, api=api, topic=topic and str(topic), limit=limit)
+
     def existing(self) -> Names:
         """Return the names of the topics, except internal ones, and of the groups that there are."""
         topics = self._nodes.serving[0].control.call("GET", path_of("topics"))["topics"]
@@ -303,12 +354,15 @@ class Cluster:
         return Leftovers(list(dict.fromkeys(topics)), groups)
 
     def reset(self, keep: Names | None = None) -> Leftovers:
-        """Start and resume all brokers, then `sweep`."""
+        """Start and resume all brokers, heal them and set their clock back, then `sweep`."""
         for broker in self.brokers:
             if not broker.is_running:
                 broker.start()
             elif broker.is_paused:
                 broker.resume()
+            if broker.network.is_isolated:
+                broker.network.heal()
+        self.clock.reset()
         return self.sweep(keep)
 
     def _new_name(self, kind: str) -> str:
@@ -328,7 +382,16 @@ class AsyncCluster(View[Cluster]):
         """The brokers, in the order of their ids 1, 2, ..."""
         return [AsyncBroker(broker) for broker in self.sync.brokers]
 
+    @property
+    def clock(self) -> AsyncClock:
+        """The clock of the brokers."""
+        return AsyncClock(self.sync.clock)
+
     topic = coroutine_to(AsyncTopic, Cluster.topic)
+    fence_producer = coroutine(Cluster.fence_producer)
+    abort_transaction = coroutine(Cluster.abort_transaction)
+    requests = coroutine(Cluster.requests)
+    transcript = coroutine(Cluster.transcript)
     snapshot = coroutine(Cluster.snapshot)
     restore = coroutine(Cluster.restore)
 

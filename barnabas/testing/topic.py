@@ -10,6 +10,7 @@ from barnabas.testing._control import path_of
 from barnabas.testing._leaders import NoLeader
 from barnabas.testing._nodes import Nodes
 from barnabas.testing._record_log import RecordLog
+from barnabas.testing.broker import Broker
 from barnabas.testing.errors import WaitTimeout
 from barnabas.testing.records import NewRecord, Position, TopicRecord, fields_of, listing
 
@@ -49,6 +50,18 @@ class Topic:
         """Wait until the topic, with so many partitions, is usable on every broker that serves."""
         __tracebackhide__ = True
         self._nodes.wait_at_all(path_of("wait", "topic"), {"topic": self.name, "partitions": partitions}, timeout)
+
+    def move_leader(self, broker: Broker | int, partition: int = 0, timeout: float = WAIT_S) -> None:
+        """Have another replica in sync lead a partition; return when every broker that serves knows it.
+
+        ClusterError if `broker` has no replica that is in sync.
+        """
+        __tracebackhide__ = True
+        leader = broker if isinstance(broker, int) else broker.node_id
+        body = {"topic": self.name, "partition": partition, "leader": leader}
+        self._nodes.call("POST", path_of("leaders"), body, timeout)
+        wait = {"topic": self.name, "leaders": {str(partition): leader}}
+        self._nodes.wait_at_all(path_of("wait", "topic"), wait, timeout)
 
     def produce(self, records: Iterable[NewRecord]) -> list[Position]:
         """Append records, in order within each partition; return their places, in the given order.

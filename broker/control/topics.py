@@ -55,10 +55,11 @@ class NewTopicBody(NamedTuple):
 
 
 class TopicWait(NamedTuple):
-    """A wait for a topic with at least so many partitions."""
+    """A wait for a topic with at least so many partitions, and with the named leaders of some of them."""
 
     topic: str
     partitions: Annotated[int, NumberRange(1)] = 1
+    leaders: dict[str, int] | None = None
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
 
 
@@ -138,14 +139,16 @@ async def wait_until_usable(control: Control, body: TopicWait) -> dict[str, Any]
     """Wait until this broker has the topic in its metadata, with leaders, and has its own replicas of it."""
     broker = control.broker
     met = await until(
-        lambda: not any(_obstacles(broker, body.topic, body.partitions)),
+        lambda: not any(_obstacles(broker, body)),
         [metadata_changes(broker.raft)],
         body.timeout_ms,
     )
     topic = broker.image.topic(body.topic)
     seen = {} if topic is None else _described(broker, topic)
     wanted = f"topic {body.topic} is usable on broker {broker.node_id} with {count_of(body.partitions, 'partition')}"
-    return wait_result(met, wanted, body.timeout_ms, seen, "; ".join(_obstacles(broker, body.topic, body.partitions)))
+    if body.leaders:
+        wanted += f" and the leaders {', '.join(f'{leader} of {one}' for one, leader in body.leaders.items())}"
+    return wait_result(met, wanted, body.timeout_ms, seen, "; ".join(_obstacles(broker, body)))
 
 
 async def wait_for_log_end(control: Control, body: LogEndWait) -> dict[str, Any]:
@@ -178,18 +181,21 @@ def offsets_of(partition: Partition) -> dict[str, int]:
     }
 
 
-def _obstacles(broker: BrokerServer, name: str, partitions: int) -> Iterator[str]:
+def _obstacles(broker: BrokerServer, wait: TopicWait) -> Iterator[str]:
     """Yield the reasons why this broker cannot serve the topic yet."""
+    name, leaders = wait.topic, wait.leaders or {}
     topic = broker.image.topic(name)
     if topic is None:
         yield f"broker {broker.node_id} knows no topic {name}, only: {topic_names(broker)}"
         return
-    if len(topic.partitions) < partitions:
+    if len(topic.partitions) < wait.partitions:
         yield f"it has {count_of(len(topic.partitions), 'partition')}"
     for state in topic.partitions.values():
         leader = broker.image.brokers.get(state.leader)
         if leader is None or not leader.active:
             yield f"{name}-{state.partition} has no leader that is active"
+        elif leaders.get(str(state.partition), state.leader) != state.leader:
+            yield f"{name}-{state.partition} is led by broker {state.leader}"
         elif broker.node_id in state.replicas:
             replica = broker.replicas.find_named(name, state.partition)
             if replica is None or replica.topic_id != topic.topic_id or replica.leader != state.leader:

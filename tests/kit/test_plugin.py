@@ -228,6 +228,48 @@ def test_the_report_of_a_failing_test_shows_its_own_line_and_the_clusters_state(
     assert "Kafka (" not in printed.partition("test_without_a_cluster")[2]
 
 
+REQUESTS = """
+from confluent_kafka import Producer
+
+def produce(cluster, client_id):
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": client_id})
+    producer.produce("orders", b"a")
+    producer.flush()
+
+def test_before(kafka_module):
+    produce(kafka_module, "before")
+
+def test_failing(kafka_module):
+    produce(kafka_module, "failing")
+    assert False
+"""
+
+
+def test_the_report_of_a_failing_test_shows_the_requests_of_its_clients_only(pytester: pytest.Pytester) -> None:
+    result = run(pytester, REQUESTS)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.re_match_lines([r"broker 1: \S+ #\d+ failing: Produce v\d+ .*\{name: orders, .*"])
+    result.stdout.no_re_match_line(r"broker 1: \S+ #\d+ before: .*")
+
+
+MOVED = """
+from datetime import timedelta
+
+def test_moves_the_clock(kafka):
+    kafka.clock.advance(days=30)
+    kafka.brokers[0].network.cut_off()
+
+def test_has_the_time_of_the_system(kafka):
+    assert kafka.clock.advanced == timedelta()
+    assert kafka.brokers[0].control.call("GET", "/v1/clock")["clock_ms"] == 0
+    assert kafka.brokers[0].control.call("GET", "/v1/network") == {"clients": False, "brokers": []}
+"""
+
+
+def test_a_test_gets_a_broker_with_the_systems_time_whatever_the_one_before_did(pytester: pytest.Pytester) -> None:
+    run(pytester, MOVED).assert_outcomes(passed=2)
+
+
 def test_each_worker_of_xdist_has_its_own_broker(pytester: pytest.Pytester) -> None:
     source = """
 @pytest.mark.parametrize("number", range(8))

@@ -124,3 +124,14 @@ def test_a_deleted_topic_is_gone(one: Cluster) -> None:
     topic = one.topic()
     topic.delete()
     assert topic.name not in one.existing().topics
+
+
+def test_a_leader_moves_to_the_named_broker_on_all_brokers(three: Cluster) -> None:
+    topic = three.topic(partitions=2)
+    target = three.brokers[topic.leaders[1] % 3]
+    topic.move_leader(target, partition=1)
+    seen = [broker.control.call("GET", f"/v1/topics/{topic}")["partitions"][1]["leader"] for broker in three.brokers]
+    assert seen == [target.node_id] * 3
+    topic.produce([{"partition": 1, "value": "a"}])
+    with pytest.raises(ClusterError, match="9"):
+        topic.move_leader(9)

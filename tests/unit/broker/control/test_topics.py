@@ -61,6 +61,9 @@ def test_a_wait_for_a_topic_says_what_is_missing(broker: ControlledBroker) -> No
     )
     broker.post("/v1/topics", topic="t")
     assert broker.post("/v1/wait/topic", topic="t", partitions=2, timeout_ms=20).message.endswith("it has 1 partition")
+    assert broker.post("/v1/wait/topic", topic="t", leaders={"0": 1}).content["met"]
+    waited = broker.post("/v1/wait/topic", topic="t", leaders={"0": 2}, timeout_ms=20)
+    assert waited.message.endswith("and the leaders 2 of 0: not within 0.02 s; t-0 is led by broker 1")
 
 
 def test_a_wait_for_a_log_end_is_met_by_an_append(broker: ControlledBroker) -> None:

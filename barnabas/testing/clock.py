@@ -1,0 +1,63 @@
+"""The clock of a cluster: the wall and monotonic clocks of its brokers, which a test advances."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from barnabas.testing._control import path_of
+from barnabas.testing._nodes import Nodes
+from barnabas.testing.broker import Broker
+
+_MS = timedelta(milliseconds=1)
+
+
+class Clock:
+    """The clock of all brokers of a cluster. Clients keep theirs."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        """Begin with the time of the system."""
+        self._nodes = nodes
+        self.advanced = timedelta()
+        """How far the clock is ahead of the system's."""
+        for broker in nodes.brokers:
+            broker.on_ready.append(self._advance_again)
+
+    @property
+    def now(self) -> datetime:
+        """The wall clock of the brokers, in UTC."""
+        wall_ms = self._nodes.serving[0].control.call("GET", path_of("clock"))["wall_ms"]
+        return datetime.fromtimestamp(wall_ms / 1000, UTC)
+
+    def advance(
+        self,
+        delta: timedelta = timedelta(),
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> None:
+        """Advance the clock; return when every timer that became due has fired, in the order of the deadlines.
+
+        Sessions, rebalances, transactions, retention, compaction, and the expiry of offsets, producers and
+        transactional ids follow. Elections, heartbeats of brokers and replication do not: a cluster stays together. A
+        broker that is down has the same clock once it runs again. ValueError for a negative time.
+        """
+        by = delta + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        if by < timedelta():
+            raise ValueError(
+                f"the clock cannot go back by {-by}: start the brokers again, and it has the system's time"
+            )
+        self._nodes.call_all("POST", path_of("clock", "advance"), {"ms": by // _MS})
+        self.advanced += by
+
+    def reset(self) -> None:
+        """Restart the brokers, with the system's time, if the clock was advanced."""
+        if self.advanced:
+            self.advanced = timedelta()
+            for broker in self._nodes.brokers:
+                broker.restart()
+
+    def _advance_again(self, broker: Broker) -> None:
+        if self.advanced:
+            broker.control.call("POST", path_of("clock", "advance"), {"ms": self.advanced // _MS})
