@@ -249,6 +249,33 @@ MUTANTS = (
         "test_whole_batches_before_a_damaged_length_are_read",
         6,
     ),
+    Mutant(
+        "leader commits entries of an earlier epoch before one of its own",
+        "controller/raft/leader.py",
+        "return committed > self.epoch_start and",
+        "return committed >= self.epoch_start and",
+        "tests/unit/controller/raft/test_leader.py",
+        "test_entries_of_earlier_epochs_are_committed_only_with_one_of_the_current_epoch",
+        1,
+    ),
+    Mutant(
+        "an image without a newer epoch drops the proposed ISR",
+        "broker/replication/partition.py",
+        "or image.partition_epoch > self.partition_epoch:",
+        "or image.partition_epoch >= self.partition_epoch:",
+        f"{_REPLICATION}/test_partition.py",
+        "test_image_without_a_newer_epoch_keeps_the_proposed_isr",
+        1,
+    ),
+    Mutant(
+        "min.insync.replicas is not bounded by the number of replicas",
+        "broker/replication/partition.py",
+        "return min(self.log.config.min_insync_replicas, len(self.replicas))",
+        "return self.log.config.min_insync_replicas",
+        f"{_REPLICATION}/test_partition.py",
+        "test_min_insync_replicas_is_at_most_the_number_of_replicas",
+        1,
+    ),
 )
 
 

@@ -9,7 +9,9 @@ import pytest
 from broker.replication.partition import ACKS_ALL, LATEST, Isolation, Partition
 from protocol.errors import ErrorCode, KafkaError
 from protocol.record_batch import build_batch, read_header
+from storage.log.config import LogConfig
 from storage.steps import finish
+from tests.typed import present
 from tests.unit.broker.node import Node, batches
 
 
@@ -62,6 +64,13 @@ def test_deleted_replica_refuses_reads_through_old_reference(node: Node, partiti
         partition.read(0, 1 << 20, Isolation.READ_UNCOMMITTED)
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert partition.committed(3) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_min_insync_replicas_is_at_most_the_number_of_replicas(node: Node) -> None:
+    node.create("t", config=LogConfig(min_insync_replicas=2))
+    partition = node.partition("t")
+    info = node.replicas.append(partition, memoryview(build_batch([(None, b"v")], timestamp_ms=0)), ACKS_ALL)
+    assert (info.base_offset, partition.high_watermark, partition.committed(1)) == (0, 1, ErrorCode.NONE)
 
 
 class TestInSync:
@@ -128,3 +137,11 @@ class TestInSync:
         assert partition.update_isr([1, 2], 1)
         assert not partition.update_isr([1], 1)
         assert (partition.isr, partition.partition_epoch) == (frozenset({1, 2}), 1)
+
+    def test_image_without_a_newer_epoch_keeps_the_proposed_isr(self, node: Node, partition: Partition) -> None:
+        image = present(node.image.partition("t", 0))
+        partition.propose(frozenset({1, 2}))
+        partition.lead(image, 0)
+        assert partition.proposed_isr == frozenset({1, 2})
+        partition.lead(image._replace(partition_epoch=partition.partition_epoch + 1), 0)
+        assert partition.proposed_isr is None

@@ -128,6 +128,14 @@ def test_majority_of_voters_commits_and_observers_do_not_count() -> None:
     assert at.node.high_watermark == END
 
 
+def test_entries_of_earlier_epochs_are_committed_only_with_one_of_the_current_epoch() -> None:
+    at = leader()
+    at.requested(fetch(3, 2, 1, END - 1))
+    assert at.node.high_watermark == 0
+    at.requested(fetch(3, 2, 2, END))
+    assert at.node.high_watermark == END
+
+
 def test_leader_of_three_needs_fetches_of_one_voter_not_of_an_observer() -> None:
     at, lonely = leader(), leader()
     for _ in range(3):
