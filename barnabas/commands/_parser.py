@@ -28,6 +28,7 @@ COMMANDS = {
     "txn": "list, describe and terminate transactions, find and abort hanging ones",
     "cluster": "show brokers, features, quorum and log directories",
     "config": "show and change settings of topics, brokers and groups",
+    "acl": "list, add and remove access control entries",
     "spark": "run the ready-made jobs on Apache Spark",
     "log": "dump, verify and repair the files of a broker that is stopped",
     "health": "check the health of the cluster, or wait until it is healthy",
@@ -35,8 +36,8 @@ COMMANDS = {
 }
 
 
-ALIASES = {"ls": "list", "rm": "delete"}
-"""Short names of subcommands."""
+ALIASES = {"ls": ("list",), "rm": ("delete", "remove")}
+"""Short names of subcommands, each for the one that the command has."""
 MOVABLE = ("-b", "--brokers", "--bootstrap-server", "-X", "-F", "-m", "--timeout")
 """Options of the connection, each with a value, that may stand before the command too."""
 
@@ -67,8 +68,8 @@ def find(words: Sequence[str]) -> ParsedCommand:
         return found
     module = found.module
     rest = command_first(rest)
-    if rest and ALIASES.get(rest[0]) in module.SUBCOMMANDS:
-        rest[0] = ALIASES[rest[0]]
+    if rest:
+        rest[0] = next((name for name in ALIASES.get(rest[0], ()) if name in module.SUBCOMMANDS), rest[0])
     if rest and rest[0] in module.SUBCOMMANDS:
         return ParsedCommand(_module(name, rest[0]), f"{name} {rest[0]}", rest[1:])
     default: str | None = getattr(module, "DEFAULT", None)

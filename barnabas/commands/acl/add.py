@@ -1,0 +1,67 @@
+"""Add access control entries: allow or deny principals operations on resources.
+
+A denied operation is denied whatever else is allowed. Entries that exist already stay as they are.
+"""
+
+import argparse
+from ipaddress import ip_address
+
+from barnabas.commands._acls import (
+    ANY_ACL,
+    ANY_HOST,
+    add_entry_options,
+    add_resource_options,
+    create_acls,
+    describe_acls,
+    entries,
+)
+from barnabas.commands._client import add_common_options, admin
+from barnabas.commands._output import Report, WrongCall
+from barnabas.commands._unserved import controller_awaited
+
+EXAMPLES = """
+  barnabas acl add --allow-principal User:alice --operation Read --topic orders
+  barnabas acl add --allow-principal User:bob --producer --topic orders- --pattern prefixed
+  barnabas acl add --allow-principal User:carol --consumer --topic orders --group readers
+  barnabas acl add --deny-principal 'User:*' --deny-host 10.0.0.7 --topic '*' --dry-run
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_resource_options(parser, ("literal", "prefixed"))
+    add_entry_options(parser)
+    parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be added")
+    add_common_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Add each entry; return 1 if one cannot be added."""
+    if not (options.allow_principal or options.deny_principal):
+        raise WrongCall("name a principal: --allow-principal or --deny-principal")
+    for host in (*options.allow_host, *options.deny_host):
+        _check_host(host)
+    acls = entries(options)
+    report = Report(options)
+    with admin(options) as client, controller_awaited(options):
+        if options.dry_run:
+            existing = set(describe_acls(client, ANY_ACL))
+            for acl in acls:
+                report.done("exists already:" if acl in existing else "would add", str(acl), **acl.row)
+            return report.end()
+        problems = create_acls(client, acls)
+    for acl, problem in zip(acls, problems, strict=True):
+        if problem is None:
+            report.done("added", str(acl), **acl.row)
+        else:
+            report.failed(str(acl), problem)
+    return report.end()
+
+
+def _check_host(host: str) -> None:
+    """Raise WrongCall for what no client's address equals: Kafka accepts it, but the entry would have no effect."""
+    try:
+        ip_address(host)
+    except ValueError:
+        if host != ANY_HOST:
+            raise WrongCall(f"{host!r} is no IP address: entries do not resolve host names; * is every host") from None

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.barnabas.conftest import Command
+
+
+def test_entries_of_a_consumer(guarded: Command, topic: str) -> None:
+    shown = guarded("acl", "add", "--allow-principal", "User:a", "--consumer", "--topic", topic, "--group", topic)
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.lines == [
+        f"added ALLOW User:a READ on topic/{topic}",
+        f"added ALLOW User:a DESCRIBE on topic/{topic}",
+        f"added ALLOW User:a READ on group/{topic}",
+    ]
+    listed = guarded("acl", "list", "--topic", topic, "--group", topic).lines
+    assert [line.split() for line in listed[1:]] == [
+        [f"group/{topic}", "literal", "User:a", "*", "READ", "ALLOW"],
+        [f"topic/{topic}", "literal", "User:a", "*", "DESCRIBE", "ALLOW"],
+        [f"topic/{topic}", "literal", "User:a", "*", "READ", "ALLOW"],
+    ]
+
+
+def test_a_denied_client_is_refused_until_the_entry_is_removed(guarded: Command, topic: str) -> None:
+    entry = ("--deny-principal", "User:ANONYMOUS", "--deny-host", "127.0.0.1", "--operation", "write", "--topic", topic)
+    assert guarded("topic", "create", topic).status == 0
+    assert guarded("acl", "add", "--allow-principal", "User:*", "--topic", topic).status == 0
+    assert guarded("produce", topic, stdin=b"a\n").status == 0
+    assert guarded("acl", "add", *entry).out == f"added DENY User:ANONYMOUS WRITE on topic/{topic} from 127.0.0.1\n"
+    refused = guarded("produce", topic, stdin=b"b\n")
+    assert refused.status == 1
+    assert "authoriz" in refused.err.lower()
+    assert guarded("acl", "remove", *entry).status == 0
+    assert guarded("produce", topic, stdin=b"c\n").status == 0
+    assert guarded("consume", topic, "--exit").lines == ["a", "c"]
+
+
+def test_a_dry_run_adds_nothing_and_names_what_exists(guarded: Command, topic: str) -> None:
+    entry = ("--allow-principal", "User:a", "--topic", topic, "--operation", "read")
+    guarded("acl", "add", *entry)
+    shown = guarded("acl", "add", *entry, "--operation", "describe-configs", "--pattern", "literal", "--dry-run")
+    assert shown.lines == [
+        f"exists already: ALLOW User:a READ on topic/{topic}",
+        f"would add ALLOW User:a DESCRIBE_CONFIGS on topic/{topic}",
+    ]
+    assert len(guarded("acl", "list", "--topic", topic).lines) == 2
+
+
+def test_json_has_the_parts_of_each_entry(guarded: Command, topic: str) -> None:
+    shown = guarded(
+        "acl", "add", "--allow-principal", "User:a", "--transactional-id", topic, "--pattern", "prefixed", "--json"
+    )
+    assert json.loads(shown.out) == [
+        {
+            "name": f"ALLOW User:a ALL on transactional-id/{topic} (prefixed)",
+            "result": "added",
+            "resource": f"transactional-id/{topic}",
+            "pattern": "prefixed",
+            "principal": "User:a",
+            "host": "*",
+            "operation": "ALL",
+            "permission": "ALLOW",
+        }
+    ]
+
+
+def test_an_entry_that_the_cluster_refuses_is_named(guarded: Command, topic: str) -> None:
+    shown = guarded("acl", "add", "--allow-principal", "User:a", "--topic", topic, "--topic", "")
+    assert shown.status == 1
+    assert shown.out == f"added ALLOW User:a ALL on topic/{topic}\n"
+    assert "ALLOW User:a ALL on topic/: " in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--topic", "t"], "name a principal"),
+        (["--allow-principal", "User:a"], "name a resource"),
+        (["--allow-principal", "alice", "--topic", "t"], "write TYPE:NAME, such as User:alice"),
+        (["--allow-principal", "User:a", "--topic", "t", "--operation", "reed"], "did you mean READ?"),
+        (["--allow-principal", "User:a", "--group", "g", "--operation", "write"], "WRITE has no meaning for a group"),
+        (["--allow-principal", "User:a", "--deny-host", "::1", "--topic", "t"], "--deny-host without --deny-principal"),
+        (["--allow-principal", "User:a", "--allow-host", "db1", "--topic", "t"], "'db1' is no IP address"),
+        (
+            ["--allow-principal", "User:a", "--topic", "t", "--pattern", "match"],
+            "'match': write one of literal, prefixed",
+        ),
+        (["--allow-principal", "User:a", "--consumer", "--topic", "t"], "--consumer needs --group"),
+        (["--allow-principal", "User:a", "--producer", "--group", "g"], "need --topic"),
+    ],
+)
+def test_an_incomplete_or_contradictory_call_is_refused(call: Command, words: list[str], problem: str) -> None:
+    shown = call("acl", "add", *words)
+    assert (shown.status, shown.out) == (2, "")
+    assert problem in shown.err
+
+
+def test_a_cluster_without_an_authorizer_is_explained(barnabas: Command) -> None:
+    shown = barnabas("acl", "add", "--allow-principal", "User:a", "--topic", "t")
+    assert shown.status == 1
+    assert "the cluster has no authorizer" in shown.err
