@@ -80,7 +80,7 @@ def accepts_any_fetch_session_epoch(plant: Planter) -> None:
 
 
 def accepts_commits_of_any_generation(plant: Planter) -> None:
-    """OffsetCommit does not check member and generation."""
+    """OffsetCommit does not check member and generation (rule 18)."""
     plant.setattr(shard, "_check_committer", lambda group, committed_by: None)
 
 

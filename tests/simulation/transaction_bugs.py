@@ -22,12 +22,13 @@ from broker.coordinator.transaction.transaction_metadata import (
 from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Verified
 from broker.replication.verification_queue import TransactionOperation
 from protocol.errors import ErrorCode
-from protocol.record_batch import NO_PRODUCER_ID
+from protocol.record_batch import NO_PRODUCER_ID, BatchHeader
 from storage.log.log import Log
-from storage.log.producer_state import ProducerStateManager
+from storage.log.producer_state import AppendedBatch, ProducerStateManager
 from storage.log.transaction_index import AbortedTxn, TransactionIndex
 from storage.log.verification import NOT_VERIFIED
 from tests.planting import Bug, Planter
+from tests.simulation import simulation
 from tests.simulation.violation import Invariant
 
 
@@ -203,6 +204,36 @@ def lists_one_aborted_transaction(plant: Planter) -> None:
     plant.setattr(Log, "aborted_transactions", first)
 
 
+def takes_batches_of_new_epoch_for_duplicates(plant: Planter) -> None:
+    """A batch with the sequences of one of the producer's epoch before is answered as its duplicate (rule 11)."""
+    check = ProducerStateManager.check
+
+    def check_all_epochs(self: ProducerStateManager, header: BatchHeader, *args: Any) -> AppendedBatch | None:
+        entry = self.producers.get(header.producer_id)
+        known = None if entry is None or header.producer_epoch <= entry.epoch else entry.duplicate(header)
+        return known or check(self, header, *args)
+
+    plant.setattr(ProducerStateManager, "check", check_all_epochs)
+
+
+def expires_producers_in_transactions(plant: Planter) -> None:
+    """A producer expires although its transaction is open (rule 12)."""
+    expire = ProducerStateManager.expire
+
+    def expire_all(self: ProducerStateManager, now_ms: int, expiration_ms: int) -> int:
+        idle = [key for key, entry in self.producers.items() if entry.last_timestamp <= now_ms - expiration_ms]
+        for producer_id in idle:
+            del self.producers[producer_id]
+        return expire(self, now_ms, expiration_ms)
+
+    plant.setattr(ProducerStateManager, "expire", expire_all)
+    plant.tune(
+        simulation,
+        "SETTINGS",
+        {"producer.id.expiration.ms": 1_500, "producer.id.expiration.check.interval.ms": 200},
+    )
+
+
 def shows_pending_offsets(plant: Planter) -> None:
     """The offsets of a transaction are visible before it is committed (rule 17)."""
     put = Offsets.put
@@ -283,6 +314,8 @@ BUGS = (
     Bug(truncation_drops_aborted_transactions, Invariant.READ_COMMITTED_IS_COMMITTED, 49, 0),
     Bug(followers_index_no_aborted_transactions, Invariant.READ_COMMITTED_IS_COMMITTED, 1, 0),
     Bug(lists_one_aborted_transaction, Invariant.READ_COMMITTED_IS_COMMITTED, 1, 0),
+    Bug(takes_batches_of_new_epoch_for_duplicates, Invariant.OUTCOME_AS_ANSWERED, 1, 0),
+    Bug(expires_producers_in_transactions, Invariant.STABLE_OFFSET_IS_EXACT, 1, 0),
     Bug(shows_pending_offsets, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
     Bug(loses_pending_offsets_on_load, Invariant.PROCESSED_ONCE, 11, 0),
     Bug(commits_offsets_of_aborted_transactions, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
