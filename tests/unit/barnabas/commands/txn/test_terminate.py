@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 
 import confluent_kafka
@@ -7,9 +8,10 @@ import pytest
 from confluent_kafka import Producer
 
 from protocol.api import ApiKey
+from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
-from tests.unit.barnabas.conftest import Command
+from tests.unit.barnabas.conftest import Command, Leaderless
 
 
 @pytest.fixture
@@ -64,6 +66,40 @@ def test_id_without_a_transaction_is_fenced(barnabas: Command, shared_broker: Br
     described = client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[idle])
     client.close()
     assert described.transaction_states[0].producer_epoch == 1
+
+
+def test_decision_that_is_made_stays(call: Command, leaderless: Leaderless) -> None:
+    """The markers wait for the leader of their partition."""
+    options = ("-b", leaderless.bootstrap)
+    lost = int(leaderless.lost[0].removeprefix("t-"))
+    with contextlib.closing(RawClient(leaderless.bootstrap)) as client:
+        decide(client, leaderless.bootstrap, "paid", lost, committed=True)
+        decide(client, leaderless.bootstrap, "refused", lost, committed=False)
+    shown = call("txn", "terminate", "paid", "refused", *options)
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == (
+        "barnabas txn terminate: paid: its commit is decided; the markers are being written\n"
+        "barnabas txn terminate: refused: its abort is decided; the markers are being written\n"
+    )
+    described = json.loads(call("txn", "describe", "paid", "refused", "--json", *options).out)
+    assert [(one["state"], one["producer_epoch"]) for one in described] == [("PrepareCommit", 1), ("PrepareAbort", 1)]
+
+
+def decide(client: RawClient, bootstrap: str, name: str, partition: int, *, committed: bool) -> None:
+    """Begin a transaction in a partition of `t`, of a producer with epoch 1, and end it."""
+    settings: dict[str, str | int] = {"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0}
+    Producer(settings).init_transactions()
+    given = client.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=name, transaction_timeout_ms=60_000)
+    client.call(
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=given.producer_id,
+        v3_and_below_producer_epoch=given.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnRequest.Topic(name="t", partitions=[partition])],
+    )
+    producer = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
+    assert client.call(ApiKey.END_TXN, 4, transactional_id=name, **producer, committed=committed).error_code == 0
 
 
 def test_unknown_id_is_an_error_and_is_not_created(barnabas: Command, idle: str) -> None:
