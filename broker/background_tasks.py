@@ -17,6 +17,7 @@ _SPACE_INTERVAL_S = 1.0
 _COMPACTION_INTERVAL_S = 1.0
 _IDLE_INTERVAL_S = 10.0
 _SLOW_INTERVAL_S = 1.0
+_KEY_STORE_INTERVAL_S = 5.0
 
 
 class BackgroundTasks:
@@ -55,6 +56,8 @@ class BackgroundTasks:
         idle_s = settings["connections.max.idle.ms"] / 1000
         if idle_s > 0:
             every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
+        if self._shared.security.has_files:
+            every(_KEY_STORE_INTERVAL_S, self._shared.security.reload_if_changed)
         if settings["queued.max.request.bytes"] > 0:
             every(_SLOW_INTERVAL_S, self._close_slow)
 

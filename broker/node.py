@@ -21,9 +21,10 @@ from broker.background_tasks import BackgroundTasks
 from broker.broker_server import BrokerServer
 from broker.controller_server import ControllerServer
 from broker.log_dirs.ownership import CannotStart, refuse_if_full
-from broker.network.listeners import join_host_port, split_host_port
+from broker.network.listeners import SECURITY_PROTOCOLS, join_host_port, split_host_port
 from broker.network.network_client import UNKNOWN_VERSION
 from broker.network.socket_server import BindError, why_not_bound
+from broker.security.security_error import SecurityError
 from broker.shared_server import RoleServer, ServerTime, SharedServer, wall_clock_ms
 from controller.image import Endpoint
 from protocol.errors import InvariantError, KafkaError
@@ -125,11 +126,12 @@ class Node:
     async def open(self) -> None:
         """Do the part of the start that needs no other node: read stored data, serve controllers. Raises as `start`."""
         try:
+            self.shared.load_security()
             await self._start_control()
             await self._start_monitor()
             for listener in self.settings.listeners:
                 await self._bind(listener)
-        except BindError as error:
+        except (BindError, SecurityError) as error:
             self.shared.release_directories()
             raise CannotStart(str(error)) from error
         await self.shared.start()
@@ -190,10 +192,13 @@ class Node:
             dispatch = self.control.faulty(role, self.shared, with_errors)
         if self.monitor is not None:
             dispatch = self.monitor.timed(dispatch)
-        port = await self.shared.server.bind(name, listener.host, listener.port, dispatch)
+        port = await self.shared.server.bind(
+            name, listener.host, listener.port, dispatch, self.shared.security.tls_of(name)
+        )
         self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
         advertised = next((one for one in self.settings.advertised_listeners if one.listener == name), listener)
-        self.shared.endpoints[name] = Endpoint(advertised.host or socket.gethostname(), advertised.port or port)
+        number = SECURITY_PROTOCOLS.index(listener.security_protocol)
+        self.shared.endpoints[name] = Endpoint(advertised.host or socket.gethostname(), advertised.port or port, number)
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that fails."""

@@ -87,6 +87,8 @@ class Settings:
     listeners: tuple[ListenerAddress, ...]
     advertised_listeners: tuple[ListenerAddress, ...]
     controller_listeners: frozenset[str]
+    security_protocols: Mapping[str, str]
+    """The security protocol of each listener, also of those that only other nodes have."""
     roles: frozenset[str]
     voters: tuple[QuorumVoter, ...]
     """The voters in controller.quorum.voters, sorted by id."""
@@ -100,6 +102,10 @@ class Settings:
     def is_controller(self) -> bool:
         """Return whether this node is a controller, and so a voter."""
         return CONTROLLER in self.roles
+
+    def security_protocol_of(self, listener: str) -> str:
+        """Return the security protocol of a listener of this node or of others."""
+        return self.security_protocols.get(listener, PLAINTEXT)
 
     def __getitem__(self, name: str) -> Any:
         """Return the value of the setting `name`, its default if it was not set."""
@@ -139,7 +145,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
                 values[name] = _parse(options, name, known, options[name].text)
     errors.raise_any()  # the checks below need all values
     with errors.collected():
-        node_id, roles, voters, listeners, advertised = _identity(options, values)
+        node_id, roles, voters, protocols, listeners, advertised = _identity(options, values)
     with errors.collected():
         try:
             split_host_port(values["barnabas.metrics.listener"] or ":0")
@@ -166,6 +172,7 @@ def check_settings(options: Mapping[str, Option]) -> Settings:
         listeners=listeners,
         advertised_listeners=advertised,
         controller_listeners=frozenset(name.upper() for name in values["controller.listener.names"]),
+        security_protocols=protocols,
         roles=roles,
         voters=voters,
     )
@@ -227,6 +234,7 @@ class _Identity(NamedTuple):
     node_id: int
     roles: frozenset[str]
     voters: tuple[QuorumVoter, ...]
+    protocols: Mapping[str, str]
     listeners: tuple[ListenerAddress, ...]
     advertised: tuple[ListenerAddress, ...]
 
@@ -237,7 +245,8 @@ def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Iden
     try:
         voters = parse_voters(values["controller.quorum.voters"])
         roles = check_roles(values.__getitem__, node_id, voters)
-        listeners, advertised = _endpoints(options, values, roles, voters, node_id)
+        protocols = _security_protocols(options, values)
+        listeners, advertised = _endpoints(values, protocols, roles, voters, node_id)
     except RoleError as error:
         written = error.key if _is_written(options, error.key) else error.cause
         raise _error(options, written, str(error)) from None
@@ -249,7 +258,7 @@ def _identity(options: Mapping[str, Option], values: Mapping[str, Any]) -> _Iden
             key = "listeners"  # by default, a listener's name is its protocol
         is_flag = key in options and options[key].origin.startswith("--")
         raise _error(options, key, str(error) if is_flag else f"Invalid value of {key}: {error}") from None
-    return _Identity(node_id, roles, voters, listeners, advertised)
+    return _Identity(node_id, roles, voters, protocols, listeners, advertised)
 
 
 def _parse(options: Mapping[str, Option], name: str, definition: ConfigDef, text: str | None) -> Any:
@@ -298,19 +307,26 @@ def _log_dirs(options: Mapping[str, Option], values: Mapping[str, Any]) -> tuple
     return directories
 
 
+def _security_protocols(options: Mapping[str, Option], values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the security protocols by listener; by default those of controllers are not encrypted."""
+    map_key = "listener.security.protocol.map"
+    protocols = parse_protocol_map(map_key, _items(values[map_key]))
+    if map_key not in options:
+        protocols |= {
+            name.upper(): protocols.get(name.upper(), PLAINTEXT) for name in values["controller.listener.names"]
+        }
+    return protocols
+
+
 def _endpoints(
-    options: Mapping[str, Option],
     values: Mapping[str, Any],
+    protocols: Mapping[str, str],
     roles: frozenset[str],
     voters: tuple[QuorumVoter, ...],
     node_id: int,
 ) -> tuple[tuple[ListenerAddress, ...], tuple[ListenerAddress, ...]]:
     """Return the listeners, and the advertised listeners."""
-    map_key = "listener.security.protocol.map"
-    protocols = parse_protocol_map(map_key, _items(values[map_key]))
     controllers = [name.upper() for name in values["controller.listener.names"]]
-    if map_key not in options:
-        protocols |= {name: protocols.get(name, PLAINTEXT) for name in controllers}
     listeners = parse_endpoints("listeners", values["listeners"], protocols)
     check_listeners("listeners", listeners)
     check_role_listeners(roles, voters, node_id, listeners, controllers)
@@ -335,10 +351,12 @@ def warn_of_settings(settings: Settings) -> None:
         names = "; ".join(_unknown(name, origin) for name, origin in settings.unknown.items())
         _log.warning("Ignoring unknown settings: %s", names)
     if idle := sorted(name for name, value in settings.explicit.items() if _is_unsupported_security(name, value)):
+        open_to_all = any(listener.security_protocol == PLAINTEXT for listener in settings.listeners)
+        everything = "" if settings["authorizer.class.name"] else " and do everything"
         _log.warning(
-            "Security settings without effect: %s. Any client can connect%s, without authentication or encryption",
+            "Security settings without effect: %s%s",
             ", ".join(idle),
-            "" if settings["authorizer.class.name"] else " and do everything",
+            f". Any client can connect{everything}, without authentication or encryption" if open_to_all else "",
         )
     _warn_of_super_users(settings)
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:

@@ -36,6 +36,7 @@ from broker.network.connection_limits import server_limits
 from broker.network.network_client import NetworkClient
 from broker.network.socket_options import socket_options
 from broker.network.socket_server import Server
+from broker.security.listener_security import ListenerSecurity
 from broker.settings import Settings, warn_of_settings
 from controller.configs.effective import effective_topic_config
 from controller.configs.log_config import log_config
@@ -107,7 +108,10 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.node_clients = NodeClients(settings, connecting or loop, self.random, version)
+        self.security = ListenerSecurity(settings, self.dynamic_config, disk)
+        self.node_clients = NodeClients(
+            settings, connecting or loop, self.random, version, self.security.client_context
+        )
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
         self.raft = RaftDriver(
@@ -140,6 +144,13 @@ class SharedServer:
             return self.node_clients.controller(self.raft.voters.by_id[node_id], on_change)
 
         return ControllerChannel(self.raft, connect, handle_locally, self.loop)
+
+    def load_security(self) -> None:
+        """Read keys and certificates of all listeners that this node has or connects to; `SecurityError` on failure."""
+        listeners = [*self.settings.controller_listeners]
+        if self.settings.is_broker:
+            listeners.append(self.node_clients.listener)
+        self.security.load(listeners)
 
     def apply_connection_limits(self) -> None:
         """Apply the current connection limits to the socket server."""

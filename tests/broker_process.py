@@ -53,7 +53,8 @@ def first_ephemeral_port() -> int:
 class BrokerProcess:
     """One broker with its own data directory.
 
-    It keeps its port over restarts, since clients reconnect to it. Its standard error goes to ``log``.
+    It keeps its port over restarts, since clients reconnect to it, unless its properties have listeners. Its standard
+    error goes to ``log``.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class BrokerProcess:
         """The URL of the control API, with the token, if the broker has one."""
         self._settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
         self._has_log_dirs = "log.dirs" in (properties or {})
+        self._has_listeners = "listeners" in (properties or {})
         self._command = [*within, *COMMAND]
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -74,9 +76,10 @@ class BrokerProcess:
     def start(self, timeout_s: float = 30) -> "BrokerProcess":
         """Start the broker and return when it has printed its ready line."""
         where = [] if self._has_log_dirs else ["--data-dir", str(self.data_dir)]
+        listen = [] if self._has_listeners else ["--listen", self.bootstrap]
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
-                [*self._command, "serve", "--listen", self.bootstrap, *self._settings, *where],
+                [*self._command, "serve", *listen, *self._settings, *where],
                 stdout=subprocess.PIPE,
                 stderr=log,
             )

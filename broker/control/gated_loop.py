@@ -32,13 +32,17 @@ class GatedLoop(asyncio.AbstractEventLoop):
         self.create_task = loop.create_task  # type: ignore[method-assign]
         self.call_exception_handler = loop.call_exception_handler  # type: ignore[method-assign]
 
-    async def create_connection(self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None) -> Any:  # type: ignore[override]
+    async def create_connection(
+        self, protocol_factory: Callable[[], Any], host: Any = None, port: Any = None, **options: Any
+    ) -> Any:
         """Connect, once there is no cut."""
         peer = self._node_at(host, port)
         await self._cuts.gate(peer)
         if peer is None:
-            return await self._loop.create_connection(protocol_factory, host, port)
-        return await self._loop.create_connection(lambda: _Gate(protocol_factory(), peer, self._cuts), host, port)
+            return await self._loop.create_connection(protocol_factory, host, port, **options)
+        return await self._loop.create_connection(
+            lambda: _Gate(protocol_factory(), peer, self._cuts), host, port, **options
+        )
 
 
 class _Gate(asyncio.BufferedProtocol):

@@ -49,6 +49,10 @@ class DynamicConfig:
         found = self._values.get(listener_prefix(listener) + name)
         return self._values[name] if found is None else found
 
+    def own_of_listener(self, listener: str, name: str) -> Any:
+        """Return the value of `name` that is set for that listener only; None if there is none."""
+        return self._values.get(listener_prefix(listener) + name)
+
     def on_change(self, names: Iterable[str], callback: Callback) -> None:
         """Call `callback` after each commit that changes one of `names`, for one listener or for all."""
         for name in names:

@@ -18,11 +18,12 @@ from broker.metadata.suspected_leaders import SuspectedLeaders
 from broker.network.network_client import UNKNOWN_VERSION, Address, NetworkClient, NetworkClientLimits
 
 if TYPE_CHECKING:
+    import ssl
     from random import Random
 
     from broker.settings import Settings
     from controller.image import BrokerImage, MetadataImage
-    from controller.raft.voters import Voter
+    from controller.raft.voters import Voter, VoterEndpoint
     from protocol.schema import Message
 
 _UNKNOWN_ADDRESS = ("", 0)
@@ -42,8 +43,10 @@ class NodeClients:
         loop: asyncio.AbstractEventLoop,
         random: Random,
         version: str = UNKNOWN_VERSION,
+        tls_of: Callable[[str], ssl.SSLContext | None] = lambda _: None,
     ) -> None:
-        """`version` is this program's, sent to the other nodes."""
+        """`version` is this program's, sent to the other nodes; `tls_of` returns the TLS context for a listener."""
+        self._tls_of = tls_of
         self._settings = settings
         self._version = version
         self._loop = loop
@@ -58,7 +61,10 @@ class NodeClients:
         """Return a connection for Raft requests."""
         timeout_ms = self._settings["controller.quorum.request.timeout.ms"]
         address = self._voter_address(voter)
-        return self._client("controller", voter.voter_id, address, timeout_ms, on_lost=on_lost, on_refused=on_refused)
+        listener = self._controller_listener(voter)
+        return self._client(
+            "controller", voter.voter_id, listener, address, timeout_ms, on_lost=on_lost, on_refused=on_refused
+        )
 
     def controller(self, voter: Voter, on_change: Callable[[], None]) -> NetworkClient:
         """Return a connection for requests to the active controller; `on_change` is called when it opens or breaks.
@@ -68,6 +74,7 @@ class NodeClients:
         return self._client(
             "controller",
             voter.voter_id,
+            self._controller_listener(voter),
             self._voter_address(voter),
             self._settings["controller.socket.timeout.ms"],
             on_ready=on_change,
@@ -79,9 +86,17 @@ class NodeClients:
         """Return the configured address, else that of the first controller listener that this node knows."""
         if voter.voter_id in self._voters:
             return self._voters[voter.voter_id]
-        names = self._settings.controller_listeners
-        endpoint = next((each for each in voter.endpoints if each.name.upper() in names), voter.endpoints[0])
+        endpoint = self._voter_endpoint(voter)
         return endpoint.host, endpoint.port
+
+    def _voter_endpoint(self, voter: Voter) -> VoterEndpoint:
+        names = self._settings.controller_listeners
+        return next((each for each in voter.endpoints if each.name.upper() in names), voter.endpoints[0])
+
+    def _controller_listener(self, voter: Voter) -> str:
+        """Return the name of the listener by which this node connects to controllers: the first that it lists."""
+        listed: tuple[str, ...] = self._settings["controller.listener.names"]
+        return (listed[0] if listed else self._voter_endpoint(voter).name).upper()
 
     def broker(self, broker_id: int, *, may_be_idle: bool = False) -> NetworkClient:
         """Return a connection to a broker; its address follows the broker's registration.
@@ -94,6 +109,7 @@ class NodeClients:
         client = self._client(
             "broker",
             broker_id,
+            self.listener,
             address,
             timeout_ms,
             on_ready=None if may_be_idle else partial(self.suspects.reached, broker_id),
@@ -148,6 +164,7 @@ class NodeClients:
         self,
         role: str,
         node_id: int,
+        listener: str,
         address: Address,
         timeout_ms: int,
         *,
@@ -177,4 +194,5 @@ class NodeClients:
             on_refused=on_refused,
             loss_level=loss_level,
             version=self._version,
+            tls=partial(self._tls_of, listener),
         )

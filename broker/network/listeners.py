@@ -2,7 +2,7 @@
 
 A listener has an upper-case name, to which `listener.security.protocol.map` assigns a security protocol. An empty host
 binds all interfaces, and is advertised as the machine's name. Port 0 binds any free port, which is advertised in place
-of a 0. Only PLAINTEXT is supported.
+of a 0.
 """
 
 import re
@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The names of the security protocols; the position of each is its number in registrations."""
+_SUPPORTED = (PLAINTEXT, "SSL")
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Za-z:.%_-]*)\]|([0-9A-Za-z.%_-]*)):(-?[0-9]+)")
 _UNROUTABLE = ("0.0.0.0", "::")  # noqa: S104 - refused as advertised hosts
@@ -51,6 +53,16 @@ def split_host_port(address: str) -> tuple[str, int]:
     if int(port) > 65535:
         raise ValueError(f"the port {port} is not between 0 and 65535")
     return host[1:-1] if bracketed else host, int(port)
+
+
+def uses_tls(security_protocol: str) -> bool:
+    """Return whether connections with that security protocol are encrypted."""
+    return security_protocol.endswith("SSL")
+
+
+def uses_sasl(security_protocol: str) -> bool:
+    """Return whether clients with that security protocol authenticate with SASL."""
+    return security_protocol.startswith("SASL")
 
 
 def is_loopback(host: str) -> bool:
@@ -123,9 +135,9 @@ def _security_protocol(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise ListenerError("listener.security.protocol.map", f"the listener {name} has no security protocol")
-    if protocol != PLAINTEXT:
+    if protocol not in _SUPPORTED:
         raise ListenerError(
             "listener.security.protocol.map",
-            f"the listener {name} has the protocol {protocol}; only PLAINTEXT is supported",
+            f"the listener {name} has the protocol {protocol}; only {' and '.join(_SUPPORTED)} are supported",
         )
     return protocol

@@ -41,6 +41,7 @@ from protocol.schema import Message
 from storage.disk import reason
 
 if TYPE_CHECKING:
+    import ssl
     from random import Random
 
     ResponseFuture: TypeAlias = asyncio.Future[Message | None]
@@ -110,11 +111,12 @@ class NetworkClient:
         on_refused: Callable[[], None] | None = None,
         loss_level: int = logging.INFO,
         version: str = UNKNOWN_VERSION,
+        tls: Callable[[], ssl.SSLContext | None] = lambda: None,
     ) -> None:
         """`on_lost` is called when a ready connection breaks, unless this side closed it.
 
         `loss_level` is the level at which that is logged; an invalid or missing response is a warning. `version` is
-        this program's, sent to the peer.
+        this program's, sent to the peer. `tls` returns the TLS context of a new connection, None if it has none.
         """
         self._loop = loop
         self._address = address
@@ -128,6 +130,7 @@ class NetworkClient:
         self._on_refused = on_refused
         self._loss_level = loss_level
         self._version = version
+        self._tls = tls
         self.closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -207,7 +210,10 @@ class NetworkClient:
     async def _connect(self, wire: _Wire) -> None:
         host, port = self._address
         try:
-            await self._loop.create_connection(lambda: wire, host, port)
+            if (tls := self._tls()) is None:
+                await self._loop.create_connection(lambda: wire, host, port)
+            else:
+                await self._loop.create_connection(lambda: wire, host, port, ssl=tls, server_hostname=host)
         except Exception as error:  # includes an invalid host name
             if wire is self._wire:
                 self._connecting = None

@@ -96,7 +96,7 @@ class SendQueue:
         self.backed_up = False
         """Whether parts are queued or the socket is full."""
         transport.set_write_buffer_limits(0)
-        # Encrypted data must go through the transport.
+        # Data to encrypt must go through the transport.
         encrypts = transport.get_extra_info("sslcontext") is not None
         self._socket: socket | None = None if encrypts else transport.get_extra_info("socket")
 

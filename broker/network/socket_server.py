@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from broker.monitoring.counters import Metrics
     from broker.network.connection_protocol import Dispatch
+    from broker.security.listener_tls import ListenerTls
 
 _LOG_INTERVAL_S = 10.0
 _SLOW_BYTES = 16 * 1024
@@ -83,12 +84,12 @@ class Server:
         """Use these bound sockets for the listeners of these names, instead of binding new ones."""
         self._given = sockets
 
-    async def bind(self, name: str, host: str, port: int, dispatch: Dispatch) -> int:
+    async def bind(self, name: str, host: str, port: int, dispatch: Dispatch, tls: ListenerTls | None = None) -> int:
         """Bind a listener and return its port; an empty host means all interfaces, port 0 any free port.
 
-        Raise `BindError`. Nothing is accepted before `start`.
+        Connections are encrypted with `tls`. Raise `BindError`. Nothing is accepted before `start`.
         """
-        factory = partial(ConnectionProtocol, Listener(self, name, dispatch))
+        factory = _connections(Listener(self, name, dispatch), tls)
         given = self._given.pop(name, None)
         if given is not None:
             server = await self.loop.create_server(
@@ -217,6 +218,15 @@ class Server:
         self.counts.remove(client.connection.listener, client.connection.client_host)
         if self._all_closed is not None and not self.connections and not self._all_closed.done():
             self._all_closed.set_result(None)
+
+
+def _connections(listener: Listener, tls: ListenerTls | None) -> Callable[[], asyncio.BaseProtocol]:
+    """Return what makes the protocol of an accepted socket."""
+    if tls is None:
+        return partial(ConnectionProtocol, listener)
+    from broker.network.tls_transport import TlsTransport
+
+    return lambda: TlsTransport(listener, tls, ConnectionProtocol(listener))
 
 
 def why_not_bound(error: OSError) -> str:

@@ -11,6 +11,7 @@ from controller.configs.definition import ConfigDef
 from controller.configs.replication_configs import REPLICATION_CONFIGS
 from controller.configs.server_configs import SERVER_CONFIGS
 from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
+from controller.configs.ssl_configs import SSL_CONFIGS
 from controller.configs.transaction_configs import TRANSACTION_CONFIGS
 from controller.configs.unsupported import UNSUPPORTED_CONFIGS
 
@@ -21,6 +22,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
         *SERVER_CONFIGS,
         *TRANSACTION_CONFIGS,
         *AUTHORIZATION_CONFIGS,
+        *SSL_CONFIGS,
         *REPLICATION_CONFIGS,
         *UNSUPPORTED_CONFIGS,
     )

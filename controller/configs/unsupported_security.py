@@ -119,32 +119,10 @@ TLS_CONFIGS = table(
         Whether a new certificate can have another distinguished name while the broker runs.
     ssl.allow.san.changes BOOLEAN false read-only
         Whether a new certificate can have other host names while the broker runs.
-    ssl.cipher.suites LIST '' per-broker
-        The allowed cipher suites; all if empty.
-    ssl.client.auth STRING none per-broker required|requested|none
-        Whether a client certificate is required, requested, or not requested.
-    ssl.enabled.protocols LIST TLSv1.2,TLSv1.3 per-broker
-        The allowed versions of TLS.
-    ssl.endpoint.identification.algorithm STRING https per-broker
-        The check of a server's host name against its certificate; none if empty.
     ssl.engine.factory.class CLASS null per-broker
         The class that creates TLS engines.
-    ssl.key.password PASSWORD null per-broker
-        The password of the private key.
     ssl.keymanager.algorithm STRING SunX509 per-broker
         The algorithm that selects the key of a connection.
-    ssl.keystore.certificate.chain PASSWORD null per-broker
-        The certificate chain in PEM format.
-    ssl.keystore.key PASSWORD null per-broker
-        The private key in PEM format.
-    ssl.keystore.location STRING null per-broker
-        The file with the private key and its certificates.
-    ssl.keystore.password PASSWORD null per-broker
-        The password of the key store file.
-    ssl.keystore.type STRING JKS per-broker
-        The format of the key store file.
-    ssl.principal.mapping.rules STRING DEFAULT read-only
-        Rules that map distinguished names of clients' certificates to short names; the first that matches applies.
     ssl.protocol STRING TLSv1.3 per-broker
         The protocol of the TLS context.
     ssl.provider STRING null per-broker
@@ -153,16 +131,8 @@ TLS_CONFIGS = table(
         The source of random numbers for TLS.
     ssl.trustmanager.algorithm STRING PKIX per-broker
         The algorithm that validates certificates.
-    ssl.truststore.certificates PASSWORD null per-broker
-        The trusted certificates in PEM format.
-    ssl.truststore.location STRING null per-broker
-        The file with the trusted certificates.
-    ssl.truststore.password PASSWORD null per-broker
-        The password of the trust store file.
-    ssl.truststore.type STRING JKS per-broker
-        The format of the trust store file.
     """,
-    without_effect="TLS encryption is not supported yet",
+    without_effect="OpenSSL does TLS here, and ssl.enabled.protocols decides on its versions",
 )
 
 AUTHENTICATION_CONFIGS = table(

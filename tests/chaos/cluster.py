@@ -39,6 +39,7 @@ SETTINGS = {
     # Otherwise one broker would come to lead everything.
     "leader.imbalance.check.interval.seconds": 5,
 }
+_UNENCRYPTED = {"listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in LISTENERS)}
 DEADLINE_S = 60.0
 LOOK_AGAIN_S = 0.05
 
@@ -125,7 +126,6 @@ class Node:
             "controller.quorum.voters": voters,
             "listeners": ",".join(f"{name}://{address}" for name, address in self.addresses.items()),
             "advertised.listeners": ",".join(f"{name}://127.0.0.1:{gates[name]}" for name in (CLIENTS, INTERNAL)),
-            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in LISTENERS),
             "inter.broker.listener.name": INTERNAL,
             "controller.listener.names": CONTROLLER,
             "log.dirs": f"{self.metadata},{self.records}",
@@ -135,7 +135,7 @@ class Node:
             *COMMAND,
             "serve",
             "--exit-with-parent",
-            *(f"-D{name}={value}" for name, value in {**settings, **own}.items()),
+            *(f"-D{name}={value}" for name, value in {**_UNENCRYPTED, **settings, **own}.items()),
         ]
 
     def start(self) -> None:

@@ -39,6 +39,8 @@ PURE_IN_BROKER = (
     "broker/regex/program.py",
     "broker/settings.py",
     "broker/monitoring/topic_stats.py",
+    "broker/security/distinguished_name.py",
+    "broker/security/ssl_principal_mapper.py",
     "broker/coordinator/group/classic_group.py",
     "broker/coordinator/group/join.py",
     "broker/coordinator/group/leave.py",
@@ -110,6 +112,8 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/transaction/construction.py": (
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"
     ),
+    "broker/security/listener_tls.py": "tests/unit/broker/network/test_tls_transport.py",
+    "broker/security/security_error.py": "tests/unit/broker/security/test_key_stores.py",
     "broker/handlers/controller_command.py": "tests/unit/broker/test_routes.py",
     "broker/handlers/produce_appends.py": "tests/unit/broker/handlers/test_produce.py",
     "broker/shared_server.py": "tests/unit/broker/test_main.py",
@@ -191,6 +195,7 @@ def test_only_the_disk_accesses_files() -> None:
     allowed = {
         "broker/__main__.py": {"tempfile", "tempfile.mkdtemp", "os.read"},
         "broker/startup/fork_server.py": {"os.read", "os.write"},
+        "broker/security/ssl_contexts.py": {"os.write"},
     }
     for module in modules(*SERVER):
         if module != DISK:

@@ -19,6 +19,7 @@ from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_limits import Limits
 from broker.network.connection_protocol import DeferredResponse
 from broker.network.socket_server import Server
+from broker.security.listener_tls import ListenerTls
 from protocol.primitives import Part
 from storage.disk import Disk
 from tests.disks import FaultyDisk
@@ -97,13 +98,13 @@ class Served:
     port: int
     clients: list[Client] = field(default_factory=list)
 
-    async def connect(self, **options: int) -> Client:
+    async def connect(self, **options: Any) -> Client:
         self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port, **options)))
         return self.clients[-1]
 
 
 Serving = Callable[..., AbstractAsyncContextManager[Served]]
-"""Type of fixture `serving`: takes connection limits by name, yields a server."""
+"""Type of fixture `serving`: takes connection limits by name, and the listener's TLS; yields a server."""
 
 NewNode = Callable[..., Node]
 """Type of fixture `new_node`: takes a disk, and settings with _ for each dot in their names."""
@@ -118,11 +119,13 @@ Run = Callable[[Awaitable[None]], None]
 @pytest.fixture
 def serving() -> Serving:
     @asynccontextmanager
-    async def serving(connections: ConnectionLimits | None = None, **limits: Any) -> AsyncIterator[Served]:
+    async def serving(
+        connections: ConnectionLimits | None = None, tls: ListenerTls | None = None, **limits: Any
+    ) -> AsyncIterator[Served]:
         defaults = Limits(connections or ConnectionLimits(100, 100), max_request_bytes=1 << 20, max_idle_s=600.0)
         server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics(), clock=time.monotonic)
         script = Script()
-        served = Served(server, script, await server.bind("PLAINTEXT", "127.0.0.1", 0, script))
+        served = Served(server, script, await server.bind("PLAINTEXT", "127.0.0.1", 0, script, tls))
         await server.start()
         try:
             yield served

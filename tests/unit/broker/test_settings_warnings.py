@@ -55,21 +55,20 @@ def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptur
 def test_ineffective_security_settings_are_logged(warned: Callable[..., list[str]]) -> None:
     assert warned(sasl_enabled_mechanisms="GSSAPI") == []  # the default
     [shown] = warned(
-        ssl_client_auth="required",
+        ssl_provider="BC",
         listener_name_plaintext_sasl_enabled_mechanisms="PLAIN",
         log_retention_hours="5",
     )
     assert shown == (
-        "Security settings without effect: listener.name.plaintext.sasl.enabled.mechanisms, ssl.client.auth. "
+        "Security settings without effect: listener.name.plaintext.sasl.enabled.mechanisms, ssl.provider. "
         "Any client can connect and do everything, without authentication or encryption"
     )
 
 
 def test_with_an_authorizer_clients_can_connect_but_not_do_everything(warned: Callable[..., list[str]]) -> None:
-    [shown] = warned(authorizer_class_name=AUTHORIZER, ssl_client_auth="required")
+    [shown] = warned(authorizer_class_name=AUTHORIZER, ssl_provider="BC")
     assert shown == (
-        "Security settings without effect: ssl.client.auth. "
-        "Any client can connect, without authentication or encryption"
+        "Security settings without effect: ssl.provider. Any client can connect, without authentication or encryption"
     )
 
 

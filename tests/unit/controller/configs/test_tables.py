@@ -33,11 +33,13 @@ def test_no_name_is_defined_twice() -> None:
     from controller.configs.replication_configs import REPLICATION_CONFIGS
     from controller.configs.server_configs import SERVER_CONFIGS
     from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
+    from controller.configs.ssl_configs import SSL_CONFIGS
     from controller.configs.transaction_configs import TRANSACTION_CONFIGS
     from controller.configs.unsupported import UNSUPPORTED_CONFIGS
 
     tables = (
         *(SERVER_LOG_CONFIGS, SERVER_CONFIGS, REPLICATION_CONFIGS, TRANSACTION_CONFIGS, AUTHORIZATION_CONFIGS),
+        SSL_CONFIGS,
         UNSUPPORTED_CONFIGS,
     )
     names = [definition.name for table in tables for definition in table]

@@ -1,0 +1,1 @@
+"""Security of listeners: TLS, the principals of client certificates, and SASL."""

@@ -1,0 +1,102 @@
+"""Distinguished name of a certificate's subject, written as Java writes it (`X500Principal.getName`, RFC 2253).
+
+ACLs and `ssl.principal.mapping.rules` contain names in this form, so it must be the same to the byte: relative names in
+reverse order, nine attributes by keyword, every other one by its number with the value in hexadecimal. OpenSSL and its
+users write other forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_SEQUENCE, _SET, _OBJECT_ID, _VERSION = 0x30, 0x31, 0x06, 0xA0
+_STRINGS = (12, 19, 20, 22, 27, 28, 30)  # UTF8, Printable, T61, IA5, General, Universal, BMP
+_LONG_FORM = 0x80
+_KEYWORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.6": "C",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.9": "STREET",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "0.9.2342.19200300.100.1.1": "UID",
+    "0.9.2342.19200300.100.1.25": "DC",
+}
+_ESCAPED = frozenset(',=+<>#;"\\')
+
+
+class DamagedCertificateError(ValueError):
+    """The bytes are no X.509 certificate."""
+
+
+class _Element(NamedTuple):
+    tag: int
+    content: bytes
+    encoded: bytes
+
+
+def subject_of(certificate: bytes) -> str:
+    """Return the subject of a certificate in DER form; `DamagedCertificateError` if it has none."""
+    try:
+        outer = next(_elements(certificate))
+        fields = list(_elements(next(_elements(outer.content)).content))
+        if fields[0].tag == _VERSION:
+            fields.pop(0)
+        return _name(fields[4].content)  # after serial number, algorithm, issuer and validity
+    except (IndexError, StopIteration) as error:
+        raise DamagedCertificateError("the certificate is damaged") from error
+
+
+def _name(content: bytes) -> str:
+    relative_names = [
+        "+".join(_attribute(each.content) for each in _elements(one.content)) for one in _elements(content)
+    ]
+    return ",".join(reversed(relative_names))
+
+
+def _attribute(content: bytes) -> str:
+    identifier, value = list(_elements(content))[:2]
+    number = _object_id(identifier.content)
+    keyword = _KEYWORDS.get(number)
+    if keyword is None or value.tag not in _STRINGS:
+        return f"{keyword or number}=#{value.encoded.hex()}"
+    return f"{keyword}={_escaped(value.content.decode(errors='replace'))}"
+
+
+def _escaped(text: str) -> str:
+    """Return the text with a backslash before special characters, and before blanks at either end."""
+    kept = text.strip(" ")
+    before = len(text) - len(text.lstrip(" "))
+    after = len(text) - len(kept) - before
+    inner = "".join(f"\\{char}" if char in _ESCAPED else "\\00" if char == "\0" else char for char in kept)
+    return "\\ " * before + inner + "\\ " * after
+
+
+def _object_id(content: bytes) -> str:
+    numbers: list[int] = []
+    number = 0
+    for byte in content:
+        number = number << 7 | byte & 0x7F
+        if byte < _LONG_FORM:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _elements(data: bytes) -> Iterator[_Element]:
+    """Return the DER elements in `data`, in order."""
+    at = 0
+    while at < len(data):
+        begin, tag, size = at, data[at], data[at + 1]
+        at += 2
+        if size >= _LONG_FORM:
+            digits = size - _LONG_FORM
+            size = int.from_bytes(data[at : at + digits], "big")
+            at += digits
+        if at + size > len(data):
+            raise IndexError(at)
+        yield _Element(tag, data[at : at + size], data[begin : at + size])
+        at += size

@@ -1,0 +1,134 @@
+"""Security of the node's connections: what each listener requires of clients, and how this node connects to others.
+
+Everything is read at the start, so that a start with a missing certificate fails. When `ssl.*` settings are altered, or
+a key store file has changed, new connections use the new certificates, and established ones stay as they are. If those
+are invalid, the old ones stay in use and an error is logged.
+
+A node without secure listeners imports nothing of TLS.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.network.listeners import uses_sasl, uses_tls
+from broker.security.security_error import SecurityError
+from controller.configs.ssl_configs import SSL_CONFIGS
+
+if TYPE_CHECKING:
+    import ssl
+
+    from broker.metadata.dynamic_config import DynamicConfig
+    from broker.security.listener_tls import ListenerTls
+    from broker.settings import Settings
+    from storage.disk import Disk
+
+_FILES = ("ssl.keystore.location", "ssl.truststore.location")
+
+_log = logging.getLogger("broker.security")
+
+
+class ListenerSecurity:
+    """The security of all listeners that this node has or connects to."""
+
+    def __init__(self, settings: Settings, dynamic_config: DynamicConfig, disk: Disk) -> None:
+        """Read nothing before `load`."""
+        self._settings = settings
+        self._dynamic_config = dynamic_config
+        self._disk = disk
+        self._of_clients: dict[str, ListenerTls] = {}
+        self._of_nodes: dict[str, ssl.SSLContext] = {}
+        self._files: dict[str, int] = {}
+
+    def load(self, node_listeners: Iterable[str]) -> None:
+        """Read keys and certificates; `node_listeners` are those at which this node connects to others.
+
+        `SecurityError` if settings or files are invalid.
+        """
+        for endpoint in self._settings.listeners:
+            if uses_tls(endpoint.security_protocol):
+                self._of_clients[endpoint.listener] = self._new_listener_tls(endpoint.listener)
+        for listener in node_listeners:
+            if uses_tls(self._settings.security_protocol_of(listener)):
+                self._of_nodes[listener] = self._new_client_context(listener)
+        if self._of_clients or self._of_nodes:
+            self._files = self._modified()
+            self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
+
+    def tls_of(self, listener: str) -> ListenerTls | None:
+        """Return the TLS of a listener of this node; None if it has none."""
+        return self._of_clients.get(listener)
+
+    def client_context(self, listener: str) -> ssl.SSLContext | None:
+        """Return the context for a connection to that listener of another node; None if it is not encrypted."""
+        return self._of_nodes.get(listener)
+
+    def reload(self) -> None:
+        """Read all keys and certificates again, for new connections."""
+        try:
+            of_clients = {listener: self._new_listener_tls(listener) for listener in self._of_clients}
+            of_nodes = {listener: self._new_client_context(listener) for listener in self._of_nodes}
+        except SecurityError as error:
+            _log.error("New certificates or ssl settings are invalid; the old ones stay in use: %s", error)
+            return
+        for listener, tls in of_clients.items():
+            self._of_clients[listener].replace_context(tls)
+        self._of_nodes = of_nodes
+        _log.info("New connections use the certificates that were read now")
+
+    async def reload_if_changed(self) -> None:
+        """Read the key stores again if one of their files has changed since."""
+        before, self._files = self._files, self._modified()
+        if before != self._files:
+            self.reload()
+
+    @property
+    def has_files(self) -> bool:
+        """Return whether keys or certificates are in files."""
+        return bool(self._files)
+
+    def _modified(self) -> dict[str, int]:
+        """Return the time of the last change of each key store file, in ms since 1970; 0 for a missing one."""
+        listeners = (*self._of_clients, *self._of_nodes)
+        paths: set[str | None] = {self._value(listener, name) for listener in listeners for name in _FILES}
+        modified: dict[str, int] = {}
+        for path in filter(None, paths):
+            try:
+                modified[path] = self._disk.modified_ms(path)
+            except OSError:
+                modified[path] = 0
+        return modified
+
+    def _value(self, listener: str, name: str) -> Any:
+        return self._dynamic_config.of_listener(listener, name)
+
+    def _new_listener_tls(self, listener: str) -> ListenerTls:
+        from broker.security.listener_tls import ListenerTls
+
+        with _naming(listener):
+            return ListenerTls(partial(self._value, listener), self._disk, self._client_auth(listener))
+
+    def _client_auth(self, listener: str) -> str:
+        """Return whether clients need certificates; with SASL only if that is set for the listener itself (KIP-684)."""
+        if uses_sasl(self._settings.security_protocol_of(listener)):
+            return self._dynamic_config.own_of_listener(listener, "ssl.client.auth") or "none"
+        return str(self._value(listener, "ssl.client.auth"))
+
+    def _new_client_context(self, listener: str) -> ssl.SSLContext:
+        from broker.security.ssl_contexts import client_context
+
+        with _naming(listener):
+            return client_context(partial(self._value, listener), self._disk)
+
+
+@contextmanager
+def _naming(listener: str) -> Iterator[None]:
+    """Add the listener to the message of a `SecurityError`."""
+    try:
+        yield
+    except SecurityError as error:
+        raise SecurityError(f"listener {listener}: {error}") from None

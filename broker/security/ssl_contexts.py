@@ -1,0 +1,138 @@
+"""TLS contexts of listeners and of connections between nodes, from the `ssl.*` settings.
+
+Kafka: `DefaultSslEngineFactory`. TLS 1.2 and 1.3, without renegotiation. A context is never changed: other settings or
+files make a new one, which new connections use. OpenSSL reads keys from files only; ours are text, and reach it through
+a pipe, never through a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker.security.key_stores import KeyStore, Lookup, key_store, trusted_certificates
+from broker.security.security_error import SecurityError
+from storage.disk import Disk
+
+_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_VERIFICATION = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
+_MAX_PEM_BYTES = 60_000  # a pipe holds 64 KiB
+_TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+
+
+def server_context(value: Lookup, disk: Disk, client_auth: str) -> ssl.SSLContext:
+    """Return the context of a listener, which verifies clients' certificates as `client_auth` says.
+
+    `SecurityError` if the settings are invalid, or a certificate or its key is missing.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    keys = key_store(value, disk)
+    if keys is None:
+        raise SecurityError(
+            "a listener with TLS needs a certificate: set ssl.keystore.type=PEM and ssl.keystore.location to a file "
+            "with the private key and its certificates"
+        )
+    _configure(context, value, disk, keys)
+    context.verify_mode = _VERIFICATION[client_auth]
+    return context
+
+
+def client_context(value: Lookup, disk: Disk) -> ssl.SSLContext:
+    """Return the context of connections to a listener of other nodes; `SecurityError` if the settings are invalid."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = bool(value("ssl.endpoint.identification.algorithm"))
+    _configure(context, value, disk, key_store(value, disk))
+    return context
+
+
+def _configure(context: ssl.SSLContext, value: Lookup, disk: Disk, keys: KeyStore | None) -> None:
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as Java: any trusted certificate ends a chain
+    _restrict_versions(context, value("ssl.enabled.protocols"))
+    if suites := value("ssl.cipher.suites"):
+        _restrict_ciphers(context, suites)
+    if keys is not None:
+        _load_keys(context, keys)
+    trusted = trusted_certificates(value, disk)
+    if trusted is None:
+        context.load_default_certs()
+        return
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except ssl.SSLError as error:
+        raise SecurityError(f"the trusted certificates are damaged: {error.reason or error}") from None
+
+
+def _restrict_versions(context: ssl.SSLContext, enabled: tuple[str, ...]) -> None:
+    unknown = [name for name in enabled if name not in _VERSIONS]
+    if unknown or not enabled:
+        raise SecurityError(f"ssl.enabled.protocols={','.join(enabled)}: supported are TLSv1.2 and TLSv1.3")
+    versions = [_VERSIONS[name] for name in enabled]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _restrict_ciphers(context: ssl.SSLContext, suites: tuple[str, ...]) -> None:
+    """Allow only these cipher suites, which have the names of the standard, as in Java."""
+    of_tls13 = _TLS13_SUITES.intersection(suites)
+    if of_tls13 and of_tls13 != _TLS13_SUITES:
+        raise SecurityError(
+            "ssl.cipher.suites: the suites of TLS 1.3 cannot be selected one by one; list all of "
+            f"{', '.join(sorted(_TLS13_SUITES))}, or none for TLS 1.2 only"
+        )
+    if not of_tls13:
+        if context.minimum_version == ssl.TLSVersion.TLSv1_3:
+            raise SecurityError("ssl.cipher.suites: none of them is for TLSv1.3, the only version enabled")
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+    older = [name for name in suites if name not in _TLS13_SUITES]
+    if not older:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return
+    for name in older:
+        try:
+            context.set_ciphers(_openssl_name(name))
+        except ssl.SSLError:
+            raise SecurityError(f"ssl.cipher.suites: {name} is unknown or not supported") from None
+    context.set_ciphers(":".join(map(_openssl_name, older)))
+
+
+def _openssl_name(suite: str) -> str:
+    """Return OpenSSL's name of a suite: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256."""
+    name = suite.removeprefix("TLS_").replace("_CBC_", "_").replace("_WITH_", "_").removeprefix("RSA_")
+    name = name.replace("CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305")
+    return re.sub(r"(AES|CAMELLIA)_(\d)", r"\1\2", name).replace("_", "-")
+
+
+def _load_keys(context: ssl.SSLContext, keys: KeyStore) -> None:
+    def password() -> str:
+        # Without a password OpenSSL would request one on the terminal.
+        if keys.password is None:
+            raise SecurityError(f"{keys.origin}: the private key is encrypted; set ssl.key.password")
+        return keys.password
+
+    try:
+        with _readable(keys.chain, keys.origin) as chain, _readable(keys.key, keys.origin) as key:
+            context.load_cert_chain(chain, key, password)
+    except OSError:  # ssl.SSLError is one; a pipe hides which of these it was
+        raise SecurityError(
+            f"{keys.origin}: the certificate belongs to another private key, one of them is damaged, or "
+            "ssl.key.password is wrong"
+        ) from None
+
+
+@contextmanager
+def _readable(text: bytes, origin: str) -> Iterator[str]:
+    """Yield the path of a pipe that contains `text`."""
+    if len(text) > _MAX_PEM_BYTES:
+        raise SecurityError(f"{origin}: {len(text)} bytes of certificates; at most {_MAX_PEM_BYTES} are supported")
+    read_end, write_end = os.pipe()
+    try:
+        try:
+            os.write(write_end, text)
+        finally:
+            os.close(write_end)
+        yield f"/dev/fd/{read_end}"
+    finally:
+        os.close(read_end)

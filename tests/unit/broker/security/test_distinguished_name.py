@@ -1,0 +1,58 @@
+"""Subjects in the form of Java: the expected texts were printed by `X500Principal.getName` of OpenJDK 17."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from broker.security.distinguished_name import DamagedCertificateError, subject_of
+from tests.certificates import Subject, self_signed
+
+
+def der(subject: Subject) -> bytes:
+    return self_signed(subject)[1].public_bytes(Encoding.DER)
+
+
+@pytest.mark.parametrize(
+    ("subject", "written"),
+    [
+        (
+            [[(NameOID.COUNTRY_NAME, "DE")], [(NameOID.ORGANIZATION_NAME, "Acme, Inc.")], [(NameOID.COMMON_NAME, "a")]],
+            "CN=a,O=Acme\\, Inc.,C=DE",
+        ),
+        (
+            [
+                [(NameOID.DOMAIN_COMPONENT, "org")],
+                [(NameOID.USER_ID, "bob")],
+                [(NameOID.COMMON_NAME, 'Bob "B" <x>;=#\\y')],
+            ],
+            'CN=Bob \\"B\\" \\<x\\>\\;\\=\\#\\\\y,UID=bob,DC=org',
+        ),
+        (
+            [[(NameOID.COMMON_NAME, " lead and trail ")], [(NameOID.EMAIL_ADDRESS, "a@b.c")]],
+            "1.2.840.113549.1.9.1=#16056140622e63,CN=\\ lead and trail\\ ",
+        ),
+        (
+            [
+                [(NameOID.ORGANIZATION_NAME, "Größe")],
+                [(NameOID.COMMON_NAME, "b"), (NameOID.ORGANIZATIONAL_UNIT_NAME, "a")],
+            ],
+            "CN=b+OU=a,O=Größe",
+        ),
+        (
+            [[(NameOID.STREET_ADDRESS, "Main 1")], [(NameOID.TITLE, "Dr")], [(NameOID.LOCALITY_NAME, "#x")]],
+            "L=\\#x,2.5.4.12=#0c024472,STREET=Main 1",
+        ),
+        ([], ""),
+    ],
+)
+def test_subject_is_written_as_by_java(subject: Subject, written: str) -> None:
+    assert subject_of(der(subject)) == written
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:60], lambda data: b"", lambda data: b"\x30\x03\x02\x01\x00"])
+def test_damaged_certificate_has_no_subject(damage: object) -> None:
+    data = der([[(NameOID.COMMON_NAME, "a")]])
+    with pytest.raises(DamagedCertificateError):
+        subject_of(damage(data))  # type: ignore[operator]

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import ssl
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.security.key_stores import Lookup, key_store, trusted_certificates
+from broker.security.security_error import SecurityError
+from controller.configs import BROKER_CONFIGS
+from storage.disk import UnsyncedDisk
+from tests.certificates import plain_pem, write_pkcs12
+from tests.typed import present
+
+SECRET = "open sesame"
+
+
+def lookup(settings: dict[str, Any]) -> Lookup:
+    """Return Kafka's defaults below `settings`."""
+    return lambda name: settings.get(name, BROKER_CONFIGS[name].default)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Callable[[bytes], str]:
+    def stored(content: bytes) -> str:
+        (tmp_path / "store").write_bytes(content)
+        return str(tmp_path / "store")
+
+    return stored
+
+
+def test_pem_of_settings_is_a_key_store() -> None:
+    key, chain = plain_pem()
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+    found = present(key_store(lookup(settings), UnsyncedDisk()))
+    assert (found.key, found.chain) == (key.encode(), chain.encode())
+
+
+def test_pem_file_has_key_and_chain_in_any_order(stored: Callable[[bytes], str]) -> None:
+    key, chain = plain_pem()
+    for text in (key + chain, "a remark, für alle\n" + chain + key):
+        settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": stored(text.encode())}
+        found = present(key_store(lookup(settings), UnsyncedDisk()))
+        assert (found.key, found.chain) == (key.encode(), chain.encode())
+
+
+def test_pkcs12_file_is_read_under_its_own_and_the_default_type(tmp_path: Path) -> None:
+    path = tmp_path / "store.p12"
+    write_pkcs12(path, SECRET)
+    for kind in ("PKCS12", "JKS"):
+        settings = {
+            f"ssl.{store}.{name}": value
+            for store in ("keystore", "truststore")
+            for name, value in (("type", kind), ("location", str(path)), ("password", SECRET))
+        }
+        found = present(key_store(lookup(settings), UnsyncedDisk()))
+        assert b"PRIVATE KEY" in found.key
+        trusted = present(trusted_certificates(lookup(settings), UnsyncedDisk()))
+        assert ssl.PEM_cert_to_DER_cert(found.chain.decode().split("-----END")[0] + "-----END CERTIFICATE-----\n")
+        assert trusted.count("BEGIN CERTIFICATE") == 2
+
+
+def test_without_settings_there_is_no_store() -> None:
+    assert key_store(lookup({}), UnsyncedDisk()) is None
+    assert trusted_certificates(lookup({}), UnsyncedDisk()) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ssl.keystore.key": "x"}, "ssl.keystore.key is for ssl.keystore.type=PEM, and that is JKS"),
+        ({"ssl.keystore.type": "PEM", "ssl.keystore.key": "x"}, "set ssl.keystore.certificate.chain too"),
+        ({"ssl.keystore.certificate.chain": "x"}, "set ssl.keystore.key too"),
+        ({"ssl.keystore.type": "PEM", "ssl.keystore.password": SECRET}, "set ssl.key.password"),
+        ({"ssl.keystore.password": SECRET}, "set ssl.keystore.location too"),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.key": "x", "ssl.keystore.location": "y"},
+            "both set: remove one",
+        ),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.key": SECRET, "ssl.keystore.certificate.chain": "x"},
+            "ssl.keystore.key: it has no private key in PEM format",
+        ),
+        ({"ssl.keystore.location": "/nowhere/store"}, "ssl.keystore.location=/nowhere/store: .*No such file"),
+        ({"ssl.truststore.certificates": "x"}, "ssl.truststore.certificates is for ssl.truststore.type=PEM"),
+        ({"ssl.truststore.type": "PEM", "ssl.truststore.certificates": "x"}, "it has no certificate in PEM format"),
+        ({"ssl.truststore.type": "PEM", "ssl.truststore.password": SECRET}, "certificates have no password"),
+        ({"ssl.truststore.password": SECRET}, "set ssl.truststore.location too"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_without_their_secrets(settings: dict[str, str], message: str) -> None:
+    read = trusted_certificates if any("truststore" in name for name in settings) else key_store
+    with pytest.raises(SecurityError, match=message) as refused:
+        read(lookup(settings), UnsyncedDisk())
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        ("JKS", b"\xfe\xed\xfe\xed rest", "JKS is not supported. Convert it with: keytool -importkeystore"),
+        ("PKCS12", b"-----BEGIN CERTIFICATE-----", "it is not of ssl.keystore.type=PKCS12; set ssl.keystore.type=PEM"),
+        ("PKCS12", b"\x30 damaged", "its password is another one, or it is damaged"),
+        ("BCFKS", b"", "ssl.keystore.type=BCFKS is not supported"),
+        ("PEM", b"text", "it has no private key in PEM format"),
+    ],
+)
+def test_file_of_another_format_is_refused_with_the_remedy(
+    stored: Callable[[bytes], str], kind: str, content: bytes, message: str
+) -> None:
+    settings = {"ssl.keystore.type": kind, "ssl.keystore.location": stored(content)}
+    with pytest.raises(SecurityError, match=message):
+        key_store(lookup(settings), UnsyncedDisk())
+
+
+def test_pkcs12_without_its_library_names_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_pkcs12(tmp_path / "store.p12", SECRET)
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization.pkcs12", None)
+    settings = {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(tmp_path / "store.p12")}
+    with pytest.raises(SecurityError, match=r"pip install 'barnabas\[pkcs12\]'"):
+        key_store(lookup(settings), UnsyncedDisk())

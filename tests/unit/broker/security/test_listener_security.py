@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.metadata.dynamic_config import DynamicConfig
+from broker.security.listener_security import ListenerSecurity
+from broker.security.security_error import SecurityError
+from broker.settings import Option, check_settings
+from controller.image import MetadataImage, ResourceType
+from controller.image_builder import apply_records
+from protocol.records.metadata import ConfigRecord
+from storage.disk import UnsyncedDisk
+from tests.certificates import Certificates
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path)
+
+
+def listener_security(**settings: str) -> tuple[ListenerSecurity, DynamicConfig]:
+    dynamic_config = DynamicConfig(check_settings({name: Option(text, "test") for name, text in settings.items()}))
+    return ListenerSecurity(dynamic_config.start, dynamic_config, UnsyncedDisk()), dynamic_config
+
+
+def test_listeners_with_tls_have_contexts_and_the_others_none(certificates: Certificates) -> None:
+    settings = {
+        "listeners": "INSIDE://:1,OPEN://:2,CONTROLLER://:3",
+        "listener.security.protocol.map": "INSIDE:SSL,OPEN:PLAINTEXT,CONTROLLER:SSL",
+        "controller.listener.names": "CONTROLLER",
+    }
+    security, _ = listener_security(**settings, **certificates.broker_settings())
+    security.load(["INSIDE", "CONTROLLER"])
+    assert [security.tls_of(name) is not None for name in ("INSIDE", "OPEN", "CONTROLLER")] == [True, False, True]
+    assert [security.client_context(name) is not None for name in ("INSIDE", "OPEN", "CONTROLLER")] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_own_settings_of_a_listener_precede_the_brokers(certificates: Certificates, tmp_path: Path) -> None:
+    settings = certificates.broker_settings() | {"listeners": "SSL://:1"}
+    missing = {"listener.name.ssl.ssl.keystore.location": str(tmp_path / "missing.pem")}
+    with pytest.raises(SecurityError, match=r"^listener SSL: ssl.keystore.location=.*missing.pem: .*No such file"):
+        listener_security(**settings, **missing)[0].load([])
+
+
+def test_altered_settings_apply_to_new_connections_and_invalid_ones_are_logged(
+    certificates: Certificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    security, dynamic_config = listener_security(listeners="SSL://:1", **certificates.broker_settings())
+    security.load(["SSL"])
+    tls = security.tls_of("SSL")
+    assert tls is not None
+    first, of_nodes = tls.context, security.client_context("SSL")
+    image = MetadataImage(cluster_id="c")
+
+    def alter(location: str) -> None:
+        nonlocal image
+        record = ConfigRecord(
+            resource_type=ResourceType.BROKER,
+            resource_name="1",
+            name="listener.name.ssl.ssl.keystore.location",
+            value=location,
+        )
+        before, image = image, apply_records(image, [record], offset=image.offset + 1, epoch=1)
+        dynamic_config.apply(before, image, [record])
+
+    alter(str(tmp_path / "missing.pem"))
+    assert tls.context is first
+    assert "the old ones stay in use" in caplog.text
+    alter(str(certificates.alice))
+    assert tls.context is not first
+    assert security.client_context("SSL") is not of_nodes
+
+
+def test_changed_file_is_read_again(certificates: Certificates) -> None:
+    security, _ = listener_security(listeners="SSL://:1", **certificates.broker_settings())
+    security.load([])
+    tls = security.tls_of("SSL")
+    assert tls is not None
+    assert security.has_files
+    first = tls.context
+    asyncio.run(security.reload_if_changed())
+    assert tls.context is first
+    certificates.broker.write_bytes(certificates.alice.read_bytes())
+    os.utime(certificates.broker, (1, 1))
+    asyncio.run(security.reload_if_changed())
+    assert tls.context is not first
+
+
+def test_without_tls_nothing_is_read() -> None:
+    security, _ = listener_security()
+    security.load(["PLAINTEXT"])
+    assert (security.tls_of("PLAINTEXT"), security.client_context("PLAINTEXT")) == (None, None)
+    assert not security.has_files

@@ -1,0 +1,143 @@
+"""Contexts by their handshakes in memory."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.security.security_error import SecurityError
+from broker.security.ssl_contexts import client_context, server_context
+from controller.configs import BROKER_CONFIGS, parse_value
+from storage.disk import UnsyncedDisk
+from tests.certificates import Certificates, encrypted_pem, plain_pem
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def lookup(settings: dict[str, str]) -> Any:
+    """Return parsed values, Kafka's defaults below `settings`."""
+    return lambda name: parse_value(BROKER_CONFIGS[name], settings.get(name, BROKER_CONFIGS[name].default))
+
+
+def server(settings: dict[str, str], client_auth: str = "none") -> ssl.SSLContext:
+    return server_context(lookup(settings), UnsyncedDisk(), client_auth)
+
+
+def client(settings: dict[str, str]) -> ssl.SSLContext:
+    return client_context(lookup(settings), UnsyncedDisk())
+
+
+def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str = "127.0.0.1") -> ssl.SSLObject:
+    """Return the server's side of a completed handshake."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = [
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for _ in range(4):
+        for side in sides:
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    assert sides[1].version()
+    return sides[1]
+
+
+def test_client_trusts_the_authority_and_verifies_the_host_name(certificates: Certificates) -> None:
+    settings = certificates.broker_settings()
+    assert shake_hands(server(settings), client(settings)).version() == "TLSv1.3"
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        shake_hands(server(settings), client(settings), "elsewhere")
+    unchecked = settings | {"ssl.endpoint.identification.algorithm": ""}
+    assert shake_hands(server(settings), client(unchecked), "elsewhere").version()
+
+
+def test_certificate_of_an_unknown_authority_is_refused(certificates: Certificates, tmp_path: Path) -> None:
+    others = Certificates(tmp_path).broker_settings()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(server(certificates.broker_settings()), client(others))
+
+
+def test_required_client_certificate_is_verified(certificates: Certificates, tmp_path: Path) -> None:
+    settings = certificates.broker_settings()
+    trusting = {name: value for name, value in settings.items() if "truststore" in name}
+    required = server(settings, "required")
+    assert shake_hands(required, client(settings)).getpeercert()
+    with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
+        shake_hands(required, client(trusting))
+    assert shake_hands(server(settings, "requested"), client(trusting)).getpeercert() is None
+    foreign = trusting | {
+        name: value for name, value in Certificates(tmp_path).broker_settings().items() if "keystore" in name
+    }
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(server(settings, "requested"), client(foreign))
+
+
+def test_any_trusted_certificate_ends_a_chain() -> None:
+    key, chain = plain_pem()
+    settings = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key,
+        "ssl.keystore.certificate.chain": chain,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": chain,
+        "ssl.endpoint.identification.algorithm": "",
+    }
+    assert shake_hands(server(settings, "required"), client(settings)).getpeercert()
+
+
+def test_encrypted_key_needs_its_password(tmp_path: Path) -> None:
+    (tmp_path / "store.pem").write_text(encrypted_pem("open sesame"))
+    settings = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(tmp_path / "store.pem")}
+    assert server(settings | {"ssl.key.password": "open sesame"})
+    with pytest.raises(SecurityError, match=r"the private key is encrypted; set ssl.key.password"):
+        server(settings)
+    with pytest.raises(SecurityError, match=r"ssl.key.password is wrong"):
+        server(settings | {"ssl.key.password": "another"})
+
+
+def test_versions_and_cipher_suites_are_those_of_the_settings(certificates: Certificates) -> None:
+    settings = certificates.broker_settings()
+    older = settings | {"ssl.enabled.protocols": "TLSv1.2"}
+    assert shake_hands(server(older), client(settings)).version() == "TLSv1.2"
+    suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"
+    restricted = shake_hands(server(settings | {"ssl.cipher.suites": suite}), client(settings))
+    assert restricted.cipher() == ("ECDHE-ECDSA-AES128-GCM-SHA256", "TLSv1.2", 128)
+    newest = "TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256,TLS_AES_128_GCM_SHA256"
+    assert shake_hands(server(settings | {"ssl.cipher.suites": newest}), client(settings)).version() == "TLSv1.3"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "supported are TLSv1.2 and TLSv1.3"),
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "cannot be selected one by one"),
+        ({"ssl.cipher.suites": "TLS_NULL_WITH_NOTHING"}, "TLS_NULL_WITH_NOTHING is unknown"),
+        (
+            {"ssl.cipher.suites": "TLS_RSA_WITH_AES_128_CBC_SHA", "ssl.enabled.protocols": "TLSv1.3"},
+            "none of them is for TLSv1.3",
+        ),
+        ({"ssl.keystore.location": None}, "needs a certificate: set ssl.keystore.type=PEM"),
+    ],
+)
+def test_invalid_settings_are_refused(certificates: Certificates, settings: dict[str, Any], message: str) -> None:
+    given = {**certificates.broker_settings(), **settings}
+    with pytest.raises(SecurityError, match=message):
+        server({name: value for name, value in given.items() if value is not None})
+
+
+def test_certificate_of_another_key_is_refused() -> None:
+    settings = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": plain_pem()[0],
+        "ssl.keystore.certificate.chain": plain_pem()[1],
+    }
+    with pytest.raises(SecurityError, match=r"ssl.keystore.key: the certificate belongs to another private key"):
+        server(settings)
