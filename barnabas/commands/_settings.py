@@ -40,6 +40,10 @@ ACKS = {"all": "all", "-1": "all", "0": 0, "1": 1}
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 # kafka-python treats any other name as PLAINTEXT.
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+CHOICES = {
+    "auto_offset_reset": ("earliest", "latest", "none"),
+    "isolation_level": ("read_committed", "read_uncommitted"),
+}
 OFFSET_RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"}
 
 # Addresses are given by -b: a command tries them one after the other and reports each that fails.
@@ -130,4 +134,7 @@ def _value(name: str, given: str, text: str, default: Any) -> Any:
         if text.upper() not in PROTOCOLS:
             raise WrongCall(f"-X {given}={text}: write one of {', '.join(PROTOCOLS)}")
         return text.upper()
-    return OFFSET_RESETS.get(text, text)
+    value = OFFSET_RESETS.get(text, text)
+    if value not in CHOICES.get(name, (value,)):
+        raise WrongCall(f"-X {given}={text}: write one of {', '.join(CHOICES[name])}")
+    return value

@@ -27,6 +27,7 @@ TRANSACTIONS = "__transaction_state"
 UNKNOWN_ID = "there is no such transactional id"
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a transaction in two-phase commit, which only its external coordinator ends (KIP-939)."""
+OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
 INVALID_REGULAR_EXPRESSION = 128
 MAX_PARTITIONS = 500
@@ -58,6 +59,13 @@ class Open(NamedTuple):
     coordinator_epoch: int
     start: int
     last_ms: int
+
+
+class CoordinatedTransaction(NamedTuple):
+    """A transactional id, and its transaction as the coordinator describes it."""
+
+    name: str
+    transaction: TransactionDescription
 
 
 def list_transactions(client: Admin, brokers: Sequence[int], **filters: Any) -> list[Listed]:
@@ -165,6 +173,22 @@ def owners(client: Admin, brokers: Sequence[int], producer_ids: Iterable[int]) -
     if not ids:
         return {}
     return {one.producer_id: one.name for one in list_transactions(client, brokers, producer_id_filters=ids)}
+
+
+def coordinated(
+    client: Admin, brokers: Sequence[int], producer_id: int, partition: TopicPartition
+) -> CoordinatedTransaction | None:
+    """Return what the coordinator of a producer id has, if that includes the partition; None if none of `brokers` does.
+
+    CommandError if the coordinator cannot describe it.
+    """
+    for name in owners(client, brokers, [producer_id]).values():
+        found = describe(client, [name])[name]
+        if isinstance(found, str) and found != UNKNOWN_ID:
+            raise CommandError(f"{name}: {found}")
+        if _has(found, partition):
+            return CoordinatedTransaction(name, found)
+    return None
 
 
 def hanging(client: Admin, brokers: Sequence[int], candidates: Sequence[Open]) -> list[Open]:

@@ -3,6 +3,9 @@ r"""Print a topic's records, one per line, until interrupted or until everything
 Without --group, partitions are read from --offset on. With it they are shared with the group's other members, and the
 offsets of printed records are committed.
 
+Records of transactions are printed once these are committed (isolation.level=read_committed). -X
+isolation.level=read_uncommitted prints them at once, also those of open and aborted transactions.
+
 Ctrl-C or SIGTERM ends it with status 0 if it has no other end: neither --exit, --count nor an --offset with an end.
 Otherwise the status is 130 or 143; after SIGHUP, it is always 129.
 """
@@ -41,6 +44,7 @@ EXAMPLES = r"""
   barnabas consume orders -p 0 -o 100:200              offsets 100 to 199 of partition 0
   barnabas consume orders -f '%t %p %o %k %v\n'        in kcat's format (see below)
   barnabas consume orders -g readers                   as a member of a group
+  barnabas consume orders -X isolation.level=read_uncommitted
   barnabas consume '^orders-.*' --json -e > records    to be read back by `barnabas produce --json`
 
 offsets:

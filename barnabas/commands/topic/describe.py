@@ -1,6 +1,9 @@
 """Show partitions, offsets and settings of topics, and the transactions that read_committed consumers wait for.
 
 A read_committed consumer reads up to the last stable offset: the start of the first open transaction, if there is one.
+
+RECORDS is END - START. It includes the markers of transactions, one in each partition of a transaction, which
+consumers do not receive, and records that compaction has removed.
 """
 
 from __future__ import annotations

@@ -1,21 +1,32 @@
-"""Abort a transaction in one partition, where `barnabas txn hanging` found it.
+"""Abort a hanging transaction in one partition, where `barnabas txn hanging` found it.
 
-The leader of the partition writes the abort marker; the coordinator of the transaction takes no part. So this is for
-transactions that hang: a transaction that its coordinator has may still be committed in its other partitions.
+The leader of the partition writes the abort marker; the coordinator of the transaction takes no part. A transaction
+that its coordinator has may still be committed in its other partitions, and its producer goes on writing: it is
+refused. `barnabas txn terminate` aborts such a transaction in all its partitions. --force aborts it in this one.
 
 Brokers before Kafka 3.0 do not describe the producers of a partition: give the producer's id and epoch, and the epoch
-of its coordinator, in place of the start offset.
+of its coordinator, in place of the start offset. Their coordinators cannot be asked either: give --force.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import MAX_INT16, MAX_INT32, add_common_options, admin, natural
 from barnabas.commands._output import CommandError, Report, WrongCall
-from barnabas.commands._transactions import ADMIN_COORDINATOR_EPOCH, explained, open_transactions, owners
+from barnabas.commands._topics import choose
+from barnabas.commands._transactions import (
+    ADMIN_COORDINATOR_EPOCH,
+    TRANSACTIONS,
+    coordinated,
+    explained,
+    not_listed,
+    open_transactions,
+    owners,
+)
 
 if TYPE_CHECKING:
     from kafka import TopicPartition
@@ -28,6 +39,7 @@ EXAMPLES = """
   barnabas txn abort orders -p 0 --start-offset 1234
   barnabas txn abort orders -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 3
 """
+FORCE = "--force aborts it in this partition alone"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--producer-id", type=natural, metavar="ID", help="in place of the start offset, all three:")
     parser.add_argument("--producer-epoch", type=partial(natural, most=MAX_INT16), metavar="N")
     parser.add_argument("--coordinator-epoch", type=partial(natural, most=MAX_INT32), metavar="N")
+    parser.add_argument(
+        "--force", action="store_true", help="abort a transaction too that its coordinator has or may have"
+    )
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be aborted")
     add_common_options(parser)
 
@@ -58,6 +73,8 @@ def run(options: argparse.Namespace) -> int:
     with admin(options) as client:
         spec = AbortTransactionSpec(where, *producer) if has_producer else _starting_at(client, where, options)
         note = f"producer {spec.producer_id}, epoch {spec.producer_epoch}"
+        if not options.force:
+            _check_hanging(client, spec)
         if options.dry_run:
             name = owners(client, client.answering(), [spec.producer_id]).get(spec.producer_id)
             note += f", transactional id {name}" if name else ""
@@ -72,6 +89,31 @@ def run(options: argparse.Namespace) -> int:
         coordinator_epoch=spec.coordinator_epoch,
     )
     return report.end()
+
+
+def _check_hanging(client: Admin, spec: AbortTransactionSpec) -> None:
+    """Raise CommandError if a coordinator has the transaction in this partition, or if that cannot be known."""
+    away = client.away()
+    where = f"{spec.topic_partition.topic}-{spec.topic_partition.partition}"
+    producer = f"the transaction of producer {spec.producer_id}, epoch {spec.producer_epoch}"
+    try:
+        found = coordinated(client, client.answering(away), spec.producer_id, spec.topic_partition)
+    except CommandError as error:
+        raise CommandError(f"{where}: cannot look up {producer}: {error}; {FORCE}") from error
+    if found is None:
+        if unknown := not_listed(choose(client, [TRANSACTIONS]), away):
+            raise CommandError(f"{where}: cannot look up {producer}: {unknown}; {FORCE}")
+        return
+    name, transaction = found
+    state = transaction.state.value
+    if state == "Ongoing":
+        advice = f"`barnabas txn terminate {shlex.quote(name)}` aborts it in all its partitions"
+    else:
+        advice = "the markers are being written"
+    raise CommandError(
+        f"{where}: {producer}, does not hang: broker {transaction.coordinator_id} coordinates it as {name}, {state}; "
+        f"{advice}; {FORCE}"
+    )
 
 
 def _abort(client: Admin, spec: AbortTransactionSpec) -> None:

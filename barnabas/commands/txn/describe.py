@@ -7,14 +7,13 @@ from typing import Any
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import complain_of, print_facts, print_table, show_json
-from barnabas.commands._transactions import NO_TIMEOUT_MS, age_text, describe, time_text
+from barnabas.commands._transactions import NO_TIMEOUT_MS, OPEN_STATES, age_text, describe, time_text
 
 EXAMPLES = """
   barnabas txn describe payments-1
   barnabas txn describe payments-1 payments-2 --json | jq '.[].partitions'
 """
 FACTS = ("transactional_id", "coordinator", "state", "producer_id", "producer_epoch", "timeout_ms")
-OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +48,7 @@ def _described(name: str, transaction: Any, now_ms: int) -> dict[str, Any]:
         "producer_epoch": transaction.producer_epoch,
         "timeout_ms": transaction.transaction_timeout_ms,
         "started_ms": started_ms if started_ms > 0 else None,
-        "duration_ms": now_ms - started_ms if started_ms > 0 and state in OPEN else None,
+        "duration_ms": now_ms - started_ms if started_ms > 0 and state in OPEN_STATES else None,
         "partitions": [
             {"topic": one.topic, "partition": one.partition} for one in sorted(transaction.topic_partitions)
         ],

@@ -1,4 +1,8 @@
-"""List transactional ids with the states of their latest transactions."""
+"""List transactional ids with the states of their latest transactions.
+
+Empty: without a transaction so far, or its producer was fenced. Ongoing: open. PrepareCommit, PrepareAbort: decided,
+while markers are written. CompleteCommit, CompleteAbort: ended.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from barnabas.commands._output import WrongCall, complain_of, show
 from barnabas.commands._topics import choose
 from barnabas.commands._transactions import (
     NO_TIMEOUT_MS,
+    OPEN_STATES,
     STATES,
     TRANSACTIONS,
     describe,
@@ -41,7 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--longer-than",
         type=duration_ms,
         metavar="DURATION",
-        help="only ids whose latest transaction began longer ago, such as 90s or 15m (Kafka 3.8)",
+        help="only ids whose transaction is open for longer, such as 90s or 15m; with --state, ids in these states "
+        "whose latest transaction began longer ago (Kafka 3.8)",
     )
     parser.add_argument(
         "--pattern", metavar="PATTERN", help="only ids that this RE2 pattern matches, from begin to end (Kafka 4.1)"
@@ -60,6 +66,8 @@ def run(options: argparse.Namespace) -> int:
         if options.state not in (None, [OPEN]):
             raise WrongCall(f"--two-phase lists transactions in state {OPEN} only")
         options.state = [OPEN]
+    elif options.longer_than is not None and not options.state:
+        options.state = list(OPEN_STATES)  # brokers filter by the start of the latest transaction, ended or not
     problems = []
     with admin(options) as client:
         away = client.away()

@@ -58,13 +58,15 @@ def test_later_settings_override_earlier_ones() -> None:
         ("request.timeout.ms=soon", "write a number"),
         ("ssl.check.hostname=perhaps", "write true or false"),
         ("security.protocol=MAGIC", "write one of PLAINTEXT, SSL"),
+        ("isolation.level=read", "isolation.level=read: write one of read_committed, read_uncommitted"),
+        ("auto.offset.reset=first", "auto.offset.reset=first: write one of earliest, latest, none"),
         ("bootstrap.servers=far:9092", "bootstrap.servers=far:9092: write the brokers' addresses as -b far:9092"),
         ("metadata.broker.list=far:9092", "write the brokers' addresses as -b far:9092"),
     ],
 )
 def test_what_cannot_be_is_refused(given: str, complaint: str) -> None:
     with pytest.raises(WrongCall, match=complaint):
-        of(KafkaAdminClient, given)
+        of(KafkaConsumer, given)
 
 
 def test_settings_are_read_from_a_file(tmp_path: Path) -> None:

@@ -35,36 +35,44 @@ def ongoing(shared_broker: BrokerProcess, barnabas: Command, topic: str) -> Iter
 
 
 @pytest.fixture
-def hang(shared_broker: BrokerProcess, barnabas: Command, topic: str, settings_of_brokers: None) -> Iterator[Hang]:
+def hang(shared_broker: BrokerProcess, barnabas: Command, topic: str, settings_of_brokers: None) -> Hang:
     """Return a function that opens a hanging transaction of a new producer id, and returns that id."""
     barnabas("config", "set", "brokers", "transaction.partition.verification.enable=false")
     barnabas("topic", "create", f"{topic}:2")
-    client = RawClient(shared_broker.bootstrap)
 
     def hang(partition: int = 0, *, age_s: float = 3600) -> int:
-        name = f"{topic}-unknown"
+        client = RawClient(shared_broker.bootstrap)
         given = client.call(
             ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout_ms=60_000, producer_id=-1,
             producer_epoch=-1,
         )  # fmt: skip
+        client.close()
         assert given.error_code == 0
-        records = build_batch(
-            [(None, b"lost")],
-            timestamp_ms=int((time.time() - age_s) * 1000),
-            producer_id=given.producer_id,
-            producer_epoch=given.producer_epoch,
-            base_sequence=0,
-            is_transactional=True,
-        )
-        data = ProduceRequest.Topic(
-            name=topic, partition_data=[ProduceRequest.Topic.Partition(index=partition, records=records)]
-        )
-        answer = client.call(ApiKey.PRODUCE, 11, transactional_id=name, acks=-1, timeout_ms=30_000, topic_data=[data])
-        assert answer.responses[0].partition_responses[0].error_code == 0
+        write_outside(shared_broker, topic, partition, given.producer_id, age_s=age_s)
         return int(given.producer_id)
 
-    yield hang
+    return hang
+
+
+def write_outside(broker: BrokerProcess, topic: str, partition: int, producer_id: int, *, age_s: float = 3600) -> None:
+    """Write a record of a transaction that the coordinator of its producer does not have with this partition."""
+    records = build_batch(
+        [(None, b"lost")],
+        timestamp_ms=int((time.time() - age_s) * 1000),
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    data = ProduceRequest.Topic(
+        name=topic, partition_data=[ProduceRequest.Topic.Partition(index=partition, records=records)]
+    )
+    client = RawClient(broker.bootstrap)
+    answer = client.call(
+        ApiKey.PRODUCE, 11, transactional_id=f"{topic}-unknown", acks=-1, timeout_ms=30_000, topic_data=[data]
+    )
     client.close()
+    assert answer.responses[0].partition_responses[0].error_code == 0
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.unit.barnabas.commands.txn.conftest import Hang
+from tests.broker_process import BrokerProcess
+from tests.unit.barnabas.commands.txn.conftest import Hang, write_outside
 from tests.unit.barnabas.conftest import Command
 
 
@@ -32,9 +33,44 @@ def test_dry_run_aborts_nothing(barnabas: Command, topic: str, hang: Hang) -> No
     assert stable_end(barnabas, topic) == (0, 1)
 
 
-def test_dry_run_names_the_transactional_id_that_has_the_transaction(barnabas: Command, ongoing: str) -> None:
-    shown = barnabas("txn", "abort", ongoing, "-p", "1", "-o", "0", "--dry-run")
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_transaction_that_its_coordinator_has_is_refused(
+    barnabas: Command, ongoing: str, dry_run: tuple[str, ...]
+) -> None:
+    (row,) = json.loads(barnabas("txn", "list", "--pattern", ongoing, "--json").out)
+    producer = row["producer_id"]
+    shown = barnabas("txn", "abort", ongoing, "-p", "1", "-o", "0", *dry_run)
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == (
+        f"barnabas txn abort: {ongoing}-1: the transaction of producer {producer}, epoch 0, does not hang: broker 1 "
+        f"coordinates it as {ongoing}, Ongoing; `barnabas txn terminate {ongoing}` aborts it in all its partitions; "
+        "--force aborts it in this partition alone\n"
+    )
+    given = ["--producer-id", str(producer), "--producer-epoch", "0", "--coordinator-epoch", "0"]
+    assert barnabas("txn", "abort", ongoing, "-p", "1", *given, *dry_run).err == shown.err
+    assert barnabas("txn", "describe", ongoing, "--json").out.count("Ongoing") == 1
+
+
+def test_transaction_that_its_coordinator_has_is_aborted_in_one_partition_by_force(
+    barnabas: Command, ongoing: str
+) -> None:
+    barnabas("txn", "abort", ongoing, "-p", "1", "-o", "0", "--force")
+    (described,) = json.loads(barnabas("topic", "describe", ongoing, "--json").out)
+    assert [one["transactions"] for one in described["partitions"]] == [[], []]
+    assert json.loads(barnabas("txn", "describe", ongoing, "--json").out)[0]["state"] == "Ongoing"
+
+
+def test_transaction_of_a_producer_that_has_another_one_elsewhere_hangs(
+    barnabas: Command, ongoing: str, shared_broker: BrokerProcess, settings_of_brokers: None
+) -> None:
+    (row,) = json.loads(barnabas("txn", "list", "--pattern", ongoing, "--json").out)
+    barnabas("config", "set", "brokers", "transaction.partition.verification.enable=false")
+    write_outside(shared_broker, ongoing, 0, row["producer_id"])
+    shown = barnabas("txn", "abort", ongoing, "-p", "0", "-o", "0", "--dry-run")
     assert shown.out.endswith(f", transactional id {ongoing}\n")
+    assert barnabas("txn", "abort", ongoing, "-p", "0", "-o", "0").status == 0
+    (described,) = json.loads(barnabas("topic", "describe", ongoing, "--json").out)
+    assert [len(one["transactions"]) for one in described["partitions"]] == [0, 1]
 
 
 def test_hanging_transaction_is_aborted_by_its_producer(barnabas: Command, topic: str, hang: Hang) -> None:

@@ -35,6 +35,13 @@ def test_transactional_ids_are_filtered(barnabas: Command, ongoing: str, filters
     assert (one in listed) == found
 
 
+def test_ids_are_filtered_by_the_duration_of_an_open_transaction(barnabas: Command, idle: str) -> None:
+    pattern = ["--pattern", idle, "--longer-than", "0ms", "--json"]
+    assert barnabas("txn", "list", *pattern) == (0, "[]\n", "")
+    (row,) = json.loads(barnabas("txn", "list", *pattern, "--state", "Empty").out)
+    assert row["transactional_id"] == idle
+
+
 def test_transactions_of_two_phase_commit_are_listed_as_such(barnabas: Command, ongoing: str, prepared: str) -> None:
     (row,) = json.loads(barnabas("txn", "list", "--two-phase", "--json").out)
     assert (row["transactional_id"], row["state"]) == (prepared, "Ongoing")
