@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from barnabas.commands._client import MAX_INT16, MAX_INT32, add_common_options, admin, natural
-from barnabas.commands._output import CommandError, Report, WrongCall
+from barnabas.commands._output import CommandError, Report, WrongCall, some
 from barnabas.commands._topics import choose
 from barnabas.commands._transactions import (
     ADMIN_COORDINATOR_EPOCH,
@@ -137,4 +137,7 @@ def _starting_at(client: Admin, where: TopicPartition, options: argparse.Namespa
         if one.start == options.start_offset:
             epoch = max(one.coordinator_epoch, ADMIN_COORDINATOR_EPOCH)
             return AbortTransactionSpec(where, one.producer_id, one.producer_epoch, epoch)
-    raise CommandError(f"{where.topic}-{where.partition}: no open transaction starts at offset {options.start_offset}")
+    starts = f" (open ones start at {some([str(one.start) for one in transactions])})" if transactions else ""
+    raise CommandError(
+        f"{where.topic}-{where.partition}: no open transaction starts at offset {options.start_offset}{starts}"
+    )

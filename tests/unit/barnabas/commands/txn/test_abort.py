@@ -100,7 +100,7 @@ def test_obsolete_producer_epoch_is_refused(barnabas: Command, topic: str, hang:
 def test_offset_without_a_transaction_is_an_error(barnabas: Command, topic: str, hang: Hang) -> None:
     hang()
     shown = barnabas("txn", "abort", topic, "-p", "0", "-o", "1")
-    why = f"{topic}-0: no open transaction starts at offset 1"
+    why = f"{topic}-0: no open transaction starts at offset 1 (open ones start at 0)"
     assert (shown.status, shown.err) == (1, f"barnabas txn abort: {why}\n")
 
 
