@@ -182,6 +182,10 @@ class StateLog:
         """Return the ids with an open or prepared transaction."""
         return [name for name, one in self.ids.items() if one.status not in _IDLE]
 
+    def is_ongoing(self, name: str) -> bool:
+        """Return whether an id has an open transaction that is not decided."""
+        return name in self.ids and self.ids[name].status == _ONGOING
+
     def advance(self, index: int, log: Log, end: int) -> None:
         """Read the committed records of a partition that no replica has shown before."""
         begin = max(self._ends.get(index, 0), log.log_start_offset)

@@ -95,23 +95,29 @@ class TransactionalWorkload:
         """Require one more transaction of every producer; the coordinator must abort abandoned ones by itself.
 
         A transaction's age is measured with the wall clocks of the coordinator and its predecessors. If one of them has
-        been set, it may take too long, and the transaction is left to the next InitProducerId.
+        been set, it may take too long, and the transaction is left to the next InitProducerId. So are the transactions
+        of two-phase commit, which no coordinator aborts.
         """
+        for actor in self._producers:
+            if isinstance(actor, TwoPhaseProducer) and self.invariants.states.is_ongoing(actor.transactional_id):
+                await self._succeed_with(loop, actor)
         if not any(host.clock_offset_ms for host in self._world.hosts):
             await self._wait_for_completion()
         for actor in (*self._producers, *self._processors):
-            actor.client.loop = loop
-            actor.client.drop_links()
-            await self._succeed(actor)
+            await self._succeed_with(loop, actor)
         await self._wait_for_completion()
 
-    async def _succeed(self, actor: TransactionalActor) -> None:
+    async def _succeed_with(self, loop: Loop, actor: TransactionalActor) -> None:
+        actor.client.loop = loop
+        actor.client.drop_links()
         [place, topic] = Place(self.topics[1].name, 0), self.topics[1]
         while True:
             try:
                 await actor.initialize()
                 transaction = actor.begin()
                 await actor.produce(transaction, {place: topic}, {place: [()]})
+                if isinstance(actor, TwoPhaseProducer):
+                    await actor.keep(transaction)
                 await actor.end(transaction, commit=True)
             except SessionEnded:
                 await asyncio.sleep(0.1)

@@ -42,12 +42,12 @@ class TwoPhaseProducer(TransactionalProducer):
         if random.random() < 0.7:
             for _ in range(random.choice((1, 1, 2, 3))):
                 await self.client.pause(random.choice((0.01, 0.1, 3.0)))
-                await self._keep(transaction)
+                await self.keep(transaction)
             if random.random() < 0.3:
                 await self._decide_as_zombie(transaction, commit=not commit)
         await self.end(transaction, commit=commit)
 
-    async def _keep(self, transaction: Transaction) -> None:
+    async def keep(self, transaction: Transaction) -> None:
         """Crash, and start again with the prepared transaction."""
         ongoing = await self._start(keep=True)
         self.client.world.check(
