@@ -208,9 +208,12 @@ def add_offsets(
     )
 
 
-def error_for_version(error: ErrorCode, version: int) -> ErrorCode:
-    """Return the error code that clients of `version` handle: INVALID_PRODUCER_EPOCH for PRODUCER_FENCED below 2."""
-    if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM_VERSION:
+def error_for_version(error: ErrorCode, version: int, fenced_from_version: int = _FENCED_FROM_VERSION) -> ErrorCode:
+    """Return the error code for a request of `version`.
+
+    INVALID_PRODUCER_EPOCH for PRODUCER_FENCED below `fenced_from_version`, whose clients do not know that.
+    """
+    if error == ErrorCode.PRODUCER_FENCED and version < fenced_from_version:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error
 

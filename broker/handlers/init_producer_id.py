@@ -48,13 +48,11 @@ def _init_transactions(
 ) -> InitProducerIdResponse | Awaitable[InitProducerIdResponse]:
     from broker.coordinator.runtime.shard_host import then
     from broker.coordinator.transaction.context import InitProducerId, ProducerResult
+    from broker.handlers.add_partitions_to_txn import error_for_version
 
     def respond(result: ProducerResult) -> InitProducerIdResponse:
-        error = result.error
-        if error == ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM_VERSION:
-            error = ErrorCode.INVALID_PRODUCER_EPOCH
         return InitProducerIdResponse(
-            error_code=error,
+            error_code=error_for_version(result.error, version, _FENCED_FROM_VERSION),
             producer_id=result.producer_id,
             producer_epoch=result.producer_epoch,
             ongoing_txn_producer_id=result.ongoing_producer_id,

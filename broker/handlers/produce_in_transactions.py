@@ -25,7 +25,7 @@ from protocol.record_batch import HEADER_BYTES, TRANSACTIONAL_BIT, read_header
 from storage.log.producer_state import CLIENT_IN_TRANSACTION, AppendOrigin
 
 if TYPE_CHECKING:
-    from broker.replication.add_partitions_to_txn_manager import HeldBatches, Verified
+    from broker.replication.add_partitions_to_txn_manager import PendingBatches, Verified
 
 _NO_ROW: Any = None
 """The place of a row that is not there yet."""
@@ -36,9 +36,9 @@ def append_in_transaction(
 ) -> ProduceResponse | Deferred[ProduceResponse] | Awaitable[ProduceResponse | None] | None:
     """Append the batches of `request`, or wait for its producer's earlier ones, and for verifications."""
     manager = broker.add_partitions_to_txn_manager
-    if manager is not None and manager.held:
+    if manager is not None and manager.pending:
         batches = _batches(broker, request)
-        earlier = [manager.held[each] for each in batches if each in manager.held]
+        earlier = [manager.pending[each] for each in batches if each in manager.pending]
         if earlier:
             return _wait_for_earlier(broker, context, request, batches, earlier)
     return _append_request(broker, context, request)
@@ -69,7 +69,7 @@ def verified_origin(
     """
     first, is_open = None, True
     manager = broker.add_partitions_to_txn_manager
-    held = None if manager is None else manager.held
+    pending = None if manager is None else manager.pending
     for index, records in batches:
         partition = _find(broker, name, topic_id, index)
         if partition is None or len(records) < HEADER_BYTES:
@@ -81,7 +81,7 @@ def verified_origin(
             first = producer_id, epoch
         if not attributes & TRANSACTIONAL_BIT or first != (producer_id, epoch):
             return None
-        if held and (partition, producer_id, epoch) in held:
+        if pending and (partition, producer_id, epoch) in pending:
             return None
         is_open = is_open and partition.log.producers.in_transaction(producer_id, epoch)
     if is_open:
@@ -148,7 +148,7 @@ def _start_transaction(
 
     Where the coordinator does not decide at once, these wait, and so do the producer's next ones for these partitions.
     """
-    from broker.replication.add_partitions_to_txn_manager import HeldBatches, Transaction, Verified
+    from broker.replication.add_partitions_to_txn_manager import PendingBatches, Transaction, Verified
     from broker.replication.verification_queue import produce_operation
 
     verification = broker.transaction_verification
@@ -156,7 +156,7 @@ def _start_transaction(
     operation = produce_operation(context.api_version)
     transaction = Transaction(request.transactional_id or "", starting.producer_id, starting.producer_epoch, operation)
     topics: list[Rows] = []
-    held: list[_Batch] = []
+    unverified: list[_Batch] = []
     for topic in request.topic_data:
         name = None if context.api_version >= TOPIC_IDS_FROM_VERSION else topic.name
         rows = Rows(name, topic.topic_id, [_NO_ROW] * len(topic.partition_data), [])
@@ -165,19 +165,19 @@ def _start_transaction(
             records, wanted.records = cast("memoryview | None", wanted.records), None
             batch = _Batch(rows, at, wanted.index, _partition(broker, topic, wanted.index), records)
             if batch.partition in starting.sequences:
-                held.append(batch)
+                unverified.append(batch)
             else:
                 _append_one(broker, context, request.acks, batch, CLIENT_IN_TRANSACTION)
     # After the appends: a coroutine must not be left behind if the process fails in one.
     verified = verification.verify_produce(transaction, starting.sequences)
     if isinstance(verified, Verified):
-        _append_verified(broker, context, request.acks, held, verified)
+        _append_verified(broker, context, request.acks, unverified, verified)
         return respond(broker, context, request, topics)
-    held = [batch._replace(records=memoryview(bytearray(batch.records or b""))) for batch in held]
-    verification.hold(starting.size_bytes)
-    batches = [HeldBatches(each, starting.producer_id, starting.producer_epoch) for each in starting.sequences]
-    appended = partial(verification.appended, batches, verification.hold_back(batches))
-    return _append_later(broker, context, request, topics, held, verified, starting.size_bytes, appended)
+    unverified = [batch._replace(records=memoryview(bytearray(batch.records or b""))) for batch in unverified]
+    verification.add_request(starting.size_bytes)
+    batches = [PendingBatches(each, starting.producer_id, starting.producer_epoch) for each in starting.sequences]
+    finished = partial(verification.remove_pending, batches, verification.add_pending(batches))
+    return _append_later(broker, context, request, topics, unverified, verified, starting.size_bytes, finished)
 
 
 async def _append_later(
@@ -185,24 +185,24 @@ async def _append_later(
     context: RequestContext,
     request: ProduceRequest,
     topics: list[Rows],
-    held: list[_Batch],
+    unverified: list[_Batch],
     verified: Awaitable[Verified],
     size_bytes: int,
-    appended: Callable[[], None],
+    finished: Callable[[], None],
 ) -> ProduceResponse | None:
     try:
-        _append_verified(broker, context, request.acks, held, await verified)
+        _append_verified(broker, context, request.acks, unverified, await verified)
     finally:
-        held.clear()
-        broker.transaction_verification.release(size_bytes)
-        appended()
+        unverified.clear()
+        broker.transaction_verification.remove_request(size_bytes)
+        finished()
     outcome = respond(broker, context, request, topics)
     return await outcome if isinstance(outcome, Deferred) else outcome
 
 
-def _batches(broker: BrokerServer, request: ProduceRequest) -> list[HeldBatches]:
+def _batches(broker: BrokerServer, request: ProduceRequest) -> list[PendingBatches]:
     """Return the batches of a request by producer and partition."""
-    from broker.replication.add_partitions_to_txn_manager import HeldBatches
+    from broker.replication.add_partitions_to_txn_manager import PendingBatches
 
     batches = []
     for topic in request.topic_data:
@@ -212,7 +212,7 @@ def _batches(broker: BrokerServer, request: ProduceRequest) -> list[HeldBatches]
             if records is None or len(records) < HEADER_BYTES or partition is None:
                 continue
             header = read_header(records)
-            batches.append(HeldBatches(partition, header.producer_id, header.producer_epoch))
+            batches.append(PendingBatches(partition, header.producer_id, header.producer_epoch))
     return batches
 
 
@@ -220,7 +220,7 @@ def _wait_for_earlier(
     broker: BrokerServer,
     context: RequestContext,
     request: ProduceRequest,
-    batches: list[HeldBatches],
+    batches: list[PendingBatches],
     earlier: list[asyncio.Future[None]],
 ) -> Awaitable[ProduceResponse | None]:
     """Copy the batches of a request; all of them wait until the `earlier` ones are appended, and later ones for all."""
@@ -230,9 +230,9 @@ def _wait_for_earlier(
     verification.check_room(size_bytes)
     for wanted in all_wanted:
         wanted.records = memoryview(bytearray(cast("memoryview", wanted.records)))
-    verification.hold(size_bytes)
-    appended = partial(verification.appended, batches, verification.hold_back(batches, is_next=True))
-    return _append_next(broker, context, request, earlier, size_bytes, appended)
+    verification.add_request(size_bytes)
+    finished = partial(verification.remove_pending, batches, verification.add_pending(batches, is_next=True))
+    return _append_next(broker, context, request, earlier, size_bytes, finished)
 
 
 async def _append_next(
@@ -241,18 +241,18 @@ async def _append_next(
     request: ProduceRequest,
     earlier: Iterable[asyncio.Future[None]],
     size_bytes: int,
-    appended: Callable[[], None],
+    finished: Callable[[], None],
 ) -> ProduceResponse | None:
     try:
         try:
             await asyncio.wait(earlier)
         finally:
-            broker.transaction_verification.release(size_bytes)
+            broker.transaction_verification.remove_request(size_bytes)
         outcome = _append_request(broker, context, request)
         if isinstance(outcome, Coroutine):  # the earlier batches were refused
             return await outcome
     finally:
-        appended()
+        finished()
     return await outcome if isinstance(outcome, Deferred) else outcome
 
 

@@ -60,16 +60,16 @@ def _accept(
 ) -> TxnOffsetCommitResponse.Topic:
     """Return a topic's part of the response; append its valid offsets to `offsets`, their results to `accepted`."""
     topic = broker.image.topic(requested.name)
-    answers = []
+    results = []
     for partition in requested.partitions:
         index = partition.partition_index
-        answer = _Result(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        answers.append(answer)
+        result = _Result(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        results.append(result)
         if topic is not None and index in topic.partitions:
-            accepted.append(answer)
+            accepted.append(result)
             offset, epoch = partition.committed_offset, partition.committed_leader_epoch
             offsets.append(Offset(topic.name, topic.topic_id, index, offset, epoch, partition.committed_metadata or ""))
-    return TxnOffsetCommitResponse.Topic(name=requested.name, partitions=answers)
+    return TxnOffsetCommitResponse.Topic(name=requested.name, partitions=results)
 
 
 async def _commit(
@@ -96,8 +96,8 @@ async def _commit(
         if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_FROM_VERSION:
             code = ErrorCode.COORDINATOR_NOT_AVAILABLE
         errors = [code] * len(accepted)
-    for answer, outcome in zip(accepted, errors, strict=True):
-        answer.error_code = outcome
+    for result, outcome in zip(accepted, errors, strict=True):
+        result.error_code = outcome
     return response
 
 
@@ -105,10 +105,10 @@ async def _verify(broker: BrokerServer, transaction: Transaction, index: int, si
     """Verify the transaction for a partition of `__consumer_offsets`, or add it; return the origin to append with."""
     verification = broker.transaction_verification
     verification.check_room(size_bytes)
-    verification.hold(size_bytes)
+    verification.add_request(size_bytes)
     try:
         partition = broker.replicas.partition(CONSUMER_OFFSETS, index)
         guard = await verification.verify_one(transaction, partition, NO_SEQUENCE)
     finally:
-        verification.release(size_bytes)
+        verification.remove_request(size_bytes)
     return COORDINATOR._replace(guard=guard)

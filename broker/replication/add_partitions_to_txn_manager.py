@@ -7,9 +7,9 @@ TxnOffsetCommit 5 on, adds them. The coordinator is the leader of the transactio
 and the errors. `verify_produce` retries for a short time while the coordinator completes the previous transaction: the
 client's backoff would be longer.
 
-A request that waits holds copies of its batches, which count as request memory. `MAX_HELD_REQUESTS` and
-`MAX_HELD_BYTES` limit them: above, `check_room` refuses further ones with a retriable error. A later Produce of the
-same producer to one of its partitions waits until they are appended (`held`): batches are appended in the order of
+A request that waits has copies of its batches, which count as request memory. `MAX_PENDING_REQUESTS` and
+`MAX_PENDING_BYTES` limit them: above, `check_room` refuses further ones with a retriable error. A later Produce of the
+same producer to one of its partitions waits until they are appended (`pending`): batches are appended in the order of
 their requests.
 
 `verification_queue` has the rules of the requests. Kafka: `AddPartitionsToTxnManager`,
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
 BROKER_VERSION = 4
 """From this version on, AddPartitionsToTxn is a request of brokers."""
 
-MAX_HELD_REQUESTS = 4096
-MAX_HELD_BYTES = 128 * 1024 * 1024
+MAX_PENDING_REQUESTS = 4096
+MAX_PENDING_BYTES = 128 * 1024 * 1024
 
 _LATEST_VERSION = AddPartitionsToTxnRequest.VERSIONS[1]
 _RETRIABLE = frozenset(
@@ -92,7 +92,7 @@ class Transaction(NamedTuple):
     operation: TransactionOperation
 
 
-class HeldBatches(NamedTuple):
+class PendingBatches(NamedTuple):
     """The batches of one producer for one partition that wait for a verification."""
 
     partition: Partition
@@ -128,10 +128,10 @@ class AddPartitionsToTxnManager:
         self._clients: dict[int, NetworkClient] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # the loop holds only weak references
         self._is_stopped = False
-        self.held_requests = 0
-        self.held_bytes = 0
-        self.held: dict[HeldBatches, asyncio.Future[None]] = {}
-        """The last Produce that holds batches; done when they are appended or refused."""
+        self.pending_requests = 0
+        self.pending_bytes = 0
+        self.pending: dict[PendingBatches, asyncio.Future[None]] = {}
+        """The future of the last Produce with pending batches; done when they are appended or refused."""
         self.times = Times(loop.time())
         """Seconds until a coordinator verified or added the partitions of a transaction."""
         self.failures = 0
@@ -150,42 +150,42 @@ class AddPartitionsToTxnManager:
 
         While none waits, a request of any size can.
         """
-        full = self.held_requests >= MAX_HELD_REQUESTS or self.held_bytes + size_bytes > MAX_HELD_BYTES
-        if full and self.held_requests:
+        full = self.pending_requests >= MAX_PENDING_REQUESTS or self.pending_bytes + size_bytes > MAX_PENDING_BYTES
+        if full and self.pending_requests:
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS, "too many batches wait for the verification of transactions"
             )
 
-    def hold(self, size_bytes: int) -> None:
+    def add_request(self, size_bytes: int) -> None:
         """Count a waiting request and the copies of its batches."""
-        self.held_requests += 1
-        self.held_bytes += size_bytes
+        self.pending_requests += 1
+        self.pending_bytes += size_bytes
         self._request_memory.take(size_bytes)
 
-    def release(self, size_bytes: int) -> None:
-        """Undo `hold` once the batches are appended or refused."""
-        self.held_requests -= 1
-        self.held_bytes -= size_bytes
+    def remove_request(self, size_bytes: int) -> None:
+        """Undo `add_request` once the batches are appended or refused."""
+        self.pending_requests -= 1
+        self.pending_bytes -= size_bytes
         self._request_memory.give(size_bytes)
 
-    def hold_back(self, batches: Iterable[HeldBatches], *, is_next: bool = False) -> asyncio.Future[None]:
-        """Let later Produces with such batches wait until `appended` is called with the result.
+    def add_pending(self, batches: Iterable[PendingBatches], *, is_next: bool = False) -> asyncio.Future[None]:
+        """Make later Produces with such batches wait until `remove_pending` is called with the future.
 
-        `is_next`: these batches wait for those that are held already, and later ones wait for these.
+        `is_next`: these batches wait for those that are pending already, and later ones wait for these.
         """
-        held: asyncio.Future[None] = self._loop.create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
         for each in batches:
-            if is_next or each not in self.held:
-                self.held[each] = held
-        return held
+            if is_next or each not in self.pending:
+                self.pending[each] = future
+        return future
 
-    def appended(self, batches: Iterable[HeldBatches], held: asyncio.Future[None]) -> None:
-        """Let the Produces that wait for these batches continue."""
+    def remove_pending(self, batches: Iterable[PendingBatches], future: asyncio.Future[None]) -> None:
+        """Complete the future of batches that are appended or refused: the Produces that wait for them continue."""
         for each in batches:
-            if self.held.get(each) is held:
-                del self.held[each]
-        if not held.done():
-            held.set_result(None)
+            if self.pending.get(each) is future:
+                del self.pending[each]
+        if not future.done():
+            future.set_result(None)
 
     # Verification.
 

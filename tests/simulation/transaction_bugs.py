@@ -8,6 +8,7 @@ from typing import Any
 from broker.coordinator.group.offsets import Offsets
 from broker.coordinator.group.shard import GroupCoordinatorShard
 from broker.coordinator.transaction import request_checks, shard
+from broker.coordinator.transaction.context import ProducerResult
 from broker.coordinator.transaction.marker_channel_manager import (
     PendingCompleteTxn,
     TransactionMarkerChannelManager,
@@ -128,7 +129,9 @@ def aborts_timed_out_transaction_in_its_epoch(plant: Planter) -> None:
         if to is not None:
             abort(self, context, one, to)
         else:
-            self._decide(context, one, False, 0, None, lambda result: result, one.metadata)
+            target = shard._decided(context, one.metadata, commit=False, client_transaction_version=0)
+            assert target is not None
+            self._transition(context, one, target, None, ProducerResult(ErrorCode.NONE))
 
     plant.setattr(TransactionCoordinatorShard, "_abort_ongoing", abort_in_epoch)
 

@@ -80,7 +80,7 @@ class MarkersToResume(NamedTuple):
 
 
 class AdditionTimedOut(NamedTuple):
-    """A parked request to add partitions is answered, though the transaction before has not ended."""
+    """A parked request to add partitions gets its response, though the transaction before has not ended."""
 
     transactional_id: str
 

@@ -67,9 +67,10 @@ class TransactionCoordinatorShard:
     # Operations. Each responds at `to`, now or once its record is committed.
 
     def init_producer_id(self, context: TransactionContext, request: InitProducerId, to: object) -> None:
-        """Answer with a `ProducerResult`: a new epoch, which fences the producer before.
+        """Respond with a `ProducerResult`: a new epoch, which fences the producer before.
 
-        If its transaction is open, abort that and answer CONCURRENT_TRANSACTIONS: the producer repeats the request.
+        If its transaction is open, abort that and respond with CONCURRENT_TRANSACTIONS: the producer repeats the
+        request.
         With `keep_prepared`, keep it for the new producer instead (KIP-939); UNSUPPORTED_VERSION below
         transaction.version 2. PRODUCER_FENCED for a fenced producer that recovers. COORDINATOR_LOAD_IN_PROGRESS, as in
         Kafka, if there is no new producer id.
@@ -138,7 +139,7 @@ class TransactionCoordinatorShard:
         client_transaction_version: int,
         to: object,
     ) -> None:
-        """Add partitions to the open transaction, or begin one with them; answer with an `ErrorCode`.
+        """Add partitions to the open transaction, or begin one with them; respond with an `ErrorCode`.
 
         TRANSACTION_ABORTABLE above the limits of `TransactionPartitions`; clients without support for that error abort
         the transaction, too. INVALID_TXN_STATE if the open transaction was kept: it was prepared. While the producer's
@@ -202,7 +203,7 @@ class TransactionCoordinatorShard:
         return {each: ErrorCode.NONE if each in added else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
     def end(self, context: TransactionContext, request: EndTransaction, to: object) -> None:
-        """Commit or abort a transaction; answer with a `ProducerResult` once the decision is committed.
+        """Commit or abort a transaction; respond with a `ProducerResult` once the decision is committed.
 
         The errors are those of `check_end` and `check_end_before_2`, and COORDINATOR_LOAD_IN_PROGRESS if the next
         transaction needs a new producer id and there is none.
@@ -220,52 +221,36 @@ class TransactionCoordinatorShard:
             given = one.metadata if request.client_transaction_version >= EPOCH_PER_TRANSACTION else None
             context.answer(to, _producer(given))
         else:
-            self._decide(context, one, request.commit, request.client_transaction_version, to, lambda after: after)
-
-    def _decide(
-        self,
-        context: TransactionContext,
-        one: TransactionalId,
-        commit: bool,
-        client_transaction_version: int,
-        to: object,
-        answer: Callable[[ProducerResult], ProducerResult],
-        metadata: TransactionMetadata | None = None,
-    ) -> None:
-        """Write the decision, send its markers once it is committed, and respond with `answer(result)` at `to`.
-
-        `metadata` is the state to decide on, if it is not the committed one: that with the epoch of a fenced producer.
-        """
-        has_new_epoch = client_transaction_version >= EPOCH_PER_TRANSACTION
-        new_producer_id = _new_producer_id(context, one.metadata) if has_new_epoch else NO_PRODUCER_ID
-        if new_producer_id is None:
-            if to is not None:
+            version = request.client_transaction_version
+            target = _decided(context, one.metadata, commit=request.commit, client_transaction_version=version)
+            if target is None:
                 context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            return
-        target = (metadata or one.metadata).end(
-            commit=commit,
-            client_transaction_version=client_transaction_version,
-            new_producer_id=new_producer_id,
-            now_ms=context.now_ms,
-        )
-        after = target.complete(context.now_ms) if has_new_epoch else None
-        self._transition(context, one, target, to, answer(_producer(after)))
+                return
+            next_transaction = target.complete(context.now_ms) if version >= EPOCH_PER_TRANSACTION else None
+            self._transition(context, one, target, to, _producer(next_transaction))
 
     def _abort_ongoing(self, context: TransactionContext, one: TransactionalId, to: object) -> None:
-        """Fence the producer and abort its transaction; answer CONCURRENT_TRANSACTIONS, or the error of the write."""
+        """Fence the producer and abort its transaction; respond with CONCURRENT_TRANSACTIONS or the error of the write.
+
+        With `to` None, nothing is responded.
+        """
         version, metadata = context.transaction_version, one.metadata
         if version < EPOCH_PER_TRANSACTION:
             metadata = metadata.fence()
-        self._decide(
-            context, one, False, version, to, lambda _: ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS), metadata
-        )
+        target = _decided(context, metadata, commit=False, client_transaction_version=version)
+        if target is not None:
+            self._transition(context, one, target, to, ProducerResult(ErrorCode.CONCURRENT_TRANSACTIONS))
+        elif to is not None:
+            context.answer(to, ProducerResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
 
     def abort_timed_out(self, names: Iterable[str], context: TransactionContext) -> None:
         """Abort the transactions of these ids that are open for longer than their timeout."""
         for name in names:
             one = self.ids.get(name)
             if one is not None and one.pending is None and one.metadata.has_timed_out(context.now_ms):
-                context.log.info("%s: aborting its transaction, open for %d ms", name, one.metadata.timeout_ms)
+                age_ms = context.now_ms - one.metadata.start_ms
+                timeout_ms = one.metadata.timeout_ms
+                context.log.info("%s: aborting its transaction, open for %d of %d ms", name, age_ms, timeout_ms)
                 self.abort(context, one)
 
     def abort(self, context: TransactionContext, one: TransactionalId) -> None:
@@ -303,12 +288,12 @@ class TransactionCoordinatorShard:
     # Transitions.
 
     def _transition(
-        self, context: TransactionContext, one: TransactionalId, target: TransactionMetadata, to: object, answer: object
+        self, context: TransactionContext, one: TransactionalId, target: TransactionMetadata, to: object, result: object
     ) -> None:
-        """Write `target`, apply it once it is committed, and respond `answer` at `to`, or the error of the write."""
+        """Write `target`, apply it once it is committed; respond with `result`, or the error of the write, at `to`."""
         one.pending = target
         if to is not None:
-            self._waiting[to] = _refusal(answer)
+            self._waiting[to] = _refusal(result)
 
         def then(context: TransactionContext, error: ErrorCode) -> None:
             one.pending = None
@@ -320,7 +305,7 @@ class TransactionCoordinatorShard:
                 del self.ids[one.name]
             refusal = self._waiting.pop(to, None)
             if refusal is not None:
-                context.answer(to, answer if error == ErrorCode.NONE else refusal(error))
+                context.answer(to, result if error == ErrorCode.NONE else refusal(error))
 
         context.append([records.transaction_record(one.name, target, context.transaction_version)], then)
 
@@ -416,7 +401,7 @@ class TransactionCoordinatorShard:
             context.schedule(Timer(MarkersToResume(tuple(prepared[at : at + _RESUMED_A_TIMER]))), 0)
 
     def unloaded(self, context: TransactionContext) -> None:
-        """Answer every waiting request with NOT_COORDINATOR."""
+        """Respond to every waiting request with NOT_COORDINATOR."""
         for to, refusal in self._waiting.items():
             context.answer(to, refusal(ErrorCode.NOT_COORDINATOR))
         self._waiting.clear()
@@ -426,6 +411,22 @@ class TransactionCoordinatorShard:
 def _new_producer_id(context: TransactionContext, metadata: TransactionMetadata) -> int | None:
     """Return a new producer id if the client's epochs are exhausted, -1 if not; None if it needs one and gets none."""
     return context.take_producer_id() if metadata.is_epoch_exhausted else NO_PRODUCER_ID
+
+
+def _decided(
+    context: TransactionContext, metadata: TransactionMetadata, *, commit: bool, client_transaction_version: int
+) -> TransactionMetadata | None:
+    """Return the metadata with the decision; None if the next transaction needs a producer id and there is none."""
+    has_new_epoch = client_transaction_version >= EPOCH_PER_TRANSACTION
+    new_producer_id = _new_producer_id(context, metadata) if has_new_epoch else NO_PRODUCER_ID
+    if new_producer_id is None:
+        return None
+    return metadata.end(
+        commit=commit,
+        client_transaction_version=client_transaction_version,
+        new_producer_id=new_producer_id,
+        now_ms=context.now_ms,
+    )
 
 
 def _begin(
@@ -446,6 +447,6 @@ def _producer(metadata: TransactionMetadata | None) -> ProducerResult:
     return ProducerResult(ErrorCode.NONE, metadata.producer_id, metadata.producer_epoch)
 
 
-def _refusal(answer: object) -> Callable[[ErrorCode], object]:
-    """Return the function that turns an error code into a response of the type of `answer`."""
-    return ProducerResult if isinstance(answer, ProducerResult) else ErrorCode
+def _refusal(result: object) -> Callable[[ErrorCode], object]:
+    """Return the function that turns an error code into a response of the type of `result`."""
+    return ProducerResult if isinstance(result, ProducerResult) else ErrorCode

@@ -26,6 +26,7 @@ from broker.coordinator.transaction.context import (
 from broker.coordinator.transaction.marker_channel_manager import TransactionMarkerChannelManager
 from broker.coordinator.transaction.shard import TransactionCoordinatorShard
 from broker.coordinator.transaction.transaction_metadata import NO_TIMEOUT_MS, ONGOING, TransactionMetadata
+from broker.runtime.cooperative import ONE_STEP, run_steps
 from controller.topic_names import TRANSACTION_STATE
 from protocol.errors import ErrorCode, KafkaError
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from broker.network.network_client import NetworkClient
     from protocol.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
     from storage.checkpoint import TopicPartition
+    from storage.steps import Steps
 
 # The work of a turn that sweeps over all ids, in units of about 7 us: that of an idle id.
 _WORK_A_TURN = 500
@@ -142,7 +144,7 @@ class TransactionCoordinator:
         return ErrorCode.NONE
 
     def stop(self) -> None:
-        """Answer every waiting request with NOT_COORDINATOR, and send nothing more."""
+        """Respond to every waiting request with NOT_COORDINATOR, and send nothing more."""
         self.runtime.stop()
         self.markers.stop()
         if self._allocation is not None:
@@ -256,22 +258,20 @@ class TransactionCoordinator:
 
     async def abort_timed_out(self) -> None:
         """Abort the transactions that are open for longer than their timeout."""
-        await self._in_slices(TransactionCoordinatorShard.abort_timed_out)
+        await run_steps(self._sweep(TransactionCoordinatorShard.abort_timed_out), self._loop, ONE_STEP)
 
     async def expire(self) -> None:
         """Remove the ids that are unused for `transactional.id.expiration.ms`."""
-        await self._in_slices(TransactionCoordinatorShard.expire)
+        await run_steps(self._sweep(TransactionCoordinatorShard.expire), self._loop, ONE_STEP)
 
-    async def _in_slices(
-        self, work: Callable[[TransactionCoordinatorShard, list[str], TransactionContext], None]
-    ) -> None:
-        """Do `work` for all ids of the active shards, one slice a turn of the loop."""
+    def _sweep(self, work: Callable[[TransactionCoordinatorShard, list[str], TransactionContext], None]) -> Steps[None]:
+        """Do `work` for all ids of the active shards, one slice a step."""
         for host in self.runtime.active_hosts():
             for names in _slices(host.shard, list(host.shard.ids)):
                 if not host.is_open:
                     break
                 host.run(partial(work, host.shard, names))
-                await asyncio.sleep(0)
+                yield None
 
     # Markers.
 

@@ -283,12 +283,16 @@ def test_batch_waits_for_the_coordinator_without_its_frame(node: Node, coordinat
     buffer[:] = bytes(len(buffer))
     node.pass_time(1)
     verification, memory = node.broker.transaction_verification, node.node.shared.server.request_memory
-    assert (verification.held_requests, verification.held_bytes, memory.used_bytes) == (1, len(batch()), len(batch()))
+    assert (verification.pending_requests, verification.pending_bytes, memory.used_bytes) == (
+        1,
+        len(batch()),
+        len(batch()),
+    )
     assert node.partition("t").log.log_end_offset == 0
     coordinator.answer()
     node.wait(response.response)
     assert [record.value for record in node.stored("t")] == [b"v"]
-    assert (verification.held_requests, verification.held_bytes, memory.used_bytes) == (0, 0, 0)
+    assert (verification.pending_requests, verification.pending_bytes, memory.used_bytes) == (0, 0, 0)
 
 
 def test_partitions_with_the_open_transaction_do_not_wait(node: Node, coordinator: Coordinator) -> None:
@@ -298,7 +302,7 @@ def test_partitions_with_the_open_transaction_do_not_wait(node: Node, coordinato
     assert isinstance(answer, Awaitable)
     assert node.partition("t", 0).log.log_end_offset == 2
     assert node.partition("t", 1).log.log_end_offset == 0
-    assert node.broker.transaction_verification.held_bytes == len(batch(value=b"new"))
+    assert node.broker.transaction_verification.pending_bytes == len(batch(value=b"new"))
     coordinator.answer()
     response = node.wait(answer)
     assert codes(response) == {1: 0, 0: 0, 5: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
@@ -472,14 +476,14 @@ def test_too_small_isr_refuses_a_verified_batch(node: Node, coordinator: Coordin
 def test_number_of_waiting_requests_is_limited(
     node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_REQUESTS", 2)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_PENDING_REQUESTS", 2)
     refused_beyond_two(node, coordinator)
 
 
 def test_bytes_of_waiting_requests_are_limited(
     node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_BYTES", 2 * len(batch()))
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_PENDING_BYTES", 2 * len(batch()))
     refused_beyond_two(node, coordinator)
 
 
@@ -495,7 +499,7 @@ def refused_beyond_two(node: Node, coordinator: Coordinator) -> None:
 def test_request_larger_than_the_limit_waits_alone(
     node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_BYTES", 1)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_PENDING_BYTES", 1)
     coordinator.wait()
     answer = send(node, {0: batch()})
     coordinator.answer()

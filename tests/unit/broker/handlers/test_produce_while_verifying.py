@@ -37,14 +37,14 @@ def test_batches_of_a_partition_are_appended_in_their_order(node: Node, coordina
     coordinator.wait()
     first = sent(node, {0: batch(value=b"a")}, {0: batch(1, value=b"b")}, {0: batch(2, value=b"c")})
     verification = node.broker.transaction_verification
-    assert (verification.held_requests, verification.held_bytes) == (3, 3 * len(batch()))
+    assert (verification.pending_requests, verification.pending_bytes) == (3, 3 * len(batch()))
     coordinator.answer()
     node.pass_time(0)
     answers = [*first, *sent(node, {0: batch(3, value=b"d")})]
     assert [codes(node.wait(one)) for one in answers] == [{0: 0}] * 4
     assert [record.value for record in node.stored("t")] == [b"a", b"b", b"c", b"d"]
     assert len(coordinator.seen) == 1
-    assert (verification.held_requests, verification.held_bytes, verification.held) == (0, 0, {})
+    assert (verification.pending_requests, verification.pending_bytes, verification.pending) == (0, 0, {})
 
 
 def test_order_is_kept_at_each_turn_of_the_loop(node: Node, coordinator: Coordinator) -> None:
@@ -81,7 +81,7 @@ def test_batches_behind_a_request_that_waits_for_another_partition_wait_too(
     answers = sent(node, {0: batch()}, {0: batch(1), 1: batch(at)}, {1: batch(at + 1)})
     coordinator.answer()
     assert [codes(node.wait(one)) for one in answers] == [{0: 0}, {0: 0, 1: 0}, {1: 0}]
-    assert node.broker.transaction_verification.held == {}
+    assert node.broker.transaction_verification.pending == {}
 
 
 def test_if_the_first_batch_is_refused_so_are_the_others_until_it_is_repeated(
@@ -95,7 +95,7 @@ def test_if_the_first_batch_is_refused_so_are_the_others_until_it_is_repeated(
     late = {0: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
     assert found == [{0: ErrorCode.NOT_ENOUGH_REPLICAS}, late, late]
     assert [codes(node.wait(send(node, {0: batch(sequence)}))) for sequence in range(3)] == [{0: 0}] * 3
-    assert node.broker.transaction_verification.held == {}
+    assert node.broker.transaction_verification.pending == {}
 
 
 def test_repeated_request_gets_the_offset_of_the_first(node: Node, coordinator: Coordinator) -> None:
@@ -108,7 +108,7 @@ def test_repeated_request_gets_the_offset_of_the_first(node: Node, coordinator: 
 
 
 def test_they_count_for_the_limits(node: Node, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_REQUESTS", 1)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_PENDING_REQUESTS", 1)
     coordinator.wait()
     [held] = sent(node, {0: batch()})
     with pytest.raises(KafkaError) as refused:

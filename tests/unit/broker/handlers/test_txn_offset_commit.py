@@ -255,13 +255,13 @@ def test_waiting_commits_are_limited(
     hosting: GroupNode, coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosting.host()
-    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_HELD_REQUESTS", 1)
+    monkeypatch.setattr(add_partitions_to_txn_manager, "MAX_PENDING_REQUESTS", 1)
     coordinator.gate = hosting.node.loop.create_future()
     waiting = hosting.node.loop.create_task(hosting.node.query(KEY, 5, "c", **fields(topic("t", 0))))
     hosting.settle()
     verification = hosting.node.broker.transaction_verification
-    assert verification.held_requests == 1
+    assert verification.pending_requests == 1
     assert commit(hosting, 5, topic("t", 1), transactional_id="other", producer_id=8) == [("t", [(1, NOT_AVAILABLE)])]
     coordinator.gate.set_result(None)
     hosting.wait(waiting)
-    assert (verification.held_requests, verification.held_bytes) == (0, 0)
+    assert (verification.pending_requests, verification.pending_bytes) == (0, 0)
