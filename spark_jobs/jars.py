@@ -32,6 +32,8 @@ COORDINATES = {
     "postgresql": "org.postgresql:postgresql:42.7.4",
 }
 TIMEOUT_S = 600
+# The PySpark that the tests run with. Of a newer one, a repository may not have the connectors yet.
+TESTED = "4.0.0"
 # Runs in a Java process of its own: the caller's session has its jars from its start on.
 RESOLVE = """
 import sys
@@ -167,9 +169,10 @@ def _reason(name: str, output: str) -> str:
 
 
 def _unreachable(name: str) -> str:
+    older = "" if versions().spark == TESTED else f", or use an older Spark: pip install pyspark=={TESTED}"
     return (
         f"{name} was not found: either no Maven repository is reachable, or none has it; run `barnabas spark jars` "
-        f"where one is, and copy its folder, {folder()}"
+        f"where one is, and copy its folder, {folder()}{older}"
     )
 
 
