@@ -20,6 +20,7 @@ from tests.oracles.apache_kafka import kafka_classpath
 from tests.repo.pages import INTERRUPT, PAGES, Block, anchors, blocks, prints, text_of
 from tests.repo.tree import ROOT, files
 from tests.setups import require
+from tests.spark import small
 from tests.typed import present
 
 # Prefixes of commands that other tests run, and those tests.
@@ -58,6 +59,7 @@ class Reader:
         self._environment = {
             **os.environ,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "SPARK_SUBMIT_OPTS": small.SUBMIT_OPTS,
         }
         self.unset("BARNABAS_BROKERS")
 

@@ -8,14 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.session import spark_session
+from tests.spark import small
 from tests.spark.postgres import server
 
 CONNECTORS = ("kafka", "delta", "iceberg", "postgresql")
-SMALL = (
-    ("spark.sql.shuffle.partitions", "2"),
-    ("spark.databricks.delta.snapshotPartitions", "2"),
-    ("spark.ui.enabled", "false"),
-)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -25,11 +21,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def submit_opts() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_SUBMIT_OPTS", small.SUBMIT_OPTS)
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(submit_opts: None) -> Iterator[SparkSession]:
     if shutil.which("java") is None and not os.environ.get("JAVA_HOME") and os.environ.get("CI") != "true":
         pytest.skip("not installed: java")
-    session = spark_session("tests", master="local[2]", connectors=CONNECTORS, conf=SMALL)
+    session = spark_session("tests", master="local[2]", connectors=CONNECTORS)
     yield session
     session.stop()
 

@@ -42,7 +42,6 @@ def test_sigterm_ends_a_job_after_the_batch_that_runs(tmp_path: Path) -> None:
     program = tmp_path / "slow.py"
     program.write_text(PROGRAM)
     words = ["--checkpoint", str(tmp_path / "c"), "--master", "local[1]", "--trigger", "0 seconds", "--group", ""]
-    words += ["--spark-conf", "spark.ui.enabled=false"]
     command = [sys.executable, str(program), str(tmp_path), *words]
     environment = {**os.environ, "PYTHONPATH": str(Path.cwd())}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as job:

@@ -1,8 +1,6 @@
 """The job `mirror`: two clusters, a job that is killed, partitions that are added, and a consumer that moves."""
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -19,8 +17,8 @@ from spark_jobs.mirror import MirrorOptions
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.spark import exact_records
 from tests.spark.exact_records import TIMEOUT_S, Record, offsets_of
+from tests.spark.streams import KILLS
 
-KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "1"))
 SETTINGS = QUICK_GROUPS | {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
@@ -99,7 +97,7 @@ def test_a_killed_mirror_copies_every_record_once_and_follows_new_partitions(
     command = [
         *(sys.executable, "-m", "spark_jobs.mirror", "-b", source, "-t", "orders", "--to-brokers", target),
         *("--checkpoint", str(tmp_path / "checkpoint"), "--transaction", "20", "--max-offsets-per-trigger", "300"),
-        *("--available-now", "--master", "local[2]", "--spark-conf", "spark.ui.enabled=false"),
+        *("--available-now", "--master", "local[2]"),
     ]
 
     def copies(least: int) -> bool:
@@ -107,8 +105,7 @@ def test_a_killed_mirror_copies_every_record_once_and_follows_new_partitions(
 
     for _ in range(KILLS):
         exact_records.kill_when(command, partial(copies, offsets_of(target, "orders") + 30), "the job copies")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    run(spark, clusters, tmp_path, transaction=20)
     assert exact_records.consumed(target, "orders") == exact_records.by_partition(records)
     assert exact_records.topic_config(target, "orders")["segment.ms"] == "3600000"
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import Row, SparkSession
 
@@ -22,10 +22,10 @@ from spark_jobs.io import Destination
 from spark_jobs.windows import WindowsOptions, start, windowed
 from tests.broker_process import BrokerProcess
 from tests.chaos.cluster import wait_until
+from tests.spark.streams import KILLS
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 RECORDS = 3000
-KILLS = int(os.environ.get("BARNABAS_TEST_JOB_KILLS", "1"))
 
 Key = tuple[str, str]
 """The beginning of a window, and a page."""
@@ -119,7 +119,7 @@ def has_batches(out: Path, number: int) -> bool:
     return len(list(out.glob("batch=*"))) >= number
 
 
-def test_windows_are_counted_once_though_the_job_is_killed(
+def test_windows_are_counted_once_though_the_job_is_killed_and_its_group_shows_its_lag(
     spark: SparkSession, broker: BrokerProcess, tmp_path: Path
 ) -> None:
     expected = produce(broker.bootstrap, "clicks")
@@ -128,8 +128,7 @@ def test_windows_are_counted_once_though_the_job_is_killed(
         *(sys.executable, "-m", "spark_jobs.windows", "-b", broker.bootstrap, "-t", "clicks"),
         *("--key", "page", "--value", "ms", "--checkpoint", str(tmp_path / "checkpoint"), "--to", f"parquet:{out}"),
         *("--late", f"parquet:{tmp_path}/late"),
-        *("--max-offsets-per-trigger", "100", "--available-now", "--master", "local[2]"),
-        *("--spark-conf", "spark.sql.shuffle.partitions=2", "--spark-conf", "spark.ui.enabled=false"),
+        *("--max-offsets-per-trigger", "100" if KILLS else "500", "--available-now", "--master", "local[2]"),
     ]
     for kill in range(1, KILLS + 1):
         with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE) as job:
@@ -150,6 +149,11 @@ def test_windows_are_counted_once_though_the_job_is_killed(
     assert {window: total for window, (_, total) in rows if not late[window]} == {
         window: total for window, (_, total) in expected.items() if not late[window]
     }
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("spark-windows")])["spark-windows"]
-    assert [(one.topic, one.offset) for one in group.result(30).topic_partitions] == [("clicks", RECORDS + 1)]
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for _ in range(7):
+        producer.produce("clicks", b"{}")
+    assert producer.flush(30) == 0
+    command = [sys.executable, "-m", "barnabas", "group", "describe", "spark-windows", "-b", broker.bootstrap, "--json"]
+    [group] = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
+    [shown] = group["partitions"]
+    assert (shown["topic"], shown["committed"], shown["end"], shown["lag"]) == ("clicks", RECORDS + 1, RECORDS + 8, 7)
