@@ -1,4 +1,4 @@
-"""Diagnosis of waiting records: partitions without a leader or with a failed log directory, and a lost controller.
+"""Diagnosis of waiting records: partitions without leader or log directory, a lost controller, open transactions.
 
 kafka-python treats all of these as transient, and retries silently. A command that has waited for `STALLED_S` calls
 this module for the reason. Only a failed directory is permanent.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import admin
 from barnabas.commands._output import CommandError, complain, some
 from barnabas.commands._partitions import led_by, without_leader, without_log
-from barnabas.commands._topics import choose
+from barnabas.commands._topics import choose, end_offsets, last_stable_offsets, partitions_of
+from barnabas.commands._transactions import open_rows
 from barnabas.commands.cluster.quorum import describe as describe_quorum
 
 if TYPE_CHECKING:
@@ -67,6 +68,32 @@ def why_quiet(
     if isinstance(why, Unserved):
         raise why
     return why
+
+
+def why_held_back(
+    options: argparse.Namespace, topics: Collection[str], partitions: Collection[int] | None = None
+) -> str | None:
+    """Return which partitions of these topics (or patterns) hold records behind an open transaction; None if none do.
+
+    A read_committed consumer waits for the end of the transaction (`barnabas.commands.topic.describe`).
+    """
+    from kafka.errors import KafkaError
+
+    with suppress(CommandError, KafkaError), admin(options, request_timeout_ms=2 * QUORUM_MS) as client:
+        found = partitions_of(choose(client, list(topics)))
+        wanted = [one for one in found if partitions is None or one.partition in partitions]
+        ends, stable = end_offsets(client, wanted), last_stable_offsets(client, wanted)
+        rows, _ = open_rows(client, [one for one in wanted if stable[one] < ends[one]], client.answering())
+        held = [_held(f"{topic}-{index}", row) for (topic, index), (row, *_) in rows.items()]
+        return f"{some(held)}; `barnabas topic describe` shows them" if held else None
+    return None
+
+
+def _held(partition: str, transaction: Mapping[str, Any]) -> str:
+    """Return what holds back a partition; `transaction` is a row of `open_rows`."""
+    name = transaction["transactional_id"]
+    owner = f"of {name}" if name else f"of producer {transaction['producer_id']}"
+    return f"{partition} waits at offset {transaction['start']} for the transaction {owner}"
 
 
 def why_uncoordinated(options: argparse.Namespace) -> str:

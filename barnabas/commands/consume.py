@@ -26,7 +26,7 @@ from barnabas.commands._output import CommandError, WrongCall, complain, some
 from barnabas.commands._progress import Progress
 from barnabas.commands._reading import GroupReading, RangeReading, Reading
 from barnabas.commands._silence import Silence, listening, repeating
-from barnabas.commands._unserved import STALLED_S, Unserved, why_quiet, why_uncoordinated
+from barnabas.commands._unserved import STALLED_S, Unserved, why_held_back, why_quiet, why_uncoordinated
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
@@ -108,7 +108,8 @@ def run(options: argparse.Namespace) -> int:
         silence = Silence(options, client, client._cluster)
         try:
             with listening(silence), repeating(partial(silence.check, waits=True)):
-                return _print_all(_reading(client, where, options), write, options)
+                committed = client.config["isolation_level"] == "read_committed"
+                return _print_all(_reading(client, where, options), write, options, committed)
         except KeyboardInterrupt as end:
             if options.group:
                 leave(client, options)
@@ -203,13 +204,15 @@ def _literal(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Namespace) -> int:
+def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Namespace, committed: bool) -> int:
+    """Print records until the end; `committed`: the consumer is read_committed. Return the exit status."""
     remaining: int | None = options.count
     out = sys.stdout.buffer
     progress = Progress(reading.expected(options.count), "record", hidden=options.quiet or sys.stdout.isatty())
     began = arrived_at = time.monotonic()
     why: str | None = None
     reported_joining = False
+    may_be_held_back = committed
     with progress:
         while remaining != 0 and not reading.done:
             with reading.batch(remaining) as records:
@@ -239,6 +242,9 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                 else:
                     if why:
                         complain(options.command, f"{why}; waiting for it")
+                    elif may_be_held_back and (held := why_held_back(options, options.topic, options.partition)):
+                        may_be_held_back = False  # report it once: transactions may be long and many
+                        complain(options.command, held)
             if records and not reading.unread:
                 why = None
             if why and options.exit and now - arrived_at > GIVE_UP_S and not reading.unread:

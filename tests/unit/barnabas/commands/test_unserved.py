@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from barnabas.commands import _reading, _sending, _silence, _unserved, consume
 from barnabas.commands._output import CommandError
-from barnabas.commands._unserved import why_quiet
-from tests.broker_process import COMMAND
+from barnabas.commands._unserved import why_held_back, why_quiet
+from tests.broker_process import COMMAND, BrokerProcess
 from tests.typed import present
 from tests.unit.barnabas.conftest import Command, Half, Halved, Leaderless
 
@@ -192,3 +193,42 @@ def test_group_without_coordinator_is_reported_with_an_alternative(
     assert (shown.status, shown.out) == (1, "")
     assert "barnabas consume: no broker coordinates group g: no controller answers" in shown.err
     assert shown.err.endswith(" (without --group, partitions with a leader can be read)\n")
+
+
+def test_read_committed_consumer_names_the_transaction_that_it_waits_for(
+    shared_broker: BrokerProcess, barnabas: Command, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    barnabas("produce", topic, stdin=b"before\n")
+    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"held")
+    producer.flush()
+    reported = []
+
+    def report(command: str, why: str) -> None:
+        reported.append((command, why))
+        producer.commit_transaction()
+
+    monkeypatch.setattr(consume, "complain", report)
+    monkeypatch.setattr(consume, "STALLED_S", 0.1)
+    shown = barnabas("consume", topic, "-o", "0:2")
+    assert shown == (0, "before\nheld\n", "")
+    why = f"{topic}-0 waits at offset 1 for the transaction of {topic}; `barnabas topic describe` shows them"
+    assert reported == [("consume", why)]
+
+
+def test_only_open_transactions_of_read_partitions_hold_a_consumer_back(
+    shared_broker: BrokerProcess, barnabas: Command, topic: str
+) -> None:
+    barnabas("topic", "create", f"{topic}:2")
+    options = argparse.Namespace(brokers=[shared_broker.bootstrap], settings=[], settings_file=None, timeout=LONG_S)
+    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, b"held", partition=1)
+    producer.flush()
+    assert why_held_back(options, [topic], [0]) is None
+    assert (why_held_back(options, [f"^{topic}$"]) or "").startswith(f"{topic}-1 waits at offset 0 for ")
+    producer.abort_transaction()
+    assert why_held_back(options, [topic]) is None
