@@ -192,8 +192,10 @@ class Node:
             dispatch = self.control.faulty(role, self.shared, with_errors)
         if self.monitor is not None:
             dispatch = self.monitor.timed(dispatch)
+        security = self.shared.security
+        dispatch, first_request_bytes = security.authenticated(name, dispatch, self.shared.loop)
         port = await self.shared.server.bind(
-            name, listener.host, listener.port, dispatch, self.shared.security.tls_of(name)
+            name, listener.host, listener.port, dispatch, security.tls_of(name), first_request_bytes
         )
         self._bound.append(f"{name}://{join_host_port(listener.host or '*', port)}")
         advertised = next((one for one in self.settings.advertised_listeners if one.listener == name), listener)

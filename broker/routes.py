@@ -130,6 +130,7 @@ ROUTES = {
     ApiKey.LIST_GROUPS: Route(
         "group_admin:list_groups", requires=on_group(_DESCRIBE, or_on_cluster=_DESCRIBE), guard="groups:guard_list"
     ),
+    ApiKey.SASL_HANDSHAKE: Route("sasl:handshake"),
     ApiKey.API_VERSIONS: Route("api_versions"),
     ApiKey.CREATE_TOPICS: Route(
         "create_topics:create_topics",
@@ -188,6 +189,7 @@ ROUTES = {
     ),
     ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs", requires=on_cluster(_ALTER)),
     ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs", requires=on_cluster(_DESCRIBE)),
+    ApiKey.SASL_AUTHENTICATE: Route("sasl:authenticate"),
     ApiKey.CREATE_PARTITIONS: Route("create_topics:create_partitions", forwarded=True, requires=on_topics(_ALTER)),
     ApiKey.CREATE_DELEGATION_TOKEN: Route("security_disabled:create_delegation_token"),
     ApiKey.RENEW_DELEGATION_TOKEN: Route("security_disabled:renew_delegation_token"),

@@ -59,6 +59,10 @@ class FrameReader:
         self.starved = False
         """Whether the connection must not be read until `grow` is called; `RequestMemory.wait` schedules that."""
 
+    def limit(self, max_bytes: int) -> None:
+        """Refuse frames of more than `max_bytes` from now on."""
+        self._max_bytes = max_bytes
+
     @property
     def unfinished(self) -> bool:
         """Return whether a frame has been received in part."""

@@ -12,15 +12,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.metadata.suspected_leaders import SuspectedLeaders
 from broker.network.network_client import UNKNOWN_VERSION, Address, NetworkClient, NetworkClientLimits
 
 if TYPE_CHECKING:
-    import ssl
     from random import Random
 
+    from broker.security.listener_security import ListenerSecurity
     from broker.settings import Settings
     from controller.image import BrokerImage, MetadataImage
     from controller.raft.voters import Voter, VoterEndpoint
@@ -43,10 +43,10 @@ class NodeClients:
         loop: asyncio.AbstractEventLoop,
         random: Random,
         version: str = UNKNOWN_VERSION,
-        tls_of: Callable[[str], ssl.SSLContext | None] = lambda _: None,
+        security: ListenerSecurity | None = None,
     ) -> None:
-        """`version` is this program's, sent to the other nodes; `tls_of` returns the TLS context for a listener."""
-        self._tls_of = tls_of
+        """`version` is this program's, sent to the other nodes; `security` is that of connections to listeners."""
+        self._security = security
         self._settings = settings
         self._version = version
         self._loop = loop
@@ -194,5 +194,14 @@ class NodeClients:
             on_refused=on_refused,
             loss_level=loss_level,
             version=self._version,
-            tls=partial(self._tls_of, listener),
+            **self._security_of(role, listener),
         )
+
+    def _security_of(self, role: str, listener: str) -> dict[str, Any]:
+        """Return the TLS context and the login of connections to a listener of a controller or broker."""
+        if self._security is None:
+            return {}
+        return {
+            "tls": partial(self._security.client_context, listener),
+            "login": partial(self._security.login, role, listener),
+        }

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from broker.routes import PIPELINED
 from controller.acls.acl import ANONYMOUS
@@ -42,7 +42,11 @@ UNKNOWN_SOFTWARE = ("unknown", "unknown")
 
 
 class Disconnect(Exception):  # noqa: N818 - an instruction rather than an error
-    """The connection has to be closed; the message is the reason in the log."""
+    """The connection has to be closed, after `response` if there is one; the message is the reason in the log."""
+
+    def __init__(self, why: str, response: list[Part] | None = None) -> None:
+        super().__init__(why)
+        self.response = response
 
 
 class RequestContext(NamedTuple):
@@ -95,6 +99,7 @@ class Connection:
         "_held_bytes",
         "_on_close",
         "_slots",
+        "authenticator",
         "client_host",
         "client_port",
         "client_software",
@@ -103,6 +108,7 @@ class Connection:
         "ending",
         "listener",
         "may_handle",
+        "on_authenticated",
         "principal",
     )
 
@@ -117,6 +123,10 @@ class Connection:
         self.ending = False
         """Whether a request was invalid: earlier ones are answered, no other is handled."""
         self.principal = ANONYMOUS
+        self.authenticator: Any = None
+        """The `SaslAuthenticator` of a connection on a listener with SASL; None before its first request."""
+        self.on_authenticated: Callable[[], None] | None = None
+        """Called when the client has authenticated itself with SASL."""
         self._on_close: dict[Hashable, Callable[[], None]] | None = None  # few connections have any
         self._slots: deque[PendingResponse] | None = None  # None while empty: an empty deque is 600 bytes
         self._held_back = False

@@ -83,14 +83,20 @@ class ConnectionOwner(Protocol):
 
 
 class Listener:
-    """One named listener and the dispatcher of its requests."""
+    """One named listener and the dispatcher of its requests.
 
-    __slots__ = ("dispatch", "name", "server")
+    `first_request_bytes` is the largest request of a client that is not authenticated; None if all of them are equal.
+    """
 
-    def __init__(self, server: ConnectionOwner, name: str, dispatch: Dispatch) -> None:
+    __slots__ = ("dispatch", "first_request_bytes", "name", "server")
+
+    def __init__(
+        self, server: ConnectionOwner, name: str, dispatch: Dispatch, first_request_bytes: int | None = None
+    ) -> None:
         self.server = server
         self.name = name
         self.dispatch = dispatch
+        self.first_request_bytes = first_request_bytes
 
 
 class ConnectionProtocol(asyncio.BufferedProtocol):
@@ -159,6 +165,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername")
         host, port = peer[:2] if peer else ("", 0)
         self.connection = Connection(server.next_connection_id(), self._listener.name, host, port)
+        if self._listener.first_request_bytes is not None:
+            self._reader.limit(self._listener.first_request_bytes)
+            self.connection.on_authenticated = partial(self._reader.limit, server.limits.max_request_bytes)
         self._send_queue = SendQueue(server.loop, self._transport, server.metrics, self._handle_backlog)
         if not server.admit(self):
             self._closing = True
@@ -329,6 +338,10 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         if times := server.close_warnings.add(f"{host} {listener} {reason}", server.loop.time()):
             more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
             _log.warning("Closing the connection from %s on %s: %s%s", host, listener, reason, more)
+        last = reason.response if isinstance(reason, Disconnect) else None
+        if last is not None:
+            ready += self.connection.answer(last) if slot is None else self.connection.fill(slot, last)
+            slot = None
         self.connection.end(slot)
         self._backlog = None
         if ready:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """The names of the security protocols; the position of each is its number in registrations."""
-_SUPPORTED = (PLAINTEXT, "SSL")
 
 _ENDPOINT = re.compile(r"([A-Za-z0-9_.-]+)://(?:\[([0-9A-Za-z:.%_-]*)\]|([0-9A-Za-z.%_-]*)):(-?[0-9]+)")
 _UNROUTABLE = ("0.0.0.0", "::")  # noqa: S104 - refused as advertised hosts
@@ -135,9 +134,4 @@ def _security_protocol(name: str, protocols: Mapping[str, str]) -> str:
     protocol = protocols.get(name)
     if protocol is None:
         raise ListenerError("listener.security.protocol.map", f"the listener {name} has no security protocol")
-    if protocol not in _SUPPORTED:
-        raise ListenerError(
-            "listener.security.protocol.map",
-            f"the listener {name} has the protocol {protocol}; only {' and '.join(_SUPPORTED)} are supported",
-        )
     return protocol

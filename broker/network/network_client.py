@@ -6,6 +6,7 @@ pipelined, and responses arrive in their order.
 
     state         event                                becomes
     idle          a request, or connect()              connecting, once the backoff is over
+    connecting    connected                            authenticates with SASL, where the listener needs it
     connecting    versions received                    ready: on_ready, then the waiting requests are sent
     connecting    connection failed or timed out       idle: waiting requests are lost, the backoff doubles; on_refused
                                                        if the connection was refused; one warning per run of failures,
@@ -31,6 +32,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from broker.runtime.alarm import Alarm
+from broker.security.security_error import SecurityError
 from protocol.api import APIS, ApiKey, response_class
 from protocol.errors import DecodeError, ErrorCode, KafkaError
 from protocol.framing import SMALL_READ_BYTES, FrameReader
@@ -44,6 +46,10 @@ if TYPE_CHECKING:
     import ssl
     from random import Random
 
+    from broker.security.sasl_mechanisms import ClientMechanism
+    from protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+    from protocol.messages.sasl_handshake import SaslHandshakeResponse
+
     ResponseFuture: TypeAlias = asyncio.Future[Message | None]
 
 Address: TypeAlias = tuple[str, int]
@@ -51,6 +57,8 @@ Address: TypeAlias = tuple[str, int]
 _SIZE = Struct(">i")
 _CORRELATION_IDS = 1 << 31
 _JITTER = 0.2
+_LOGIN_APIS = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
+_REAUTHENTICATION_AFTER = (0.85, 0.95)  # of the session's lifetime, as Apache Kafka's clients
 _WARN_AFTER_S = 1.0  # no warning before: nodes that start together do not listen at the same moment
 SOFTWARE = "barnabas"
 """The name of client software that a node sends to other nodes."""
@@ -112,11 +120,13 @@ class NetworkClient:
         loss_level: int = logging.INFO,
         version: str = UNKNOWN_VERSION,
         tls: Callable[[], ssl.SSLContext | None] = lambda: None,
+        login: Callable[[], tuple[str, ClientMechanism] | None] = lambda: None,
     ) -> None:
         """`on_lost` is called when a ready connection breaks, unless this side closed it.
 
         `loss_level` is the level at which that is logged; an invalid or missing response is a warning. `version` is
-        this program's, sent to the peer. `tls` returns the TLS context of a new connection, None if it has none.
+        this program's, sent to the peer. `tls` returns the TLS context of a new connection, None if it has none;
+        `login` the SASL mechanism that it needs, its name and the client's side, None if it needs none.
         """
         self._loop = loop
         self._address = address
@@ -131,6 +141,9 @@ class NetworkClient:
         self._loss_level = loss_level
         self._version = version
         self._tls = tls
+        self._new_login = login
+        self._login: ClientMechanism | None = None  # of an authentication in progress
+        self._reauthentication = Alarm(loop, self._reauthenticate)
         self.closed = False
         self._wire: _Wire | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -188,7 +201,7 @@ class NetworkClient:
         if timeout_ms is None:
             timeout_ms = self._limits.request_timeout_ms
         call.timer = self._loop.call_later(timeout_ms / 1000, self._timed_out, call, timeout_ms)
-        if self._versions is not None:
+        if self._versions is not None and self._login is None:
             self._send(call, self._versions)
         else:
             self._waiting.append(call)
@@ -222,8 +235,71 @@ class NetworkClient:
                     self._on_refused()
 
     def connected(self) -> None:
-        """Request the API versions of a peer that was just connected."""
-        self._request_versions(ApiVersionsRequest.VERSIONS[1])
+        """Authenticate at a peer that was just connected, and request its API versions."""
+        if not self._begin_login():
+            self._request_versions(ApiVersionsRequest.VERSIONS[1])
+
+    def _begin_login(self) -> bool:
+        """Send SaslHandshake; return whether the connection needs SASL."""
+        try:
+            login = self._new_login()
+        except SecurityError as error:
+            self.broken(str(error), logging.WARNING)
+            return True
+        if login is None:
+            return False
+        from protocol.messages.sasl_handshake import SaslHandshakeRequest
+
+        name, self._login = login
+        self._send_login(SaslHandshakeRequest(mechanism=name), 1)
+        return True
+
+    def _send_login(self, request: Message, version: int) -> None:
+        self._write(_Call(request, 0, self._loop.create_future()), version, request.encode(version))
+
+    def _logged_in_further(self, key: ApiKey, response: Message) -> None:
+        """Continue the authentication after a response; DecodeError if the peer refuses it."""
+        from broker.security.sasl_mechanisms import MechanismError
+        from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+
+        login, lifetime_ms = self._login, 0
+        if login is None:
+            raise DecodeError("a response to an authentication that is over")
+        try:
+            if key is ApiKey.SASL_HANDSHAKE:
+                handshake = cast("SaslHandshakeResponse", response)
+                if handshake.error_code:
+                    offered = f"; enabled there: {', '.join(handshake.mechanisms)}" if handshake.mechanisms else ""
+                    raise DecodeError(f"SaslHandshake failed with error {handshake.error_code}{offered}")
+                token: bytes | None = login.first()
+            else:
+                last = cast("SaslAuthenticateResponse", response)
+                if last.error_code:
+                    raise DecodeError(f"authentication failed: {last.error_message}")
+                token = login.respond(bytes(last.auth_bytes))
+                lifetime_ms = last.session_lifetime_ms
+        except MechanismError as error:
+            raise DecodeError(f"authentication failed: {error}") from None
+        if token is not None:
+            self._send_login(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateRequest.VERSIONS[1])
+            return
+        self._login = None
+        if lifetime_ms:
+            share = self._random.uniform(*_REAUTHENTICATION_AFTER)
+            self._reauthentication.schedule_at(self._loop.time() + share * lifetime_ms / 1000)
+        if self._versions is None:
+            self._request_versions(ApiVersionsRequest.VERSIONS[1])
+        else:
+            self._send_waiting(self._versions)
+
+    def _reauthenticate(self) -> None:
+        """Authenticate again (KIP-368): requests in flight are answered before, later ones wait."""
+        if self._versions is not None and self._login is None:
+            self._begin_login()
+
+    def _send_waiting(self, theirs: dict[int, range]) -> None:
+        while self._waiting and self._versions is theirs and self._login is None:
+            self._send(self._waiting.popleft(), theirs)
 
     def _request_versions(self, version: int) -> None:
         request = ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=self._version)
@@ -237,13 +313,16 @@ class NetworkClient:
         correlation_id, body_at = decode_response_header(call.key, call.version, frame)
         if correlation_id != call.correlation_id:
             raise DecodeError(f"response {correlation_id} instead of {call.correlation_id}")
-        if self._versions is None:
+        if call.key is ApiKey.API_VERSIONS and self._versions is None:
             self._in_flight.popleft()
             self._store_versions(call.version, frame, body_at)
             return
         response = response_class(call.key).decode(frame, call.version, body_at)
         self._in_flight.popleft()
-        call.complete(response)
+        if call.key in _LOGIN_APIS:
+            self._logged_in_further(call.key, response)
+        else:
+            call.complete(response)
 
     def _store_versions(self, version: int, frame: memoryview, body_at: int) -> None:
         """Store the peer's API versions; a peer without the request's version responds in version 0 (KIP-511)."""
@@ -263,8 +342,7 @@ class NetworkClient:
         self._versions = theirs
         if self._on_ready is not None:
             self._on_ready()
-        while self._waiting and self._versions is not None:
-            self._send(self._waiting.popleft(), self._versions)
+        self._send_waiting(theirs)
 
     def _send(self, call: _Call, theirs: dict[int, range]) -> None:
         if call.answer.done():
@@ -340,6 +418,8 @@ class NetworkClient:
             connecting.cancel()
         wire, self._wire = self._wire, None
         self._versions = None
+        self._login = None
+        self._reauthentication.cancel()
         if wire is not None:
             wire.abort()
         lost = [*self._in_flight, *self._waiting]

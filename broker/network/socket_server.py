@@ -84,12 +84,21 @@ class Server:
         """Use these bound sockets for the listeners of these names, instead of binding new ones."""
         self._given = sockets
 
-    async def bind(self, name: str, host: str, port: int, dispatch: Dispatch, tls: ListenerTls | None = None) -> int:
+    async def bind(
+        self,
+        name: str,
+        host: str,
+        port: int,
+        dispatch: Dispatch,
+        tls: ListenerTls | None = None,
+        first_request_bytes: int | None = None,
+    ) -> int:
         """Bind a listener and return its port; an empty host means all interfaces, port 0 any free port.
 
-        Connections are encrypted with `tls`. Raise `BindError`. Nothing is accepted before `start`.
+        Connections are encrypted with `tls`; `first_request_bytes` is `Listener`'s. Raise `BindError`. Nothing is
+        accepted before `start`.
         """
-        factory = _connections(Listener(self, name, dispatch), tls)
+        factory = _connections(Listener(self, name, dispatch, first_request_bytes), tls)
         given = self._given.pop(name, None)
         if given is not None:
             server = await self.loop.create_server(

@@ -20,14 +20,24 @@ from broker.security.security_error import SecurityError
 from controller.configs.ssl_configs import SSL_CONFIGS
 
 if TYPE_CHECKING:
+    import asyncio
     import ssl
 
     from broker.metadata.dynamic_config import DynamicConfig
+    from broker.network.connection_protocol import Dispatch
+    from broker.security.listener_sasl import ListenerSasl
     from broker.security.listener_tls import ListenerTls
+    from broker.security.sasl_authenticator import SaslOptions
+    from broker.security.sasl_mechanisms import ClientMechanism
     from broker.settings import Settings
     from storage.disk import Disk
 
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
+
+_MECHANISMS = {
+    "broker": "sasl.mechanism.inter.broker.protocol",
+    "controller": "sasl.mechanism.controller.protocol",
+}
 
 _log = logging.getLogger("broker.security")
 
@@ -43,6 +53,8 @@ class ListenerSecurity:
         self._of_clients: dict[str, ListenerTls] = {}
         self._of_nodes: dict[str, ssl.SSLContext] = {}
         self._files: dict[str, int] = {}
+        self._sasl: dict[str, ListenerSasl] = {}
+        self._sasl_options: dict[str, SaslOptions] = {}
 
     def load(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates; `node_listeners` are those at which this node connects to others.
@@ -50,9 +62,15 @@ class ListenerSecurity:
         `SecurityError` if settings or files are invalid.
         """
         for endpoint in self._settings.listeners:
+            if uses_sasl(endpoint.security_protocol):
+                self._sasl_options[endpoint.listener] = self._load_sasl(endpoint.listener)
             if uses_tls(endpoint.security_protocol):
                 self._of_clients[endpoint.listener] = self._new_listener_tls(endpoint.listener)
         for listener in node_listeners:
+            if uses_sasl(self._settings.security_protocol_of(listener)):
+                role = "controller" if listener in self._settings.controller_listeners else "broker"
+                with _naming(listener):
+                    self.login(role, listener)
             if uses_tls(self._settings.security_protocol_of(listener)):
                 self._of_nodes[listener] = self._new_client_context(listener)
         if self._of_clients or self._of_nodes:
@@ -66,6 +84,43 @@ class ListenerSecurity:
     def client_context(self, listener: str) -> ssl.SSLContext | None:
         """Return the context for a connection to that listener of another node; None if it is not encrypted."""
         return self._of_nodes.get(listener)
+
+    def authenticated(
+        self, listener: str, dispatch: Dispatch, loop: asyncio.AbstractEventLoop
+    ) -> tuple[Dispatch, int | None]:
+        """Return the dispatcher of a listener, behind SASL if clients have to authenticate, and their first limit.
+
+        The limit is the size of requests before the authentication; None without SASL.
+        """
+        options = self._sasl_options.get(listener)
+        if options is None:
+            return dispatch, None
+        from broker.security.sasl_dispatcher import SaslDispatcher
+
+        delay_s = self._settings["connection.failed.authentication.delay.ms"] / 1000
+        max_bytes: int = self._value(listener, "sasl.server.max.receive.size")
+        return SaslDispatcher(dispatch, options, loop, failure_delay_s=delay_s), max_bytes
+
+    def login(self, role: str, listener: str) -> tuple[str, ClientMechanism] | None:
+        """Return the mechanism for a connection to a listener of a `controller` or `broker`; None if it needs none.
+
+        `SecurityError` if the settings are invalid.
+        """
+        if not uses_sasl(self._settings.security_protocol_of(listener)):
+            return None
+        mechanism: str = self._value(listener, _MECHANISMS[role])
+        return mechanism, self._sasl_of(listener).client_mechanism(mechanism)
+
+    def _load_sasl(self, listener: str) -> SaslOptions:
+        with _naming(listener):
+            return self._sasl_of(listener).options()
+
+    def _sasl_of(self, listener: str) -> ListenerSasl:
+        from broker.security.listener_sasl import ListenerSasl
+
+        if listener not in self._sasl:
+            self._sasl[listener] = ListenerSasl(listener, self._dynamic_config)
+        return self._sasl[listener]
 
     def reload(self) -> None:
         """Read all keys and certificates again, for new connections."""

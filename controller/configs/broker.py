@@ -9,6 +9,7 @@ from __future__ import annotations
 from controller.configs.authorization_configs import AUTHORIZATION_CONFIGS
 from controller.configs.definition import ConfigDef
 from controller.configs.replication_configs import REPLICATION_CONFIGS
+from controller.configs.sasl_configs import SASL_CONFIGS
 from controller.configs.server_configs import SERVER_CONFIGS
 from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
 from controller.configs.ssl_configs import SSL_CONFIGS
@@ -22,6 +23,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
         *SERVER_CONFIGS,
         *TRANSACTION_CONFIGS,
         *AUTHORIZATION_CONFIGS,
+        *SASL_CONFIGS,
         *SSL_CONFIGS,
         *REPLICATION_CONFIGS,
         *UNSUPPORTED_CONFIGS,

@@ -5,14 +5,10 @@
 
 from controller.configs.config_table import table
 
-SASL_CONFIGS = table(
+OTHER_SASL_CONFIGS = table(
     """
     sasl.client.callback.handler.class CLASS null read-only
         The client callback handler for the broker's own logins.
-    sasl.enabled.mechanisms LIST GSSAPI per-broker
-        The mechanisms that clients can use.
-    sasl.jaas.config PASSWORD null per-broker
-        The login module of a listener and its options, in JAAS format.
     sasl.kerberos.kinit.cmd STRING /usr/bin/kinit per-broker
         The program that gets a Kerberos ticket.
     sasl.kerberos.min.time.before.relogin LONG 60000 per-broker
@@ -45,10 +41,6 @@ SASL_CONFIGS = table(
         Maximum wait between two attempts to reach the identity provider.
     sasl.login.retry.backoff.ms LONG 100 read-only
         First wait between two attempts to reach the identity provider; it doubles each time.
-    sasl.mechanism.controller.protocol STRING GSSAPI read-only
-        The mechanism for brokers' connections to controllers.
-    sasl.mechanism.inter.broker.protocol STRING GSSAPI per-broker
-        The mechanism for connections between brokers.
     sasl.oauthbearer.assertion.algorithm STRING RS256 read-only ES256|RS256~
         The algorithm that signs the assertion of a token request.
     sasl.oauthbearer.assertion.claim.aud STRING null read-only
@@ -103,10 +95,8 @@ SASL_CONFIGS = table(
         The URL that issues tokens.
     sasl.server.callback.handler.class CLASS null read-only
         The server callback handler that checks credentials; each mechanism of a listener can have its own.
-    sasl.server.max.receive.size INT 524288 read-only
-        Maximum bytes read from a client before it is authenticated.
     """,  # noqa: E501
-    without_effect="SASL authentication is not supported yet",
+    without_effect="it belongs to Java classes, or to GSSAPI or OAUTHBEARER, which are not supported yet",
 )
 
 TLS_CONFIGS = table(
@@ -135,12 +125,8 @@ TLS_CONFIGS = table(
     without_effect="OpenSSL does TLS here, and ssl.enabled.protocols decides on its versions",
 )
 
-AUTHENTICATION_CONFIGS = table(
+TOKEN_CONFIGS = table(
     """
-    connection.failed.authentication.delay.ms INT 100 read-only 0..
-        Delay before a connection is closed whose authentication failed.
-    connections.max.reauth.ms LONG 0 read-only
-        Time after which a client must authenticate again; never if 0.
     delegation.token.expiry.check.interval.ms LONG 3600000 read-only 1..
         Interval at which expired delegation tokens are removed.
     delegation.token.expiry.time.ms LONG 86400000 read-only 1..
@@ -150,7 +136,7 @@ AUTHENTICATION_CONFIGS = table(
     delegation.token.secret.key PASSWORD null read-only
         The secret that signs delegation tokens, the same on all brokers and controllers.
     """,
-    without_effect="authentication and delegation tokens are not supported yet",
+    without_effect="delegation tokens are not supported yet",
 )
 
-SECURITY_CONFIGS = (*SASL_CONFIGS, *TLS_CONFIGS, *AUTHENTICATION_CONFIGS)
+SECURITY_CONFIGS = (*OTHER_SASL_CONFIGS, *TLS_CONFIGS, *TOKEN_CONFIGS)

@@ -41,6 +41,10 @@ PURE_IN_BROKER = (
     "broker/monitoring/topic_stats.py",
     "broker/security/distinguished_name.py",
     "broker/security/ssl_principal_mapper.py",
+    "broker/security/jaas.py",
+    "broker/security/security_error.py",
+    "broker/security/sasl_authenticator.py",
+    "broker/security/sasl_mechanisms.py",
     "broker/coordinator/group/classic_group.py",
     "broker/coordinator/group/join.py",
     "broker/coordinator/group/leave.py",
@@ -112,6 +116,7 @@ TESTED_ELSEWHERE = {
     "broker/coordinator/transaction/construction.py": (
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"
     ),
+    "broker/security/sasl_authenticator.py": "tests/unit/broker/security/test_sasl_dispatcher.py",
     "broker/security/listener_tls.py": "tests/unit/broker/network/test_tls_transport.py",
     "broker/security/security_error.py": "tests/unit/broker/security/test_key_stores.py",
     "broker/handlers/controller_command.py": "tests/unit/broker/test_routes.py",

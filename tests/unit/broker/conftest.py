@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import uvloop
@@ -32,6 +32,9 @@ from tests.unit.broker.held_threads import HeldThreads
 from tests.unit.broker.jbod import Jbod
 from tests.unit.broker.node import Node
 from tests.unit.broker.replica_cluster import ReplicaCluster
+
+if TYPE_CHECKING:
+    from broker.network.connection_protocol import Dispatch
 
 
 @pytest.fixture
@@ -104,7 +107,7 @@ class Served:
 
 
 Serving = Callable[..., AbstractAsyncContextManager[Served]]
-"""Type of fixture `serving`: takes connection limits by name, and the listener's TLS; yields a server."""
+"""Type of fixture `serving`: takes connection limits by name, and the listener's TLS and SASL; yields a server."""
 
 NewNode = Callable[..., Node]
 """Type of fixture `new_node`: takes a disk, and settings with _ for each dot in their names."""
@@ -120,12 +123,17 @@ Run = Callable[[Awaitable[None]], None]
 def serving() -> Serving:
     @asynccontextmanager
     async def serving(
-        connections: ConnectionLimits | None = None, tls: ListenerTls | None = None, **limits: Any
+        connections: ConnectionLimits | None = None,
+        tls: ListenerTls | None = None,
+        sasl: Callable[[Dispatch], Dispatch] = lambda dispatch: dispatch,
+        first_request_bytes: int | None = None,
+        **limits: Any,
     ) -> AsyncIterator[Served]:
         defaults = Limits(connections or ConnectionLimits(100, 100), max_request_bytes=1 << 20, max_idle_s=600.0)
         server = Server(asyncio.get_running_loop(), defaults._replace(**limits), Metrics(), clock=time.monotonic)
         script = Script()
-        served = Served(server, script, await server.bind("PLAINTEXT", "127.0.0.1", 0, script, tls))
+        port = await server.bind("PLAINTEXT", "127.0.0.1", 0, sasl(script), tls, first_request_bytes)
+        served = Served(server, script, port)
         await server.start()
         try:
             yield served

@@ -53,14 +53,14 @@ def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptur
 
 
 def test_ineffective_security_settings_are_logged(warned: Callable[..., list[str]]) -> None:
-    assert warned(sasl_enabled_mechanisms="GSSAPI") == []  # the default
+    assert warned(sasl_kerberos_kinit_cmd="/usr/bin/kinit") == []  # the default
     [shown] = warned(
         ssl_provider="BC",
-        listener_name_plaintext_sasl_enabled_mechanisms="PLAIN",
+        listener_name_plaintext_sasl_login_class="Login",
         log_retention_hours="5",
     )
     assert shown == (
-        "Security settings without effect: listener.name.plaintext.sasl.enabled.mechanisms, ssl.provider. "
+        "Security settings without effect: listener.name.plaintext.sasl.login.class, ssl.provider. "
         "Any client can connect and do everything, without authentication or encryption"
     )
 

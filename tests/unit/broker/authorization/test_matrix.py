@@ -16,6 +16,8 @@ from tests.unit.broker.node import Node
 
 OPEN = {
     ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
     ApiKey.CREATE_DELEGATION_TOKEN,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,18 @@ def test_without_tls_nothing_is_read() -> None:
     security.load(["PLAINTEXT"])
     assert (security.tls_of("PLAINTEXT"), security.client_context("PLAINTEXT")) == (None, None)
     assert not security.has_files
+
+
+def test_client_certificates_beside_sasl_are_verified_only_if_the_listener_says_so(certificates: Certificates) -> None:
+    module = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";'
+    settings = certificates.broker_settings() | {
+        "listeners": "SASL_SSL://:1",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": module,
+    }
+    for name, verified in (("ssl.client.auth", False), ("listener.name.sasl_ssl.ssl.client.auth", True)):
+        security, _ = listener_security(**settings, **{name: "required"})
+        security.load([])
+        tls = security.tls_of("SASL_SSL")
+        assert tls is not None
+        assert (tls.context.verify_mode is ssl.CERT_REQUIRED) is verified

@@ -31,6 +31,7 @@ def test_every_configuration_is_documented_in_sentences() -> None:
 def test_no_name_is_defined_twice() -> None:
     from controller.configs.authorization_configs import AUTHORIZATION_CONFIGS
     from controller.configs.replication_configs import REPLICATION_CONFIGS
+    from controller.configs.sasl_configs import SASL_CONFIGS
     from controller.configs.server_configs import SERVER_CONFIGS
     from controller.configs.server_log_configs import SERVER_LOG_CONFIGS
     from controller.configs.ssl_configs import SSL_CONFIGS
@@ -39,6 +40,7 @@ def test_no_name_is_defined_twice() -> None:
 
     tables = (
         *(SERVER_LOG_CONFIGS, SERVER_CONFIGS, REPLICATION_CONFIGS, TRANSACTION_CONFIGS, AUTHORIZATION_CONFIGS),
+        SASL_CONFIGS,
         SSL_CONFIGS,
         UNSUPPORTED_CONFIGS,
     )

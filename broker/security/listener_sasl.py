@@ -1,0 +1,93 @@
+"""SASL of the node's listeners and of its connections to other nodes, from the `sasl.*` settings.
+
+The credentials of a listener are in `listener.name.NAME.MECHANISM.sasl.jaas.config`: `user_NAME` has the password of a
+client (PLAIN), `username` and `password` are this node's own, when it connects to that listener of other nodes. They
+can be altered while the broker runs. Kafka: `SaslChannelBuilder`, `JaasContext`, `PlainServerCallbackHandler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.security.jaas import LoginModule, parse_jaas
+from broker.security.sasl_authenticator import SaslOptions
+from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient, PlainServer, ServerMechanism
+from broker.security.security_error import SecurityError
+
+if TYPE_CHECKING:
+    from broker.metadata.dynamic_config import DynamicConfig
+
+_JAAS = "sasl.jaas.config"
+_REAUTHENTICATION = "connections.max.reauth.ms"
+_MODULES = {PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule"}
+_USER = "user_"
+SUPPORTED = tuple(_MODULES)
+
+
+class ListenerSasl:
+    """SASL of one listener, of this node or of others."""
+
+    def __init__(self, listener: str, dynamic_config: DynamicConfig) -> None:
+        """Read nothing; settings are read when they are needed, because they change."""
+        self._listener = listener
+        self._dynamic_config = dynamic_config
+        self._parsed: dict[str, tuple[str, LoginModule]] = {}
+
+    def options(self) -> SaslOptions:
+        """Return what clients need; `SecurityError` if the settings are invalid."""
+        mechanisms = self._mechanisms()
+        if not mechanisms:
+            raise SecurityError("sasl.enabled.mechanisms is empty")
+        for mechanism in mechanisms:
+            if mechanism not in SUPPORTED:
+                raise SecurityError(
+                    f"sasl.enabled.mechanisms: {mechanism} is not supported; supported: {', '.join(SUPPORTED)}"
+                )
+            self._login_module(mechanism)
+        return SaslOptions(self._mechanisms, self._server_mechanism, self._max_reauthentication_ms)
+
+    def client_mechanism(self, mechanism: str) -> ClientMechanism:
+        """Return the client's side for a connection to that listener; `SecurityError` if the settings are invalid."""
+        if mechanism not in SUPPORTED:
+            raise SecurityError(f"{mechanism} is not supported between nodes; supported: {', '.join(SUPPORTED)}")
+        options = self._login_module(mechanism).options
+        for name in ("username", "password"):
+            if not options.get(name):
+                raise SecurityError(f"{self._setting(mechanism)}: {name} is missing, of this node for other nodes")
+        return PlainClient(options["username"], options["password"])
+
+    def _mechanisms(self) -> tuple[str, ...]:
+        enabled: tuple[str, ...] = self._dynamic_config.of_listener(self._listener, "sasl.enabled.mechanisms")
+        return enabled
+
+    def _server_mechanism(self, mechanism: str) -> ServerMechanism:
+        return PlainServer(self._users(mechanism))
+
+    def _users(self, mechanism: str) -> Mapping[str, str]:
+        options = self._login_module(mechanism).options
+        return {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
+
+    def _max_reauthentication_ms(self, mechanism: str) -> int:
+        own = partial(self._dynamic_config.own_of_listener, self._listener)
+        found = own(f"{mechanism.lower()}.{_REAUTHENTICATION}")
+        value: int = self._dynamic_config.of_listener(self._listener, _REAUTHENTICATION) if found is None else found
+        return value
+
+    def _setting(self, mechanism: str) -> str:
+        return f"listener.name.{self._listener.lower()}.{mechanism.lower()}.{_JAAS}"
+
+    def _login_module(self, mechanism: str) -> LoginModule:
+        """Return the login module of a mechanism; `SecurityError` if there is none, or another than the mechanism's."""
+        setting, expected = self._setting(mechanism), _MODULES[mechanism]
+        text = self._dynamic_config.own_of_listener(self._listener, f"{mechanism.lower()}.{_JAAS}")
+        if text is None:
+            raise SecurityError(f'{setting} is not set; set it to: {expected} required user_NAME="PASSWORD";')
+        before = self._parsed.get(mechanism)
+        if before is None or before[0] != text:
+            module = parse_jaas(setting, text)
+            if module.name != expected:
+                raise SecurityError(f"{setting}: the login module of {mechanism} is {expected}")
+            before = self._parsed[mechanism] = text, module
+        return before[1]

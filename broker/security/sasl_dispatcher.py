@@ -1,0 +1,116 @@
+"""Dispatcher of a listener with SASL: authenticates clients, and passes on the requests of authenticated ones.
+
+A failed authentication is answered after `connection.failed.authentication.delay.ms`, which slows down guessing, and
+then the connection is closed. Until a client is authenticated its frames may have `sasl.server.max.receive.size` bytes
+(CVE-2023-34455 and others).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from broker.dispatch import encode_response
+from broker.network.connection import Connection, Disconnect
+from broker.network.connection_protocol import DeferredResponse
+from broker.security.sasl_authenticator import SaslAuthenticator, SaslError, SaslOptions, State
+from protocol.api import APIS, ApiKey
+from protocol.headers import decode_request_header
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from protocol.messages.sasl_handshake import SaslHandshakeRequest
+from protocol.primitives import Part
+from protocol.schema import Message
+
+if TYPE_CHECKING:
+    from broker.network.connection_protocol import Dispatch
+
+_API_KEY = Struct(">h")
+_SIZE = Struct(">i")
+
+
+class SaslDispatcher:
+    """Authenticates the connections of one listener."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        options: SaslOptions,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        failure_delay_s: float,
+    ) -> None:
+        """`dispatch` handles the requests of authenticated clients, and ApiVersions before."""
+        self._dispatch = dispatch
+        self._options = options
+        self._loop = loop
+        self._failure_delay_s = failure_delay_s
+
+    def __call__(self, frame: memoryview, connection: Connection) -> list[Part] | DeferredResponse | None:
+        """Handle one frame. `DecodeError` and `Disconnect` mean that the connection must be closed."""
+        authenticator = connection.authenticator
+        if authenticator is None:
+            authenticator = connection.authenticator = SaslAuthenticator(connection, self._options)
+        now_s = self._loop.time()
+        if authenticator.state is State.COMPLETE:
+            is_handshake = len(frame) >= 2 and _API_KEY.unpack_from(frame)[0] == ApiKey.SASL_HANDSHAKE
+            if not (is_handshake and authenticator.may_reauthenticate(now_s)):
+                if authenticator.has_expired(now_s):
+                    raise Disconnect("its SASL session has expired, and it did not authenticate again")
+                return self._dispatch(frame, connection)
+            authenticator.reauthenticate(now_s)
+        if authenticator.takes_bare_tokens:
+            return self._take_bare_token(authenticator, frame, connection, now_s)
+        return self._handle(authenticator, frame, connection, now_s)
+
+    def _take_bare_token(
+        self, authenticator: SaslAuthenticator, frame: memoryview, connection: Connection, now_s: float
+    ) -> list[Part] | DeferredResponse:
+        try:
+            token = authenticator.token(bytes(frame), now_s)
+        except SaslError as error:
+            return self._refuse(str(error), None)
+        if authenticator.state is State.COMPLETE and connection.on_authenticated is not None:
+            connection.on_authenticated()
+        return [_SIZE.pack(len(token)) + token]
+
+    def _handle(
+        self, authenticator: SaslAuthenticator, frame: memoryview, connection: Connection, now_s: float
+    ) -> list[Part] | DeferredResponse | None:
+        header, body_at = decode_request_header(frame)
+        key, version, _, _ = header
+        try:
+            authenticator.check(header)
+        except SaslError as error:
+            raise Disconnect(str(error)) from None
+        if key is ApiKey.API_VERSIONS:
+            if version in APIS[key].versions:
+                authenticator.versions_sent()
+            return self._dispatch(frame, connection)
+        if version not in APIS[key].versions:
+            raise Disconnect(f"{APIS[key].name} has no version {version}")
+        try:
+            answer: Message
+            if key is ApiKey.SASL_HANDSHAKE:
+                answer = authenticator.handshake(version, SaslHandshakeRequest.decode(frame, version, body_at))
+            else:
+                answer = authenticator.authenticate(SaslAuthenticateRequest.decode(frame, version, body_at), now_s)
+        except SaslError as error:
+            return self._refuse(str(error), None if error.response is None else encode_response(header, error.response))
+        if authenticator.state is State.COMPLETE and connection.on_authenticated is not None:
+            connection.on_authenticated()
+        return encode_response(header, answer)
+
+    def _refuse(self, why: str, response: list[Part] | None) -> DeferredResponse:
+        """Return a response that comes after the delay, and ends the connection."""
+        refused: asyncio.Future[list[Part] | None] = self._loop.create_future()
+        self._loop.call_later(
+            self._failure_delay_s, _end, refused, Disconnect(f"failed authentication: {why}", response)
+        )
+        return DeferredResponse(ApiKey.SASL_AUTHENTICATE, refused)
+
+
+def _end(refused: asyncio.Future[list[Part] | None], reason: Disconnect) -> None:
+    if not refused.done():
+        refused.set_exception(reason)
+        refused.exception()  # marks it as retrieved, for a connection that is closed already

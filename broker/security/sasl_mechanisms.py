@@ -1,0 +1,94 @@
+"""SASL mechanisms, the broker's and the client's side, and PLAIN (RFC 4616; Kafka: `PlainSaslServer`).
+
+Pure: tokens in, tokens out. A server mechanism raises `AuthenticationError` with a message for the client, or
+`MechanismError`, whose message is only for the log (Kafka: `SaslAuthenticationException`, `SaslException`). Secrets are
+compared in constant time. SCRAM is `scram`.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Protocol
+
+PLAIN = "PLAIN"
+
+
+class AuthenticationError(Exception):
+    """The client is not authenticated; the message is for the client."""
+
+
+class MechanismError(Exception):
+    """The client is not authenticated, or its token is invalid; the message is for the log only."""
+
+
+class ServerMechanism(Protocol):
+    """The broker's side of one authentication."""
+
+    user: str | None
+    """The authenticated user; None before."""
+
+    def respond(self, token: bytes) -> bytes:
+        """Return the token for the client."""
+
+
+class ClientMechanism(Protocol):
+    """The client's side of one authentication."""
+
+    def first(self) -> bytes:
+        """Return the first token."""
+
+    def respond(self, token: bytes) -> bytes | None:
+        """Return the next token; None if the server has authenticated this client and, with SCRAM, itself."""
+
+
+class PlainServer:
+    """PLAIN, by the passwords of `users`."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        """`users` has the password of each user."""
+        self._users = users
+        self.user: str | None = None
+
+    def respond(self, token: bytes) -> bytes:
+        """Authenticate by the only token, `authorization id NUL user NUL password`."""
+        try:
+            parts = token.decode().split("\0")
+        except UnicodeDecodeError:
+            raise MechanismError("Invalid SASL/PLAIN response: not UTF-8") from None
+        if len(parts) != 3:
+            raise MechanismError(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
+        authorization_id, user, password = parts
+        if not user or not password:
+            raise MechanismError(f"Authentication failed: {'password' if user else 'username'} not specified")
+        expected = self._users.get(user)
+        equal = hmac.compare_digest(
+            password.encode(), (password[::-1] + "x" if expected is None else expected).encode()
+        )
+        if expected is None or not equal:
+            raise AuthenticationError("Authentication failed: Invalid username or password")
+        check_authorization_id(authorization_id, user)
+        self.user = user
+        return b""
+
+
+def check_authorization_id(authorization_id: str, user: str) -> None:
+    """Raise `AuthenticationError` for an authorization id of another user (CVE-2017-12610)."""
+    if authorization_id and authorization_id != user:
+        raise AuthenticationError(
+            "Authentication failed: Client requested an authorization id that is different from username"
+        )
+
+
+class PlainClient:
+    """PLAIN for a user and its password."""
+
+    def __init__(self, user: str, password: str) -> None:
+        self._token = f"\0{user}\0{password}".encode()
+
+    def first(self) -> bytes:
+        """Return the only token."""
+        return self._token
+
+    def respond(self, token: bytes) -> None:
+        """Return None: the server has answered."""

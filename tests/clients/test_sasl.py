@@ -1,0 +1,181 @@
+"""SASL with unmodified clients, and between brokers."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer
+from kafka import KafkaConsumer, KafkaProducer
+
+from tests.broker_process import QUICK_GROUPS, BrokerProcess
+from tests.certificates import Certificates
+from tests.chaos.cluster import CLIENTS, CONTROLLER, INTERNAL, Cluster, NoGates
+from tests.oracles.apache_kafka import kafka_tool
+from tests.typed import present
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+SESSION_S = 1.5  # re-authentication is refused within a second of the one before
+PASSWORD = 'al"ice,=;'
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def broker(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with SASL_SSL, whose sessions are short, that only alice may use."""
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+            f'{PLAIN} username="node" password="own" user_node="own" user_alice="al\\"ice,=;" user_bob="bob";'
+        ),
+        "security.inter.broker.protocol": "SASL_SSL",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "connections.max.reauth.ms": int(1000 * SESSION_S),
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:alice;User:node",
+    }
+    with BrokerProcess(
+        tmp_path_factory.mktemp("broker"), {**QUICK_GROUPS, **settings, **certificates.broker_settings()}
+    ) as running:
+        yield running
+    running.check_log()
+
+
+def librdkafka(
+    broker: BrokerProcess, certificates: Certificates, user: str = "alice", password: str = PASSWORD
+) -> dict[str, str | int | float | bool]:
+    return {
+        "bootstrap.servers": broker.bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(certificates.trusted),
+        "sasl.mechanisms": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": password,
+        "log_level": 0,
+    }
+
+
+def test_librdkafka_authenticates_again_while_it_writes_and_reads(
+    broker: BrokerProcess, certificates: Certificates
+) -> None:
+    settings = librdkafka(broker, certificates)
+    errors: list[KafkaError | None] = []
+    producer = Producer({**settings, "retries": 0})
+    count, deadline = 0, time.monotonic() + 3 * SESSION_S
+    while time.monotonic() < deadline:
+        producer.produce("again", str(count), on_delivery=lambda error, _: errors.append(error))
+        producer.poll(0.01)
+        count += 1
+    assert producer.flush(30) == 0
+    assert errors == [None] * count
+    consumer = Consumer({**settings, "group.id": "again", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["again"])
+    values = [present(message.value()) for message in consumer.consume(count, timeout=30)]
+    assert values == [str(number).encode() for number in range(count)]
+    consumer.close()
+
+
+def test_kafka_python_writes_and_reads(broker: BrokerProcess, certificates: Certificates) -> None:
+    settings = {
+        "bootstrap_servers": broker.bootstrap,
+        "security_protocol": "SASL_SSL",
+        "ssl_cafile": str(certificates.trusted),
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": PASSWORD,
+    }
+    with KafkaProducer(**settings) as producer:
+        assert producer.send("small", b"value").get(30).offset == 0
+    consumer = KafkaConsumer("small", auto_offset_reset="earliest", consumer_timeout_ms=30_000, **settings)
+    assert next(consumer).value == b"value"
+    consumer.close()
+
+
+def java(tmp_path: Path, certificates: Certificates, password: str) -> Path:
+    config = tmp_path / "client.properties"
+    escaped = password.replace('"', '\\\\"')
+    config.write_text(
+        f"security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={PLAIN} username="alice" password="{escaped}";\n'
+        f"ssl.truststore.type=PEM\nssl.truststore.location={certificates.trusted}\n"
+    )
+    return config
+
+
+def test_apache_kafkas_tools_write_and_read(broker: BrokerProcess, certificates: Certificates, tmp_path: Path) -> None:
+    config = java(tmp_path, certificates, PASSWORD)
+    common = ("--bootstrap-server", broker.bootstrap, "--topic", "java", "--command-config", str(config))
+    writing = kafka_tool("org.apache.kafka.tools.ConsoleProducer", *common)
+    subprocess.run(writing, input=b"one\ntwo\n", check=True, timeout=120)
+    reading = kafka_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer", *common, "--from-beginning", "--max-messages", "2"
+    )
+    found = subprocess.run(reading, capture_output=True, check=True, timeout=120)
+    assert found.stdout.split() == [b"one", b"two"]
+
+
+def failure(settings: Mapping[str, str | int | float | bool]) -> KafkaError:
+    """Return the first error of a client that cannot write."""
+    errors: list[KafkaError | None] = []
+    producer = Producer({**settings, "error_cb": errors.append})
+    producer.produce("small", b"x", on_delivery=lambda error, _: errors.append(error))
+    deadline = time.monotonic() + 30
+    while not errors and time.monotonic() < deadline:
+        producer.poll(0.1)
+    producer.purge()
+    producer.flush(5)
+    return present(errors[0])
+
+
+def test_wrong_password_is_an_authentication_error(broker: BrokerProcess, certificates: Certificates) -> None:
+    error = failure(librdkafka(broker, certificates, password="wrong"))
+    assert error.code() == KafkaError._AUTHENTICATION
+    assert "Authentication failed: Invalid username or password" in error.str()
+
+
+def test_other_user_is_authenticated_but_not_authorized(broker: BrokerProcess, certificates: Certificates) -> None:
+    error = failure(librdkafka(broker, certificates, "bob", "bob"))
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_brokers_authenticate_to_each_other_again_and_again(tmp_path: Path) -> None:
+    login = f'{PLAIN} username="node" password="own" user_node="own";'
+    settings = {
+        "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{INTERNAL}:SASL_PLAINTEXT,{CONTROLLER}:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAIN",
+        "listener.name.internal.plain.sasl.jaas.config": login,
+        "listener.name.controller.plain.sasl.jaas.config": login,
+        "connections.max.reauth.ms": int(1000 * SESSION_S),
+        "authorizer.class.name": AUTHORIZER,
+        "allow.everyone.if.no.acl.found": "true",
+        "super.users": "User:node",
+        "min.insync.replicas": 3,
+        "default.replication.factor": 3,
+    }
+    with Cluster(tmp_path, NoGates(), settings) as cluster:
+        cluster.wait_until_whole()
+        controller = present(cluster.describe()).controller
+        bootstrap = ",".join(node.addresses[CLIENTS] for node in cluster.nodes.values())
+        errors: list[KafkaError | None] = []
+        producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "retries": 0, "log_level": 0})
+        deadline = time.monotonic() + 3 * SESSION_S
+        while time.monotonic() < deadline:
+            producer.produce("replicated", b"x", on_delivery=lambda error, _: errors.append(error))
+            producer.poll(0.01)
+        assert producer.flush(30) == 0
+        assert set(errors) == {None}
+        assert present(cluster.describe()).controller == controller
+        assert [line for node in cluster.nodes.values() for line in node.complaints()] == []
+        logs = "".join(node.log.read_text() for node in cluster.nodes.values())
+        assert "lost" not in logs

@@ -1,0 +1,257 @@
+"""Authentication over real sockets: frames in, frames and ends of connections out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from broker.network.connection import Connection
+from broker.security.sasl_authenticator import SaslOptions
+from broker.security.sasl_dispatcher import SaslDispatcher
+from broker.security.sasl_mechanisms import PlainServer
+from protocol.api import ApiKey
+from protocol.errors import ErrorCode
+from protocol.headers import RequestHeader, decode_response_header, encode_request_header
+from protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from protocol.primitives import Part
+from protocol.schema import Message
+from tests.unit.broker.conftest import Client, Run, Serving, framed
+
+M = TypeVar("M", bound=Message)
+USERS = {"alice": "secret", "bob": "hunter2"}
+RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
+
+
+def sasl(max_reauthentication_ms: int = 0, failure_delay_s: float = 0.0) -> Callable[[Any], Any]:
+    options = SaslOptions(lambda: ("PLAIN", "OTHER"), lambda _: PlainServer(USERS), lambda _: max_reauthentication_ms)
+    return lambda dispatch: SaslDispatcher(
+        dispatch, options, asyncio.get_running_loop(), failure_delay_s=failure_delay_s
+    )
+
+
+def principal(_body: bytes, connection: Connection) -> list[Part]:
+    return [framed(connection.principal.encode())]
+
+
+def body(request: Message, version: int) -> bytes:
+    key = ApiKey(request.API_KEY)  # type: ignore[arg-type]
+    return encode_request_header(RequestHeader(key, version, 7, "me")) + request.encode(version)
+
+
+async def call(client: Client, request: Message, version: int, answer: type[M]) -> M:
+    client.send(body(request, version))
+    frame = memoryview(await client.receive())
+    _, at = decode_response_header(ApiKey(request.API_KEY), version, frame)  # type: ignore[arg-type]
+    return answer.decode(frame, version, at)
+
+
+async def handshake(client: Client, mechanism: str = "PLAIN", version: int = 1) -> SaslHandshakeResponse:
+    return await call(client, SaslHandshakeRequest(mechanism=mechanism), version, SaslHandshakeResponse)
+
+
+async def authenticate(client: Client, token: bytes = RIGHT, version: int = 2) -> SaslAuthenticateResponse:
+    return await call(client, SaslAuthenticateRequest(auth_bytes=token), version, SaslAuthenticateResponse)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_authenticated_client_is_served_as_its_principal(run: Run, serving: Serving, version: int) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            served.script.answer = principal
+            client = await served.connect()
+            assert (await handshake(client)).mechanisms == ["PLAIN", "OTHER"]
+            answer = await authenticate(client, version=version)
+            assert (answer.error_code, answer.auth_bytes, answer.session_lifetime_ms) == (0, b"", 0)
+            client.send(b"request")
+            assert await client.receive() == b"User:alice"
+
+    run(steps())
+
+
+def test_bare_tokens_follow_version_0_of_the_handshake(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            served.script.answer = principal
+            client = await served.connect()
+            await handshake(client, version=0)
+            client.send(RIGHT)
+            assert await client.receive() == b""
+            client.send(b"request")
+            assert await client.receive() == b"User:alice"
+            other = await served.connect()
+            await handshake(other, version=0)
+            other.send(WRONG)
+            assert await other.closed()
+
+    run(steps())
+
+
+def test_failed_authentication_is_answered_and_closes_after_the_delay(
+    run: Run, serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl(failure_delay_s=0.05)) as served:
+            client = await served.connect()
+            await handshake(client)
+            began = asyncio.get_running_loop().time()
+            answer = await authenticate(client, WRONG)
+            assert asyncio.get_running_loop().time() - began >= 0.04
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert answer.error_message == "Authentication failed: Invalid username or password"
+            assert await client.closed()
+
+    run(steps())
+    assert "failed authentication: Authentication failed: Invalid username or password" in caplog.text
+
+
+def test_damaged_token_is_refused_with_a_general_message(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            await handshake(client)
+            answer = await authenticate(client, b"damaged")
+            assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+            assert answer.error_message == (
+                "Authentication failed during authentication due to invalid credentials with SASL mechanism PLAIN"
+            )
+            assert await client.closed()
+
+    run(steps())
+
+
+def test_mechanism_that_is_not_enabled_is_answered_with_the_enabled_ones(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            answer = await handshake(client, "GSSAPI")
+            assert (answer.error_code, answer.mechanisms) == (
+                ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+                ["PLAIN", "OTHER"],
+            )
+            assert await client.closed()
+
+    run(steps())
+
+
+VERSIONS = b"\0\x12\0\0\0\0\0\1\0\0"
+METADATA = b"\0\3\0\1\0\0\0\1\0\0" + b"\0\0\0\0"
+
+
+@pytest.mark.parametrize("first", [METADATA, b"", b"\0", b"\0\x24\0\2\0\0\0\1\0\0", b"\x7f\xff\0\0\0\0\0\1\0\0"])
+def test_other_first_requests_close_the_connection(run: Run, serving: Serving, first: bytes) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            client.send(first)
+            assert await client.closed()
+            assert served.script.seen == []
+
+    run(steps())
+
+
+def test_versions_may_be_requested_once_before_the_handshake(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client, other = await served.connect(), await served.connect()
+            for each in (client, other):
+                each.send(VERSIONS)
+                assert await each.receive() == VERSIONS
+            await handshake(client)
+            await authenticate(client)
+            other.send(VERSIONS)
+            assert await other.closed()
+
+    run(steps())
+
+
+def test_request_between_handshake_and_token_closes_the_connection(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            await handshake(client)
+            client.send(METADATA)
+            assert await client.closed()
+            assert served.script.seen == []
+
+    run(steps())
+
+
+def test_requests_are_small_until_the_client_is_authenticated(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl(), first_request_bytes=1000) as served:
+            client, other = await served.connect(), await served.connect()
+            await handshake(client)
+            await authenticate(client)
+            client.send(bytes(2000))
+            assert await client.receive() == bytes(2000)
+            other.send(bytes(2000))
+            assert await other.closed()
+
+    run(steps())
+
+
+def test_session_that_expired_ends_with_the_next_request(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl(max_reauthentication_ms=1)) as served:
+            client = await served.connect()
+            await handshake(client)
+            assert (await authenticate(client)).session_lifetime_ms == 1
+            await asyncio.sleep(0.01)
+            client.send(b"request")
+            assert await client.closed()
+            assert served.script.seen == []
+
+    run(steps())
+
+
+def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl(max_reauthentication_ms=60_000)) as served:
+            served.script.answer = principal
+            client = await served.connect()
+            for _ in range(2):
+                await handshake(client)
+                assert (await authenticate(client)).session_lifetime_ms == 60_000
+                client.send(b"request")
+                assert await client.receive() == b"User:alice"
+            # A third time within a second is no re-authentication: the dispatcher refuses it.
+            client.send(body(SaslHandshakeRequest(mechanism="PLAIN"), 1))
+            assert await client.receive() == b"User:alice"
+
+    run(steps())
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token", "message"),
+    [
+        ("PLAIN", b"\0bob\0hunter2", "Cannot change principals during re-authentication from User.alice: User.bob"),
+        (
+            "OTHER",
+            RIGHT,
+            "SASL mechanism 'OTHER' requested by client is not supported for re-authentication of mechanism 'PLAIN'",
+        ),
+        (
+            "PLAIN",
+            b"x",
+            "Authentication failed during re-authentication due to invalid credentials with SASL mechanism PLAIN",
+        ),
+    ],
+)
+def test_re_authentication_keeps_mechanism_and_principal(
+    run: Run, serving: Serving, mechanism: str, token: bytes, message: str
+) -> None:
+    async def steps() -> None:
+        async with serving(sasl=sasl()) as served:
+            client = await served.connect()
+            await handshake(client)
+            await authenticate(client)
+            await handshake(client, mechanism)
+            answer = await authenticate(client, token)
+            assert (answer.error_code, answer.error_message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, message)
+            assert await client.closed()
+
+    run(steps())
