@@ -304,7 +304,7 @@ def lets_producer_before_end_kept_transaction(plant: Planter) -> None:
 
 BUGS = (
     Bug(sends_markers_before_decision, Invariant.DECIDED_BEFORE_MARKERS, 1, 0),
-    Bug(does_not_retry_markers, Invariant.MARKED_BEFORE_COMPLETED, 1, 0),
+    Bug(does_not_retry_markers, Invariant.MARKED_BEFORE_COMPLETED, 0, 0),
     Bug(completes_after_first_marker, Invariant.MARKED_BEFORE_COMPLETED, 2, 0),
     Bug(does_not_resume_markers, Invariant.TRANSACTIONS_COMPLETE, 8, 0),
     Bug(loses_epoch_on_load, Invariant.TRANSACTIONAL_EPOCHS_RISE, 1, 0),
@@ -320,10 +320,10 @@ BUGS = (
     Bug(takes_batches_of_new_epoch_for_duplicates, Invariant.OUTCOME_AS_ANSWERED, 1, 0),
     Bug(expires_producers_in_transactions, Invariant.STABLE_OFFSET_IS_EXACT, 1, 0),
     Bug(shows_pending_offsets, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
-    Bug(loses_pending_offsets_on_load, Invariant.PROCESSED_ONCE, 11, 0),
+    Bug(loses_pending_offsets_on_load, Invariant.PROCESSED_ONCE, 1, 0),
     Bug(commits_offsets_of_aborted_transactions, Invariant.OFFSETS_ARE_OF_COMMITTED, 1, 0),
     Bug(times_out_prepared_transactions, Invariant.PREPARED_TRANSACTIONS_STAY, 1, 0),
     Bug(forgets_kept_producer_on_load, Invariant.TRANSACTIONAL_EPOCHS_RISE, 1, 0),
-    Bug(lets_producer_before_end_kept_transaction, Invariant.FENCED_PRODUCERS_STAY_FENCED, 1, 0),
+    Bug(lets_producer_before_end_kept_transaction, Invariant.FENCED_PRODUCERS_STAY_FENCED, 0, 0),
 )
 """Every bug of transactions."""
