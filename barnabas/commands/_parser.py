@@ -21,6 +21,9 @@ PACKAGE = "barnabas.commands"
 COMMANDS = {
     "up": "run a whole cluster in the foreground",
     "run": "run a program with a cluster of its own, for tests",
+    "fault": "make brokers for tests fail: errors, delays, lost connections",
+    "clock": "show and advance the clocks of brokers for tests",
+    "trace": "print the last requests and responses of brokers for tests",
     "topic": "create, list, describe, alter, trim and delete topics",
     "produce": "write records to a topic",
     "consume": "print a topic's records",

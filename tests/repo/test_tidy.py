@@ -97,6 +97,9 @@ MAX_LINES = 600
 # transcripts of the shard cover the phases of the group protocol; starting and stopping the program covers the broker's
 # assembly; plain values are tested through their users.
 TESTED_ELSEWHERE = {
+    "barnabas/commands/clock/*.py": "tests/unit/barnabas/commands/test_controls.py",
+    "barnabas/commands/fault/*.py": "tests/unit/barnabas/commands/test_controls.py",
+    "barnabas/commands/trace.py": "tests/unit/barnabas/commands/test_controls.py",
     "protocol/messages/*.py": "tests/oracles/test_definitions.py",
     "controller/configs/broker.py": "tests/unit/controller/configs/test_tables.py",
     "controller/configs/*_configs.py": "tests/unit/controller/configs/test_tables.py",

@@ -1,0 +1,85 @@
+"""The commands that use the control API: `clock`, `fault` and `trace`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from barnabas.testing import Cluster
+from tests.unit.barnabas.conftest import Command
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(2) as running:
+        yield running
+
+
+@pytest.fixture
+def controlled(cluster: Cluster, call: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("BARNABAS_CONTROL", cluster.environment["BARNABAS_CONTROL"])
+    return call
+
+
+def produce(cluster: Cluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "billing", "log_level": 0})
+    producer.produce(topic, b"a")
+    assert producer.flush(60) == 0
+
+
+def test_clocks_of_all_brokers_are_advanced_and_shown(controlled: Command) -> None:
+    before = json.loads(controlled("clock", "--json").out)
+    assert controlled("clock", "advance", "25h") == (0, "advanced 2 brokers\n", "")
+    after = json.loads(controlled("clock", "--json").out)
+    assert [new["clock_ms"] - old["clock_ms"] for old, new in zip(before, after, strict=True)] == [25 * 3_600_000] * 2
+    assert "1 day, 1:00:00" in controlled("clock", "show").out
+
+
+def test_a_rule_is_added_listed_with_its_hits_and_removed(controlled: Command, cluster: Cluster) -> None:
+    topic = cluster.topic().name
+    rule = ("--topic", topic, "--error", "NOT_LEADER_OR_FOLLOWER", "--count", "1")
+    assert controlled("fault", "add", "Produce", *rule) == (0, "added to 2 brokers\n", "")
+    produce(cluster, topic)
+    rules = json.loads(controlled("fault", "list", "--json").out)
+    assert sum(one["hits"] for one in rules) == 1
+    assert "NOT_LEADER_OR_FOLLOWER" in controlled("fault", "list").out
+    assert controlled("fault", "clear") == (0, "removed 2 rules\n", "")
+    assert json.loads(controlled("fault", "list", "--json").out) == []
+
+
+def test_a_trace_has_the_requests_of_a_client_an_api_and_a_topic(controlled: Command, cluster: Cluster) -> None:
+    topic = cluster.topic().name
+    produce(cluster, topic)
+    query = ("--client-id", "billing", "--api", "Produce", "--topic", topic)
+    (line,) = controlled("trace", *query).out.splitlines()
+    assert "billing: Produce v" in line
+    assert json.loads(controlled("trace", *query, "--json").out)["request"]["acks"] == -1
+    assert controlled("trace", *query, "--limit", "0").out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (("clock", "advance", "soon"), 2, "'soon': write a duration as 90s, 15m or 1h30m"),
+        (("fault", "add", "Produce"), 2, "one of the arguments --error --delay-ms"),
+        (("fault", "add", "Prodce", "--error", "UNKNOWN_SERVER_ERROR"), 1, "did you mean Produce?"),
+        (("fault", "add", "Produce", "--error", "NO_SUCH"), 1, "NO_SUCH"),
+        (("trace", "--api", "Prodce"), 1, "did you mean Produce?"),
+        (("trace", "--control", "127.0.0.1:9"), 2, "write it as http://:TOKEN@HOST:PORT"),
+        (("trace", "--control", "http://:t@127.0.0.1:9"), 1, "127.0.0.1:9 does not answer"),
+    ],
+)
+def test_what_is_wrong_is_named(controlled: Command, words: tuple[str, ...], status: int, message: str) -> None:
+    shown = controlled(*words)
+    assert shown.status == status
+    assert message in shown.err
+
+
+def test_a_missing_control_api_is_named(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BARNABAS_CONTROL", raising=False)
+    shown = call("clock")
+    assert shown.status == 2
+    assert "no control API is named" in shown.err
