@@ -108,8 +108,16 @@ async def _existing(broker: BrokerServer, group: str) -> tuple[_Host, ClassicGro
 
 
 async def group_host(broker: BrokerServer, group: str) -> _Host | None:
-    """Return the shard of a group; None while it is loading. `ApiProblem` if another broker is the coordinator."""
-    await ensure_internal_topic(broker, CONSUMER_OFFSETS)
+    """Return the shard of a group; None while it is loading, or its partition is not in this broker's metadata yet.
+
+    `ApiProblem` if another broker is the coordinator.
+    """
+    try:
+        await ensure_internal_topic(broker, CONSUMER_OFFSETS)
+    except KafkaError as error:
+        if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            raise
+        return None
     try:
         return broker.groups.runtime.host_of(group)
     except KafkaError as error:
