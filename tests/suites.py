@@ -1,7 +1,7 @@
 """Run every test suite and print the duration of each: `make test`, and with `--full` `make prove`.
 
 A suite is a folder of tests. It is divided into parts of a few minutes at most, each run by its own pytest process. The
-parts are a queue, longest first, and one more process runs than there are cores, because many parts wait half of their
+parts are a queue, longest first, and two more processes run than there are cores, because many parts wait half of their
 time. The output of a part is printed when it ends. A client set-up in another language is made once
 (`tests.setups.prepared`). Suites named on the command line run alone. With `--full` the proofs run with more kills,
 examples and states. The end lists each missing tool with the number of tests skipped for it. Ctrl-C, SIGTERM or SIGHUP
@@ -166,7 +166,7 @@ def main() -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
     running = Running()
-    with ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 1) as processes:
+    with ThreadPoolExecutor(max_workers=(os.cpu_count() or 1) + 2) as processes:
         try:
             results = merged(processes.map(partial(run, environment=environment, running=running), queue))
         except KeyboardInterrupt:
