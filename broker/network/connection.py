@@ -108,6 +108,7 @@ class Connection:
         "ending",
         "listener",
         "may_handle",
+        "muted_until",
         "on_authenticated",
         "principal",
     )
@@ -131,6 +132,8 @@ class Connection:
         self._slots: deque[PendingResponse] | None = None  # None while empty: an empty deque is 600 bytes
         self._held_back = False
         self._held_bytes = 0
+        self.muted_until = 0.0
+        """The loop's time until which no request is handled, because the client is above a quota; 0 if it is not."""
         self.may_handle = True
         """Whether the next request may be handled now."""
 
@@ -151,7 +154,7 @@ class Connection:
 
     def wait(self, api_key: int) -> PendingResponse:
         """Return a slot for the latest request, whose response comes later."""
-        if not self.may_handle:
+        if not self.may_handle and not self.muted_until:  # which the request itself may have caused
             raise InvariantError("a request was handled while held back by an earlier one")
         slot = PendingResponse(holds_back=api_key not in PIPELINED)
         self._held_back = slot.holds_back
@@ -175,6 +178,16 @@ class Connection:
             self._slots = None
         self._update_may_handle()
         return ready
+
+    def mute(self, until: float) -> None:
+        """Handle no request before a time of the loop, or the later one that is set already (KIP-219)."""
+        self.muted_until = max(self.muted_until, until)
+        self._update_may_handle()
+
+    def unmute(self) -> None:
+        """Handle requests again."""
+        self.muted_until = 0.0
+        self._update_may_handle()
 
     def end(self, slot: PendingResponse | None = None) -> None:
         """Handle no more requests; drop `slot` and later ones. Without `slot`, all pending ones are answered."""
@@ -222,6 +235,7 @@ class Connection:
         self.may_handle = (
             not self.ending
             and not self._held_back
+            and not self.muted_until
             and self.in_flight < MAX_IN_FLIGHT
             and self._held_bytes < MAX_HELD_BYTES
         )

@@ -1,8 +1,9 @@
 """Connection protocol: one client socket on the event loop; bytes in, frames to the dispatcher, responses out.
 
 A frame in the shared scratch buffer is handled before the next read of any connection; a frame that must wait is copied
-into the backlog. Reading stops while requests are held back, while too many are in flight, while the
-requests of all connections use too much memory, and while the client does not read its responses. So the memory of one
+into the backlog. Reading stops while requests are held back, while too many are in flight, while the client is muted
+because it is above a quota, while the requests of all connections use too much memory, and while the client does not
+read its responses. So the memory of one
 client is bounded: one scratch buffer of requests, one frame, about `connection.MAX_HELD_BYTES` of responses that wait
 for earlier ones, and `send_queue.READ_AHEAD_BYTES` of responses being sent.
 
@@ -107,6 +108,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         "_closing",
         "_finishing",
         "_listener",
+        "_mute_timer",
         "_parked",
         "_reader",
         "_reading",
@@ -129,6 +131,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._parked: dict[Response, None] | None = None  # waiting fetches, in order of arrival
         self._reading = True
         self._resuming = False
+        self._mute_timer: asyncio.TimerHandle | None = None
         self._finishing = False
         self._closing = False
         self.used_at = 0.0
@@ -180,6 +183,8 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             context = {"message": "A callback of a closed connection failed", "exception": error}
             self._listener.server.loop.call_exception_handler(context)
         self._backlog = None
+        if self._mute_timer is not None:
+            self._mute_timer.cancel()
         self._reader.discard()
         for fetch in self._parked or ():
             fetch.cancel()
@@ -228,6 +233,7 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     def finish(self) -> None:
         """Stop reading, respond to what has been received, then close."""
         self._finishing = True
+        self.connection.unmute()
         self._update_reading()
 
     def abort(self) -> None:
@@ -298,6 +304,13 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._listener.server.resuming -= 1
         self._handle_backlog()
 
+    def _end_mute(self) -> None:
+        """Handle requests again, unless the client was muted for longer meanwhile."""
+        self._mute_timer = None
+        if self.connection.muted_until <= self._listener.server.loop.time():
+            self.connection.unmute()
+        self._update_reading()
+
     def _resume_reading(self) -> None:
         """Resume reading: request memory is available."""
         self._reader.grow()
@@ -312,6 +325,8 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             self._transport.close()  # sends its buffer first
             return
         may_handle = self._may_handle
+        if not may_handle and self.connection.muted_until and self._mute_timer is None:
+            self._mute_timer = self._listener.server.loop.call_at(self.connection.muted_until, self._end_mute)
         may_read = may_handle and not self._finishing
         if self._backlog is not None:
             if may_handle and not self._resuming:

@@ -68,6 +68,7 @@ class Server:
         self.next_connection_id: Callable[[], int] = partial(next, count(1))
         self._given: dict[str, socket.socket] = {}
         self._sockets: list[tuple[str, asyncio.Server]] = []
+        self._listeners: dict[str, Listener] = {}
         self.connections: dict[ConnectionProtocol, None] = {}  # in order of acceptance
         self.resuming = 0
         """The number of connections whose backlog continues in the next turn of the loop."""
@@ -98,7 +99,8 @@ class Server:
         Connections are encrypted with `tls`; `first_request_bytes` is `Listener`'s. Raise `BindError`. Nothing is
         accepted before `start`.
         """
-        factory = _connections(Listener(self, name, dispatch, first_request_bytes), tls)
+        listener = self._listeners[name] = Listener(self, name, dispatch, first_request_bytes)
+        factory = _connections(listener, tls)
         given = self._given.pop(name, None)
         if given is not None:
             server = await self.loop.create_server(
@@ -129,6 +131,10 @@ class Server:
         except OSError as error:
             raise BindError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
         return (str(found[0][4][0]),)  # the first address only: port 0 must mean one port
+
+    def dispatch_with(self, name: str, dispatch: Dispatch) -> None:
+        """Hand the later requests of a listener, also those of open connections, to another dispatcher."""
+        self._listeners[name].dispatch = dispatch
 
     async def start(self, names: Collection[str] | None = None) -> None:
         """Accept connections on the listeners `names`, or all; `BindError` if another process took the address."""

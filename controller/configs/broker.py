@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from controller.configs.authorization_configs import AUTHORIZATION_CONFIGS
 from controller.configs.definition import ConfigDef
+from controller.configs.quota_configs import QUOTA_CONFIGS
 from controller.configs.replication_configs import REPLICATION_CONFIGS
 from controller.configs.sasl_configs import SASL_CONFIGS
 from controller.configs.server_configs import SERVER_CONFIGS
@@ -25,6 +26,7 @@ BROKER_CONFIGS: dict[str, ConfigDef] = {
         *AUTHORIZATION_CONFIGS,
         *SASL_CONFIGS,
         *SSL_CONFIGS,
+        *QUOTA_CONFIGS,
         *REPLICATION_CONFIGS,
         *UNSUPPORTED_CONFIGS,
     )

@@ -45,16 +45,12 @@ THROTTLE_CONFIGS = table(
         Number of samples for the rate of controller mutations.
     controller.quota.window.size.seconds INT 1 read-only 1..
         Length of one of these samples.
-    quota.window.num INT 11 read-only 1..
-        Number of samples for a client's quotas.
-    quota.window.size.seconds INT 1 read-only 1..
-        Length of one of these samples.
     replication.quota.window.num INT 11 read-only 1..
         Number of samples for the rate of replication.
     replication.quota.window.size.seconds INT 1 read-only 1..
         Length of one of these samples.
     """,
-    without_effect="quotas are not enforced yet",
+    without_effect="these quotas are not enforced yet",
 )
 
 REPLICATION_RATE_CONFIGS = table(

@@ -1,4 +1,4 @@
-"""Quotas through Apache Kafka's own `kafka-configs`: set, described, and present after a crash."""
+"""Quotas: set, described by Apache Kafka's own `kafka-configs`, present after a crash, and effective for a client."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from protocol.api import ApiKey
+from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from tests.broker_process import BrokerProcess
 from tests.oracles.apache_kafka import kafka_tool
+from tests.raw_client import RawClient
 from tests.setups import run
 
 
@@ -38,3 +42,29 @@ def test_kafka_configs_sets_and_describes_quotas_of_users_and_clients(broker: Br
     assert reported == "Quota configs for the default client-id are consumer_byte_rate=99.0"
     kafka_configs(broker, "--alter", "--delete-config", "consumer_byte_rate", *client)
     assert kafka_configs(broker, "--describe", *client) == ""
+
+
+def test_a_client_above_its_quota_is_throttled_and_another_is_not(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path, {"quota.window.num": 2}) as running:
+        entry = AlterClientQuotasRequest.Entry
+        quota = entry(
+            entity=[entry.Entity(entity_type="client-id", entity_name="noisy")],
+            ops=[entry.Op(key="producer_byte_rate", value=20_000.0, remove=False)],
+        )
+        client = RawClient(running.bootstrap)
+        client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[quota], validate_only=False)
+        client.close()
+        throttled: dict[str, list[float]] = {"noisy": [], "quiet": []}
+        for name, times in throttled.items():
+            settings = {"bootstrap.servers": running.bootstrap, "client.id": name, "linger.ms": 0, "log_level": 0}
+            producer = Producer(
+                {**settings, "throttle_cb": lambda event, times=times: times.append(event.throttle_time)}
+            )
+            for _ in range(3):
+                producer.produce("t", bytes(20_000))
+                assert producer.flush(60) == 0
+            producer.poll(0)
+        running.check_log()
+    assert len(throttled["noisy"]) >= 2
+    assert sum(throttled["noisy"]) > 1
+    assert throttled["quiet"] == []

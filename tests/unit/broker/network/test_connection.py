@@ -163,3 +163,15 @@ def test_close_callback_added_after_the_close_runs_at_once(connection: Connectio
     connection.close()
     connection.on_close("sessions", lambda: reported.append("sessions"))
     assert reported == ["sessions"]
+
+
+def test_a_muted_connection_handles_nothing_until_it_is_unmuted() -> None:
+    connection = Connection(1, "PLAINTEXT", "127.0.0.1")
+    connection.mute(5.0)
+    connection.mute(3.0)
+    assert (connection.may_handle, connection.muted_until) == (False, 5.0)
+    slot = connection.wait(ApiKey.PRODUCE)  # the request that muted it
+    assert connection.fill(slot, [b"response"]) == [b"response"]
+    assert not connection.may_handle
+    connection.unmute()
+    assert connection.may_handle

@@ -518,3 +518,45 @@ def test_connection_waiting_for_memory_closes_on_disconnect_or_server_stop(run: 
             assert memory.used_bytes == 0
 
     run(body())
+
+
+def test_a_muted_client_waits_while_another_is_served(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        muted_until = loop.time() + 0.05
+
+        def answer(request: bytes, connection: Connection) -> list[Part]:
+            if request == b"mute":
+                connection.mute(muted_until)
+            return [framed(bytes(request) + (b" late" if loop.time() >= muted_until else b""))]
+
+        async with serving() as served:
+            served.script.answer = answer
+            muted, other = await served.connect(), await served.connect()
+            muted.send(b"mute", b"after")
+            assert await muted.receive() == b"mute"
+            other.send(b"other")
+            await other.receive()
+            assert served.script.seen == [b"mute", b"other"]
+            assert await muted.receive() == b"after late"
+
+    run(body())
+
+
+def test_a_stopping_server_answers_what_a_muted_client_has_sent(run: Run, serving: Serving) -> None:
+    async def body() -> None:
+        async with serving() as served:
+
+            def answer(request: bytes, connection: Connection) -> list[Part]:
+                if request == b"mute":
+                    connection.mute(asyncio.get_running_loop().time() + 3600)
+                return [framed(bytes(request))]
+
+            served.script.answer = answer
+            client = await served.connect()
+            client.send(b"mute", b"after")
+            assert await client.receive() == b"mute"
+            await served.server.stop(5.0)
+            assert await client.receive() == b"after"
+
+    run(body())

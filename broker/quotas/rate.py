@@ -1,0 +1,68 @@
+"""Rates over a sliding window of samples (Kafka: `Rate`, `SampledStat`).
+
+A rate is the sum of the last samples by the time that they span. That time counts as at least all samples but one, so a
+first burst does not look like a steady rate. Times are ms of a monotonic clock and never go back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+
+class SampleWindow(NamedTuple):
+    """The samples of a rate: how many, and the length of each."""
+
+    samples: int
+    sample_ms: int
+
+    @property
+    def span_ms(self) -> int:
+        """Return the time after which a sample is dropped."""
+        return self.samples * self.sample_ms
+
+
+class Rate:
+    """The sum of recorded values per second, over a `SampleWindow`."""
+
+    __slots__ = ("_samples", "_window")
+
+    def __init__(self, window: SampleWindow) -> None:
+        self._window = window
+        self._samples: deque[tuple[float, float]] = deque()  # the start of each in ms, and its sum
+
+    def record(self, value: float, now_ms: float) -> None:
+        """Add `value` to the current sample."""
+        samples = self._samples
+        if samples and now_ms - samples[-1][0] < self._window.sample_ms:
+            start_ms, total = samples[-1]
+            samples[-1] = (start_ms, total + value)
+            return
+        self._drop_old(now_ms)
+        samples.append((now_ms, value))
+
+    def per_second(self, now_ms: float) -> float:
+        """Return the rate."""
+        self._drop_old(now_ms)
+        return 1000 * sum(total for _, total in self._samples) / self.measured_ms(now_ms)
+
+    def measured_ms(self, now_ms: float) -> float:
+        """Return the time over which the rate is measured."""
+        samples, sample_ms = self._window
+        elapsed_ms = now_ms - self._samples[0][0] if self._samples else 0.0
+        missing = samples - 1 - int(elapsed_ms // sample_ms)
+        return max(elapsed_ms + max(missing, 0) * sample_ms, 1.0)
+
+    def is_idle(self, now_ms: float) -> bool:
+        """Return whether nothing was recorded within the window; such a rate is 0."""
+        return not self._samples or now_ms - self._samples[-1][0] >= self._window.span_ms
+
+    def throttle_ms(self, limit: float, now_ms: float) -> int:
+        """Return for how long nothing may be recorded until the rate is `limit` again; 0 if it is not above it."""
+        rate = self.per_second(now_ms)
+        return round((rate - limit) / limit * self.measured_ms(now_ms)) if rate > limit else 0
+
+    def _drop_old(self, now_ms: float) -> None:
+        samples, span_ms = self._samples, self._window.span_ms
+        while samples and now_ms - samples[0][0] >= span_ms:
+            samples.popleft()

@@ -1,0 +1,39 @@
+import pytest
+
+from broker.quotas.client_quotas import FETCH, PRODUCE, ClientQuotas, Quota
+from controller.image import QuotaEntity, quota_entity
+
+
+def entity(**parts: str | None) -> QuotaEntity:
+    return quota_entity((kind.replace("_", "-"), name) for kind, name in parts.items())
+
+
+# Most specific first; each with who shares its quota.
+ORDER = [
+    (entity(user="ann", client_id="app"), ("ann", "app")),
+    (entity(user="ann", client_id=None), ("ann", "app")),
+    (entity(user="ann"), ("ann", "")),
+    (entity(user=None, client_id="app"), ("ann", "app")),
+    (entity(user=None, client_id=None), ("ann", "app")),
+    (entity(user=None), ("ann", "")),
+    (entity(client_id="app"), ("", "app")),
+    (entity(client_id=None), ("", "app")),
+]
+
+
+@pytest.mark.parametrize("first", range(len(ORDER)))
+def test_most_specific_entity_decides(first: int) -> None:
+    quotas = ClientQuotas({one: {PRODUCE: float(place)} for place, (one, _) in enumerate(ORDER) if place >= first})
+    assert quotas.of_client(PRODUCE, "ann", "app") == Quota(float(first), ORDER[first][1])
+
+
+def test_entity_without_this_kind_of_quota_is_passed_over() -> None:
+    quotas = ClientQuotas({entity(user="ann"): {FETCH: 1.0}, entity(client_id="app"): {PRODUCE: 2.0}})
+    assert quotas.of_client(PRODUCE, "ann", "app") == Quota(2.0, ("", "app"))
+
+
+def test_other_clients_have_no_quota() -> None:
+    quotas = ClientQuotas({entity(user="ann", client_id="app"): {PRODUCE: 1.0}})
+    assert quotas.of_client(PRODUCE, "ann", "other") is None
+    assert quotas.of_client(PRODUCE, "bob", "app") is None
+    assert quotas.of_client(FETCH, "ann", "app") is None

@@ -1,0 +1,52 @@
+import pytest
+
+from broker.quotas.client_quotas import PRODUCE, REQUEST
+from broker.quotas.quota_manager import QuotaManager
+from broker.quotas.rate import SampleWindow
+from controller.image import quota_entity
+
+WINDOW = SampleWindow(11, 1000)
+ANN = quota_entity([("user", "ann")])
+EACH_CLIENT = quota_entity([("client-id", None)])
+
+
+@pytest.fixture
+def manager() -> QuotaManager:
+    return QuotaManager(WINDOW)
+
+
+def test_client_without_a_quota_is_never_throttled(manager: QuotaManager) -> None:
+    assert manager.record(PRODUCE, "ann", "app", 1e12, 0) == 0
+
+
+def test_clients_of_a_user_share_its_quota(manager: QuotaManager) -> None:
+    manager.apply({ANN: {PRODUCE: 100.0}})
+    assert manager.record(PRODUCE, "ann", "one", 1000, 0) == 0
+    assert manager.record(PRODUCE, "ann", "two", 1000, 0) == 10_000
+    assert manager.record(PRODUCE, "bob", "one", 9999, 0) == 0
+
+
+def test_default_quota_is_counted_for_each_client(manager: QuotaManager) -> None:
+    manager.apply({EACH_CLIENT: {PRODUCE: 100.0}})
+    assert manager.record(PRODUCE, "ann", "one", 1000, 0) == 0
+    assert manager.record(PRODUCE, "ann", "two", 1000, 0) == 0
+    assert manager.record(PRODUCE, "bob", "two", 1000, 0) == 10_000
+
+
+def test_request_quota_throttles_for_one_sample_at_most(manager: QuotaManager) -> None:
+    manager.apply({ANN: {REQUEST: 1.0}})
+    assert manager.record(REQUEST, "ann", "app", 5000, 0) == 1000
+
+
+def test_removed_quota_throttles_no_more(manager: QuotaManager) -> None:
+    manager.apply({ANN: {PRODUCE: 1.0}})
+    assert manager.record(PRODUCE, "ann", "app", 1000, 0) > 0
+    manager.apply({})
+    assert manager.record(PRODUCE, "ann", "app", 1000, 0) == 0
+
+
+def test_memory_is_bounded_by_the_clients_of_one_window(manager: QuotaManager) -> None:
+    manager.apply({EACH_CLIENT: {PRODUCE: 1e9}})
+    for number in range(5000):
+        manager.record(PRODUCE, "ann", f"client-{number}", 1, 100 * number)
+    assert manager.clients <= 500
