@@ -69,6 +69,19 @@ _RETRIABLE = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+_MAY_BE_KNOWN = frozenset(
+    {
+        None,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""The results, None for no error, after which the producer repeats a batch whose id a coordinator may know.
+
+COORDINATOR_NOT_AVAILABLE is not among them: a cluster without transactions returns it for every made-up id.
+"""
 
 _log = logging.getLogger("broker.replication.transactions")
 
@@ -413,8 +426,7 @@ def _finish(producer_id: int, guards: Mapping[Partition, VerificationGuard], cod
     """Finish the verifications in the partitions, for which the coordinator has returned `codes`."""
     for partition, guard in guards.items():
         code = codes.get((partition.topic, partition.index))
-        is_known = code is not ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        partition.log.producers.finish_verification(producer_id, guard, is_known=is_known)
+        partition.log.producers.finish_verification(producer_id, guard, is_known=code in _MAY_BE_KNOWN)
 
 
 def _verified(

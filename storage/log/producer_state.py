@@ -20,6 +20,7 @@ transaction needs a guard (KIP-890).
 """
 
 from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
@@ -142,7 +143,7 @@ class ProducerStateManager:
     `first_unstable_offset` is None when every transaction is completed and its marker below the high watermark.
     """
 
-    __slots__ = ("_ended", "_open", "end_offset", "first_unstable_offset", "producers", "verifications")
+    __slots__ = ("_ended", "_finished", "_open", "end_offset", "first_unstable_offset", "producers", "verifications")
 
     def __init__(self, end_offset: int = 0, producers: dict[int, ProducerStateEntry] | None = None) -> None:
         self.end_offset = end_offset
@@ -150,8 +151,11 @@ class ProducerStateManager:
         self.first_unstable_offset: int | None = None
         self.verifications: dict[int, VerificationStateEntry] = {}
         """The verifications by producer id; not a function of the log, and in no snapshot."""
-        # First offset -> producer id of the open transactions, in log order.
-        self._open: dict[int, int] = {}
+        # The ids of those that wait for no coordinator, from the one that has waited for none the longest.
+        self._finished: OrderedDict[int, None] = OrderedDict()
+        # First offset -> producer id of the open transactions, in log order. The first of a plain dict would be behind
+        # all that have ended: to find it would take time in proportion to their number.
+        self._open: OrderedDict[int, int] = OrderedDict()
         # (last offset, first offset) of the completed transactions whose marker may not be below the high watermark, in
         # log order. One that began after a later one is left out: it is never the first, so the first is the minimum.
         self._ended: list[tuple[int, int]] = []
@@ -256,32 +260,44 @@ class ProducerStateManager:
             return None
         verification = self.verifications.get(producer_id)
         if verification is None:
-            if len(self.verifications) >= MAX_VERIFICATIONS:
-                self._drop_oldest_verification()
+            self._drop_oldest_verifications()
             verification = VerificationStateEntry(now_ms, sequence, epoch, supports_epoch_bump=supports_epoch_bump)
             self.verifications[producer_id] = verification
         else:
             verification.begin(sequence, epoch)
+            self._finished.pop(producer_id, None)
         return verification.guard
 
     def finish_verification(self, producer_id: int, guard: VerificationGuard, *, is_known: bool) -> None:
-        """Record that the coordinator has responded, or failed to; `is_known` unless it does not know the producer id.
+        """Record that the coordinator has responded, or failed to; `is_known` if it may know the producer id.
 
-        An id that is known to no coordinator needs no verification: no batch of it will be appended.
+        The verification is removed if no response was from a coordinator that may know the id, and the partition does
+        not know it either: a client may have made it up.
         """
         verification = self.verifications.get(producer_id)
         if verification is None or verification.guard is not guard:
             return
         verification.in_flight -= 1
         verification.is_known |= is_known
-        if not verification.in_flight and not verification.is_known:
+        if verification.in_flight:
+            return
+        if verification.is_known or producer_id in self.producers:
+            self._finished[producer_id] = None
+        else:
             del self.verifications[producer_id]
 
-    def _drop_oldest_verification(self) -> None:
-        """Remove the oldest verification that waits for no coordinator; those that do are as many as their requests."""
-        oldest = next((known for known, one in self.verifications.items() if not one.in_flight), None)
-        if oldest is not None:
+    def _drop_oldest_verifications(self) -> None:
+        """Make room for one more among the verifications that wait for no coordinator.
+
+        Those that wait for one are limited by `MAX_PENDING_REQUESTS` (`AddPartitionsToTxnManager`).
+        """
+        while len(self._finished) >= MAX_VERIFICATIONS:
+            oldest, _ = self._finished.popitem(last=False)
             del self.verifications[oldest]
+
+    def _remove_verification(self, producer_id: int) -> None:
+        if self.verifications.pop(producer_id, None) is not None:
+            self._finished.pop(producer_id, None)
 
     def check_marker(self, header: BatchHeader, marker: EndTxnMarker, transaction_version: int) -> None:
         """Validate a coordinator's marker before it is appended.
@@ -328,12 +344,13 @@ class ProducerStateManager:
             verification = self.verifications.get(producer_id)
             # A marker with the verification's own epoch repeats one of the transaction before, if each has its own.
             if verification is not None and not (verification.supports_epoch_bump and epoch == verification.epoch):
-                del self.verifications[producer_id]
+                self._remove_verification(producer_id)
             return self._end_transaction(producer_id, entry, last_offset, aborted=not marker.committed)
         last_sequence = sequence if sequence == NO_SEQUENCE else sequence + delta & MAX_SEQUENCE
         entry.remember(_appended_batch((last_sequence, last_offset, delta, timestamp)))
         if attributes & TRANSACTIONAL_BIT:
-            self.verifications.pop(producer_id, None)
+            if self.verifications:
+                self._remove_verification(producer_id)
             if entry.txn_first_offset != NO_OFFSET:
                 return None
             entry.txn_first_offset = base_offset
@@ -399,10 +416,8 @@ class ProducerStateManager:
         ]
         for producer_id in expired:
             del self.producers[producer_id]
-        if self.verifications:
-            self.verifications = {
-                producer_id: one for producer_id, one in self.verifications.items() if one.timestamp > newest_to_go
-            }
+        for producer_id in [known for known, one in self.verifications.items() if one.timestamp <= newest_to_go]:
+            self._remove_verification(producer_id)
         return len(expired)
 
     def refill(self, headers: Iterable[BatchHeader]) -> None:

@@ -11,9 +11,16 @@ only after the coordinator has confirmed that the partition belongs to the open 
    former transaction.
 
 The guard of a failed verification stays, with the lowest sequence that was refused: a later batch must not be appended
-before that one, which the producer sends again. It does not stay if the coordinator does not know the producer id, for
-a client can make up any number of ids; and of those that stay, the oldest is removed beyond `MAX_VERIFICATIONS` of the
-partition. In Kafka all stay until they expire. Kafka: `VerificationGuard`, `VerificationStateEntry`.
+before that one, which the producer sends again. It does not stay for a producer id that the partition does not know
+and that no coordinator may know, for a client can make up any number of ids; and of those that stay, the oldest are
+removed beyond `MAX_VERIFICATIONS` of the partition. In Kafka all stay until they expire.
+
+A removed verification loses only its lowest sequence. At worst, with Produce 11 or lower: batch 0 is refused with a
+retriable error, its verification is removed, batch 10 is verified and appended, and batch 0, sent again, gets
+OUT_OF_ORDER_SEQUENCE_NUMBER. The transaction aborts; nothing acknowledged is lost. From Produce 12 on, a producer
+without state in the partition has to begin at sequence 0.
+
+Kafka: `VerificationGuard`, `VerificationStateEntry`.
 """
 
 MAX_VERIFICATIONS = 1_000

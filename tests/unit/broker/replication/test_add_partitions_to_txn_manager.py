@@ -205,13 +205,24 @@ def test_stop_ends_the_requests_that_wait(remote: Remote) -> None:
     assert [remote.codes(one) for one in outcomes] == [{0: ErrorCode.NETWORK_EXCEPTION}] * 3
 
 
-def test_producer_ids_that_the_coordinator_does_not_know_leave_nothing_in_the_partition(remote: Remote) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_REQUEST,  # of an empty transactional id
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ],
+)
+def test_producer_ids_that_no_coordinator_may_know_leave_nothing_in_the_partition(
+    remote: Remote, code: ErrorCode
+) -> None:
     verifications = remote.node.partition("t").log.producers.verifications
     for number in range(10):
         outcome = remote.sent(str(number), producer_id=number)
         assert list(verifications) == [number]
-        remote.client.answer(number, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        assert remote.codes(outcome) == {0: ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+        remote.client.answer(number, code)
+        assert remote.codes(outcome)
         assert verifications == {}
         remote.node.pass_time(0)
 

@@ -1,3 +1,4 @@
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -215,6 +216,18 @@ class TestTransactions:
             state.update(batch(-1, at=CountedOffset(at + 1), txn=True, control=True), COMMIT)
         assert state.first_unstable_offset == 0
         assert CountedOffset.comparisons < 10 * count
+
+    def test_first_of_many_open_transactions_is_found_without_a_scan_of_those_that_ended(self) -> None:
+        """The scan of a plain dict's deleted entries calls nothing that could be counted."""
+        state = ProducerStateManager()
+        count = 100
+        for producer in range(count):
+            state.update(batch(at=producer, producer=producer, txn=True))
+        for producer in range(count):
+            assert state.first_unstable_offset == 0
+            assert next(iter(state._open)) == producer
+            state.update(batch(-1, at=count + producer, producer=producer, txn=True, control=True), COMMIT)
+        assert isinstance(state._open, OrderedDict)
 
     @pytest.mark.parametrize(("marker", "aborted"), [(COMMIT, False), (ABORT, True)])
     def test_a_marker_ends_the_transaction(self, partition: Partition, marker: EndTxnMarker, aborted: bool) -> None:

@@ -256,5 +256,37 @@ class TestMemory:
             guards[producer_id] = guard
             if producer_id != 3:
                 partition.state.finish_verification(producer_id, guard, is_known=True)
-        newest = range(MAX_VERIFICATIONS + 1, 2 * MAX_VERIFICATIONS)
+        newest = range(MAX_VERIFICATIONS, 2 * MAX_VERIFICATIONS)
         assert list(partition.state.verifications) == [3, *newest]
+
+    def test_verifications_that_were_in_flight_at_once_are_limited_once_they_have_finished(
+        self, partition: Partition
+    ) -> None:
+        def start(producer_id: int) -> VerificationGuard:
+            guard = partition.state.start_verification(producer_id, 0, 0, NOW_MS, supports_epoch_bump=False)
+            assert guard is not None
+            return guard
+
+        count = 4 * MAX_VERIFICATIONS
+        guards = {producer_id: start(producer_id) for producer_id in range(count)}
+        assert len(partition.state.verifications) == count
+        for producer_id, guard in guards.items():
+            partition.state.finish_verification(producer_id, guard, is_known=True)
+        start(count)
+        assert list(partition.state.verifications) == list(range(count - MAX_VERIFICATIONS + 1, count + 1))
+
+    def test_verification_that_is_in_flight_again_is_not_removed(self, partition: Partition) -> None:
+        self.finish(partition, partition.start(), is_known=True)
+        guard = partition.start()
+        for producer_id in range(100, 101 + MAX_VERIFICATIONS):
+            other = partition.state.start_verification(producer_id, 0, 0, NOW_MS, supports_epoch_bump=False)
+            assert other is not None
+            partition.state.finish_verification(producer_id, other, is_known=True)
+        assert partition.append(guard=guard) is None
+
+    def test_producer_that_the_partition_knows_keeps_its_verification(self, partition: Partition) -> None:
+        partition.append(guard=partition.start())
+        partition.end()
+        guard = partition.start(sequence=1)
+        self.finish(partition, guard, is_known=False)
+        assert partition.append(1, guard=guard) is None
