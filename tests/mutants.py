@@ -276,6 +276,24 @@ MUTANTS = (
         "test_min_insync_replicas_is_at_most_the_number_of_replicas",
         1,
     ),
+    Mutant(
+        "the verification of a batch on the fast path is not finished",
+        "broker/replication/add_partitions_to_txn_manager.py",
+        "            producers.finish_verification(header.producer_id, guard, is_known=True)",
+        "            pass",
+        f"{_HANDLERS}/test_produce_in_transactions.py",
+        "test_verification_is_finished_before_the_batch_is_refused",
+        2,
+    ),
+    Mutant(
+        "a verification by this broker's coordinator is not finished",
+        "broker/replication/add_partitions_to_txn_manager.py",
+        "                _finish(producer_id, guards, decided)\n            else:",
+        "                pass\n            else:",
+        f"{_HANDLERS}/test_produce_in_transactions.py",
+        "test_verification_is_finished_before_the_batch_is_refused",
+        2,
+    ),
 )
 
 

@@ -7,6 +7,7 @@ Behaviour
   COORDINATOR_LOAD_IN_PROGRESS, or CONCURRENT_TRANSACTIONS until the previous transaction is complete.
 - Verified partitions that are not in the transaction get TRANSACTION_ABORTABLE. So do all partitions of a request with
   more than a transaction may have (`MAX_PARTITIONS`), if they exist.
+- No client may add an internal topic, where markers would be written: TOPIC_AUTHORIZATION_FAILED, as in Kafka.
 - A large request is handled in several turns of the event loop.
 - AddOffsetsToTxn adds the partition of `__consumer_offsets` that the group belongs to.
 
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
 from broker.coordinator.runtime.shard_host import then
 from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS, TransactionPartitions
-from controller.topic_names import CONSUMER_OFFSETS
+from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.coordinator.runtime.shard_host import Outcome
     from broker.network.connection import RequestContext
+    from controller.image import MetadataImage
     from storage.checkpoint import TopicPartition
 
 _BATCHED_FROM_VERSION = 4
@@ -134,19 +136,14 @@ def _handle_one(
     broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction, version: int
 ) -> Outcome[_Results]:
     if _partition_count(transaction) > MAX_PARTITIONS:
-        return broker.loop.create_task(_refuse(broker, transaction))
+        return broker.loop.create_task(_refuse(broker, transaction, version))
     image = broker.image
     partitions = TransactionPartitions.of(
         (topic.name, index) for topic in transaction.topics for index in topic.partitions
     )
-    missing = {each for each in partitions if image.partition(*each) is None}
-    if missing:
-        return _results(
-            {
-                each: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if each in missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-                for each in partitions
-            }
-        )
+    errors = {each: _check(image, *each, version) for each in partitions}
+    if any(errors.values()):
+        return _results({each: error or ErrorCode.OPERATION_NOT_ATTEMPTED for each, error in errors.items()})
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return _results(broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions))
@@ -165,18 +162,25 @@ def _handle_one(
     return given
 
 
-async def _refuse(broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction) -> _Results:
-    """Return the errors of too many partitions: TRANSACTION_ABORTABLE if all of them exist."""
+def _check(image: MetadataImage, topic: str, index: int, version: int) -> ErrorCode:
+    """Return the error of a partition that does not exist, or that a client must not add; NONE for the others."""
+    if topic in INTERNAL_TOPICS and version < _BATCHED_FROM_VERSION:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.NONE if image.partition(topic, index) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def _refuse(broker: BrokerServer, transaction: AddPartitionsToTxnRequest.Transaction, version: int) -> _Results:
+    """Return the errors of too many partitions: TRANSACTION_ABORTABLE if all of them could be added."""
     image = broker.image
     refused: dict[str, dict[int, ErrorCode]] = {}
-    has_missing = False
+    has_refused = False
     for topic in transaction.topics:
         codes = refused.setdefault(topic.name, {})
         for at in range(0, len(topic.partitions), _PARTITIONS_A_STEP):
             for index in topic.partitions[at : at + _PARTITIONS_A_STEP]:
-                is_missing = image.partition(topic.name, index) is None
-                codes[index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_missing else ErrorCode.OPERATION_NOT_ATTEMPTED
-                has_missing |= is_missing
+                error = _check(image, topic.name, index, version)
+                codes[index] = error or ErrorCode.OPERATION_NOT_ATTEMPTED
+                has_refused |= error is not ErrorCode.NONE
             await asyncio.sleep(0)
     results: _Results = []
     for name, codes in refused.items():
@@ -186,7 +190,7 @@ async def _refuse(broker: BrokerServer, transaction: AddPartitionsToTxnRequest.T
             results[-1].results_by_partition += [
                 _Topic.Partition(
                     partition_index=index,
-                    partition_error_code=codes[index] if has_missing else ErrorCode.TRANSACTION_ABORTABLE,
+                    partition_error_code=codes[index] if has_refused else ErrorCode.TRANSACTION_ABORTABLE,
                 )
                 for index in indexes[at : at + _PARTITIONS_A_STEP]
             ]

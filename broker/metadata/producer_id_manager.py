@@ -18,13 +18,13 @@ _log = logging.getLogger("broker.producer_ids")
 class ProducerIdManager:
     """The producer ids that this broker may hand out."""
 
-    __slots__ = ("_allocate", "_free", "_last_error", "_lock")
+    __slots__ = ("_allocate", "_allocation", "_free", "_last_error")
 
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
         """`allocate` returns a new block, or raises KafkaError if the controller allocates none."""
         self._allocate = allocate
         self._free: Iterator[int] = iter(range(0))
-        self._lock = asyncio.Lock()
+        self._allocation: asyncio.Task[KafkaError | None] | None = None
         self._last_error: str | None = None
 
     def take(self) -> int | None:
@@ -36,20 +36,30 @@ class ProducerIdManager:
         self._free = chain((await self.next(),), self._free)
 
     async def next(self) -> int:
-        """Return a new id; concurrent callers share an allocated block.
+        """Return a new id; concurrent callers share an allocation, and its error.
 
         Raise COORDINATOR_LOAD_IN_PROGRESS if the controller allocates none, whatever its error, such as a stale broker
-        epoch: clients repeat their request for that error alone (Kafka: `RPCProducerIdManager.generateProducerId`).
+        epoch: it is retriable for clients (Kafka: `RPCProducerIdManager.generateProducerId`).
         """
-        async with self._lock:
-            while (producer_id := self.take()) is None:
-                try:
-                    self._free = iter(await self._allocate())
-                except KafkaError as error:
-                    self._log_failure(error)
-                    raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for producer ids") from error
-                self._last_error = None
-            return producer_id
+        while (producer_id := self.take()) is None:
+            if self._allocation is None:
+                self._allocation = asyncio.create_task(self._allocate_block())
+            error = await asyncio.shield(self._allocation)  # the others wait for it too
+            if error is not None:
+                raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "waiting for producer ids") from error
+        return producer_id
+
+    async def _allocate_block(self) -> KafkaError | None:
+        """Allocate a block; return the controller's error."""
+        try:
+            self._free = iter(await self._allocate())
+        except KafkaError as error:
+            self._log_failure(error)
+            return error
+        finally:
+            self._allocation = None
+        self._last_error = None
+        return None
 
     def _log_failure(self, error: KafkaError) -> None:
         """Log an error of the controller, unless it is that of the last attempt: clients decide how many there are."""

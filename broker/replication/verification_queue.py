@@ -1,8 +1,10 @@
 """AddPartitionsToTxn requests to coordinators: their batching, and the errors in their responses (KIP-890).
 
 Each coordinator gets one request at a time, with the transactions that wait for it. A request names a transactional id
-once, to verify partitions or to add them: further partitions of the transaction join those that wait for the same, and
-the others are in the request after. A client has both if it supports other versions of Produce than of TxnOffsetCommit.
+once, to verify partitions or to add them. Partitions to verify join those to verify, partitions to add those to add;
+the other kind goes into the next request. A client has both if it supports other versions of Produce than of
+TxnOffsetCommit.
+
 A second batch for a partition comes from a producer that repeats a request after a disconnect, or from another instance
 of the producer:
 

@@ -11,7 +11,9 @@ Nothing is sent for a transaction that is no longer coordinated here. A partitio
 the others from getting theirs:
 
 - INVALID_PRODUCER_EPOCH: the partition has a newer epoch of the producer, so the transaction is not open there any
-  more: it was aborted by an admin, or another coordinator has ended it. No marker is needed.
+  more: it was aborted by an admin, or another coordinator has ended it. The marker counts as written. In two cases a
+  transaction may be open there nevertheless: verification is disabled, or an unclean election of
+  `__transaction_state` has lost the completion.
 - TRANSACTION_COORDINATOR_FENCED: another coordinator, or an admin in its name, has written the latest marker. The
   marker is sent again until this broker knows that it does not coordinate the transaction, or has a higher epoch.
 
@@ -59,8 +61,7 @@ _DONE = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""The partition needs no marker, or no more."""
-_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
+"""Counts as written; the module's docstring names the two cases in which a transaction may stay open."""
 _NOT_LOGGED = frozenset(
     {
         ErrorCode.NONE,
@@ -82,12 +83,12 @@ _log = logging.getLogger("broker.coordinator.transaction")
 class PendingCompleteTxn:
     """A prepared transaction, and the partitions that lack its marker (Kafka: `PendingCompleteTxn`)."""
 
-    __slots__ = ("last_error", "missing", "transaction")
+    __slots__ = ("logged", "missing", "transaction")
 
     def __init__(self, transaction: TransactionalId) -> None:
         self.transaction = transaction
-        self.last_error: int = ErrorCode.NONE
-        """The error that was logged last."""
+        self.logged: set[tuple[TopicPartition, int]] = set()
+        """The errors of partitions that were logged."""
         self.missing: set[TopicPartition] = set()
         """Empty until the markers are routed: a turn may add many transactions."""
 
@@ -353,9 +354,9 @@ class TransactionMarkerChannelManager:
         failed = []
         for partition in partitions:
             error = errors.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR if has_response else None)
-            if error is not None and error not in _NOT_LOGGED and error != pending.last_error:
-                pending.last_error = error
-                level = logging.INFO if error in _FENCED else logging.WARNING
+            if error is not None and error not in _NOT_LOGGED and (partition, error) not in pending.logged:
+                pending.logged.add((partition, error))
+                level = logging.INFO if error == ErrorCode.INVALID_PRODUCER_EPOCH else logging.WARNING
                 _log.log(level, "%s-%d refused %s: %s", *partition, pending, ErrorCode(error).name)
             if error in _DONE:
                 pending.missing.discard(partition)

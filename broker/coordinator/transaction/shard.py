@@ -250,7 +250,9 @@ class TransactionCoordinatorShard:
             if one is not None and one.pending is None and one.metadata.has_timed_out(context.now_ms):
                 age_ms = context.now_ms - one.metadata.start_ms
                 timeout_ms = one.metadata.timeout_ms
-                context.log.info("%s: aborting its transaction, open for %d of %d ms", name, age_ms, timeout_ms)
+                context.log.info(
+                    "%s: aborting its transaction, open for %d ms, timeout %d ms", name, age_ms, timeout_ms
+                )
                 self.abort(context, one)
 
     def abort(self, context: TransactionContext, one: TransactionalId) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from broker.coordinator.runtime.context import ProducerIdAndEpoch
+from broker.coordinator.transaction.transaction_partitions import MAX_PARTITIONS
 from broker.handlers.add_partitions_to_txn import add_offsets, add_or_verify
 from broker.network.connection import RequestContext
-from controller.topic_names import CONSUMER_OFFSETS
+from controller.topic_names import CONSUMER_OFFSETS, INTERNAL_TOPICS
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -75,6 +76,27 @@ def test_client_adds_partitions(coordinated: TransactionNode) -> None:
 def test_nothing_is_added_if_a_partition_does_not_exist(coordinated: TransactionNode) -> None:
     errors = add(coordinated, coordinated.producer(), 0, 7)
     assert errors == {0: ErrorCode.OPERATION_NOT_ATTEMPTED, 7: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert coordinated.state() == "Empty"
+
+
+@pytest.mark.parametrize("internal", sorted(INTERNAL_TOPICS))
+@pytest.mark.parametrize("version", [0, 3])
+@pytest.mark.parametrize("count", [1, MAX_PARTITIONS])
+def test_client_adds_no_internal_topic(coordinated: TransactionNode, version: int, internal: str, count: int) -> None:
+    producer = coordinated.producer()
+    if coordinated.node.image.topic(internal) is None:
+        coordinated.node.create(internal)
+    request = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="t",
+        v3_and_below_producer_id=producer.producer_id,
+        v3_and_below_producer_epoch=producer.epoch,
+        v3_and_below_topics=[_Topic(name="x", partitions=[0] * count), _Topic(name=internal, partitions=[0])],
+    )
+    response: Any = coordinated.node.wait(add_or_verify(coordinated.node.broker, request, version))
+    assert {topic.name: errors_of([topic]) for topic in response.results_by_topic_v3_and_below} == {
+        "x": {0: ErrorCode.OPERATION_NOT_ATTEMPTED},
+        internal: {0: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+    }
     assert coordinated.state() == "Empty"
 
 

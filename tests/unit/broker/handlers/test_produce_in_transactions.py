@@ -133,10 +133,10 @@ def send(
     )
 
 
-def encoded(batches: dict[int, bytearray], version: int) -> memoryview:
+def encoded(batches: dict[int, bytearray], version: int, topic: str = "t") -> memoryview:
     """Return the frame of a request."""
     partitions = [ProduceRequest.Topic.Partition(index=index, records=one) for index, one in batches.items()]
-    topics = [ProduceRequest.Topic(name="t", partition_data=partitions)]
+    topics = [ProduceRequest.Topic(name=topic, partition_data=partitions)]
     request = ProduceRequest(transactional_id="id", acks=-1, timeout_ms=1000, topic_data=topics)
     header = encode_request_header(RequestHeader(ApiKey.PRODUCE, version, 5, "me"))
     return memoryview(bytearray(header + request.encode(version)))
@@ -188,12 +188,12 @@ def test_later_batches_of_the_transaction_are_appended_without_the_coordinator(
     assert len(coordinator.seen) == 2
 
 
-def plainly(node: Node, batches: dict[int, bytearray], version: int) -> Any:
+def plainly(node: Node, batches: dict[int, bytearray], version: int, topic: str = "t") -> Any:
     """Return the result of the fast path, None if it leaves the request to the handler."""
     header = RequestHeader(ApiKey.PRODUCE, version, 5, "me")
     body_at = len(encode_request_header(header))
     connection = Connection(1, LISTENER, "127.0.0.1")
-    return produce.handle_frame(node.broker, header, connection, encoded(batches, version), body_at)
+    return produce.handle_frame(node.broker, header, connection, encoded(batches, version, topic), body_at)
 
 
 @pytest.mark.parametrize("version", [9, 12])
@@ -239,6 +239,23 @@ class TestCoordinatorOnThisBroker:
         assert [record.value for record in node.stored("t")] == [b"v"]
         assert node.partition("t").log.last_stable_offset == 0
         assert not node.partition("t").log.producers.verifications
+
+    @pytest.mark.parametrize(
+        ("produces", "version"),
+        [(plainly, 11), (send, 11), (send, 12)],
+        ids=["fast path", "verified by the handler", "added by the handler"],
+    )
+    def test_verification_is_finished_before_the_batch_is_refused(
+        self, node: Node, producer: ProducerIdAndEpoch, produces: Any, version: int
+    ) -> None:
+        node.create("r", replicas=(NODE_ID, FOLLOWER), config=LogConfig(min_insync_replicas=2))
+        node.shrink("r", [NODE_ID])
+        if version == 11:
+            assert node.wait(TransactionNode(node).add(producer, ("r", 0), name="id")) == ErrorCode.NONE
+        answer = produces(node, {0: batch(producer_id=producer.producer_id)}, version=version, topic="r")
+        assert not isinstance(answer, Awaitable)
+        [verification] = node.partition("r").log.producers.verifications.values()
+        assert (verification.in_flight, verification.is_known) == (0, True)
 
     def test_batch_that_is_not_in_the_transaction_is_left_to_the_handler(
         self, node: Node, producer: ProducerIdAndEpoch

@@ -73,3 +73,37 @@ def test_failed_block_allocation_is_retried_by_next_request(caplog: pytest.LogCa
         assert await ids.next() == 7
 
     asyncio.run(scenario())
+
+
+def test_concurrent_waiters_share_the_error_of_an_allocation() -> None:
+    async def scenario() -> None:
+        attempts = []
+
+        async def allocate() -> range:
+            attempts.append(ErrorCode.REQUEST_TIMED_OUT)
+            await asyncio.sleep(0)
+            raise KafkaError(attempts[-1])
+
+        ids = ProducerIdManager(allocate)
+        errors = await asyncio.gather(*(ids.next() for _ in range(5)), return_exceptions=True)
+        assert [error.code for error in errors if isinstance(error, KafkaError)] == [
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        ] * 5
+        assert len(attempts) == 1
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_waiter_leaves_the_allocation_to_the_others() -> None:
+    async def scenario() -> None:
+        block: asyncio.Future[range] = asyncio.get_running_loop().create_future()
+        ids = ProducerIdManager(lambda: block)
+        cancelled, other = asyncio.create_task(ids.next()), asyncio.create_task(ids.next())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        block.set_result(range(7, 8))
+        assert await other == 7
+
+    asyncio.run(scenario())

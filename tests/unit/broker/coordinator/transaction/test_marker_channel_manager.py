@@ -331,14 +331,22 @@ def test_fenced_marker_is_forgotten_once_another_broker_is_the_coordinator(rig: 
     assert (rig.requests(), rig.completed, len(rig.markers)) == (["2: 7 y[0]"], [], 0)
 
 
-def test_error_of_a_partition_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_error_of_a_partition_is_logged_once(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "broker.coordinator.transaction")
-    rig.errors = {("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED, ("y", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER}
-    rig.add("t", ("y", 0), ("y", 1))
+    rig.leaders["y", 2] = OTHER_ID
+    rig.errors = {
+        ("x", 0): ErrorCode.INVALID_PRODUCER_EPOCH,
+        ("y", 0): ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+        ("y", 1): ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ("y", 2): ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+    rig.add("t", ("x", 0), ("y", 0), ("y", 1), ("y", 2))
     rig.run(RETRY_S * 3)
-    assert len(rig.requests()) > 2
-    assert [record.getMessage() for record in caplog.records] == [
-        "y-0 refused the markers of 't': TRANSACTION_COORDINATOR_FENCED"
+    assert len(rig.requests()) > 3
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "x-0 refused the markers of 't': INVALID_PRODUCER_EPOCH"),
+        ("WARNING", "y-0 refused the markers of 't': TRANSACTION_COORDINATOR_FENCED"),
+        ("WARNING", "y-2 refused the markers of 't': UNKNOWN_SERVER_ERROR"),
     ]
 
 
