@@ -7,7 +7,6 @@ raises `Lost`: the request may or may not have taken effect.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import deque
 from struct import Struct
 from typing import Any
@@ -23,6 +22,8 @@ from tests.simulation.violation import Invariant
 _SIZE = Struct(">i")
 _METADATA_VERSION = 12
 _LONGER = 3
+# Below the time in which the clients must end after the last fault: a pause has an exponential distribution.
+_LONGEST_PAUSE_S = 60.0
 
 Address = tuple[str, int]
 
@@ -116,7 +117,7 @@ class Client:
         self.name = name
         self.random = world.random(name)
         self.timeout_s = 3.0
-        self.max_pause_s = math.inf
+        self.max_pause_s = _LONGEST_PAUSE_S
         self._bootstrap = [(host, PORT) for host in bootstrap]
         self._links: dict[Address, Link] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
