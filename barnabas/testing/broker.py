@@ -88,12 +88,15 @@ class Broker:
 
     @property
     def control_url(self) -> str:
-        """The URL of its control API, with the token as the password; ClusterError unless the broker runs."""
-        return self._running().value("control") or ""
+        """The URL of its control API, with the token as the password; ClusterError unless the broker serves it."""
+        url = self._running().value("control")
+        if url is None:
+            raise Unreachable(f"broker {self.node_id} is starting: its control API does not serve yet")
+        return url
 
     @property
     def control(self) -> ControlClient:
-        """The client of its control API; ClusterError unless the broker runs."""
+        """The client of its control API; ClusterError unless the broker serves it."""
         self._running()
         if self._control is None:
             self._control = ControlClient(self.control_url)

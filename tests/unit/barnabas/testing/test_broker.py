@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,13 @@ def test_the_log_can_be_read_from_a_place_on(one: Cluster) -> None:
     assert "node 1 of cluster" in broker.log
     assert broker.log_since(broker.log_bytes) == ""
     assert broker.log_file.exists()
+
+
+def test_control_api_of_a_broker_that_starts_is_used_once_it_serves(one: Cluster) -> None:
+    broker = one.brokers[0]
+    broker.stop()
+    broker.begin_start()
+    with suppress(ClusterError):  # unless it serves already
+        assert broker.control.address != ":0"
+    broker.until_ready()
+    assert "topics" in broker.control.call("GET", "/v1/topics")
