@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from tempfile import mkdtemp
 
 SHELL = "/bin/sh"
+# SIGCONT: a broker that was paused, and has lost its parent, ends only once it runs again.
 DELETE_AT_END_OF_INPUT = """
 read -r end
 for lock in "$0"/*/.lock; do
-  while kill -0 "$(cat "$lock")"; do sleep 1; done
+  while kill -CONT "$(cat "$lock")"; do sleep 1; done
 done
 rm -rf -- "$0"
 """
