@@ -141,6 +141,7 @@ def test_brokers_replicate_and_elect_over_tls_with_certificates_of_their_own(
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
         "super.users": "User:broker",
+        "default.replication.factor": 3,
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]*),.*$/$1/,DEFAULT",
         **certificates.broker_settings(ssl_client_auth="required"),
         "ssl.keystore.location": str(certificates.issue("node", "127.0.0.1", common_name="broker")),
