@@ -179,6 +179,12 @@ class Connection:
         self._update_may_handle()
         return ready
 
+    def authenticated(self, principal: str) -> None:
+        """Set the principal of a client that has authenticated itself with SASL."""
+        self.principal = principal
+        if self.on_authenticated is not None:
+            self.on_authenticated()
+
     def mute(self, until: float) -> None:
         """Handle no request before a time of the loop, or the later one that is set already (KIP-219)."""
         self.muted_until = max(self.muted_until, until)

@@ -173,7 +173,7 @@ class SaslAuthenticator:
                 f"Cannot change principals during re-authentication from {before.replace(':', '.', 1)}: "
                 f"{principal.replace(':', '.', 1)}"
             )
-        self._connection.principal = principal
+        self._connection.authenticated(principal)
         self._mechanism = None
         self.takes_bare_tokens = False
         self.state = State.COMPLETE

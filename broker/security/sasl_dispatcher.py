@@ -60,18 +60,16 @@ class SaslDispatcher:
                 return self._dispatch(frame, connection)
             authenticator.reauthenticate(now_s)
         if authenticator.takes_bare_tokens:
-            return self._take_bare_token(authenticator, frame, connection, now_s)
+            return self._take_bare_token(authenticator, frame, now_s)
         return self._handle(authenticator, frame, connection, now_s)
 
     def _take_bare_token(
-        self, authenticator: SaslAuthenticator, frame: memoryview, connection: Connection, now_s: float
+        self, authenticator: SaslAuthenticator, frame: memoryview, now_s: float
     ) -> list[Part] | DeferredResponse:
         try:
             token = authenticator.token(bytes(frame), now_s)
         except SaslError as error:
             return self._refuse(str(error), None)
-        if authenticator.state is State.COMPLETE and connection.on_authenticated is not None:
-            connection.on_authenticated()
         return [_SIZE.pack(len(token)) + token]
 
     def _handle(
@@ -97,8 +95,6 @@ class SaslDispatcher:
                 answer = authenticator.authenticate(SaslAuthenticateRequest.decode(frame, version, body_at), now_s)
         except SaslError as error:
             return self._refuse(str(error), None if error.response is None else encode_response(header, error.response))
-        if authenticator.state is State.COMPLETE and connection.on_authenticated is not None:
-            connection.on_authenticated()
         return encode_response(header, answer)
 
     def _refuse(self, why: str, response: list[Part] | None) -> DeferredResponse:
