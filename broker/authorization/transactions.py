@@ -17,6 +17,7 @@ from broker.authorization.guards import Handle, guard_each
 from broker.authorization.outcomes import complete
 from broker.authorization.request_authorizer import RequestAuthorizer
 from broker.authorization.requirement import Requirement
+from broker.handlers.add_partitions_to_txn import BATCHED_FROM_VERSION, partition_error
 from controller.acls.acl import AclOperation, AclResourceType
 from controller.topic_names import INTERNAL_TOPICS
 from protocol.errors import ErrorCode
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 _DESCRIBE, _WRITE = AclOperation.DESCRIBE, AclOperation.WRITE
 _TOPIC, _ID = AclResourceType.TOPIC, AclResourceType.TRANSACTIONAL_ID
-_BATCHED_FROM_VERSION = 4
 
 _Topic = AddPartitionsToTxnResponse.Topic
 
@@ -66,7 +66,7 @@ def guard_partitions(
     request: AddPartitionsToTxnRequest,
 ) -> Any:
     """Add the partitions, or none."""
-    if context.api_version >= _BATCHED_FROM_VERSION:
+    if context.api_version >= BATCHED_FROM_VERSION:
         authorizer.require(context, AclOperation.CLUSTER_ACTION)
         return handle(broker, context, request)
     authorizer.require(context, _WRITE, _ID, request.v3_and_below_transactional_id)
@@ -74,15 +74,14 @@ def guard_partitions(
     refused = authorizer.refused(
         context, _WRITE, _TOPIC, (topic.name for topic in topics if topic.name not in INTERNAL_TOPICS)
     )
-    refused |= {topic.name for topic in topics if topic.name in INTERNAL_TOPICS}
     if not refused:
         return handle(broker, context, request)
 
     def error(topic: str, index: int) -> ErrorCode:
         if topic in refused:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        exists = authorizer.image.partition(topic, index) is not None
-        return ErrorCode.OPERATION_NOT_ATTEMPTED if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        found = partition_error(authorizer.image, topic, index, context.api_version)
+        return found or ErrorCode.OPERATION_NOT_ATTEMPTED
 
     return AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from controller.image import MetadataImage
     from storage.checkpoint import TopicPartition
 
-_BATCHED_FROM_VERSION = 4
+BATCHED_FROM_VERSION = 4
 _FENCED_FROM_VERSION = 2
 
 # The work of a step, of about a millisecond: the characters of transactional ids, which are hashed, and partitions.
@@ -63,7 +63,7 @@ def add_or_verify(
     broker: BrokerServer, request: AddPartitionsToTxnRequest, version: int
 ) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     """Return the response to a request of `version`, now or once all is committed."""
-    if version >= _BATCHED_FROM_VERSION:
+    if version >= BATCHED_FROM_VERSION:
         return _handle_batched(broker, request, version)
     transaction = AddPartitionsToTxnRequest.Transaction(
         transactional_id=request.v3_and_below_transactional_id,
@@ -141,13 +141,13 @@ def _handle_one(
     partitions = TransactionPartitions.of(
         (topic.name, index) for topic in transaction.topics for index in topic.partitions
     )
-    errors = {each: _check(image, *each, version) for each in partitions}
+    errors = {each: partition_error(image, *each, version) for each in partitions}
     if any(errors.values()):
         return _results({each: error or ErrorCode.OPERATION_NOT_ATTEMPTED for each, error in errors.items()})
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         return _results(broker.transactions.verify_partitions(transaction.transactional_id, producer, partitions))
-    client_transaction_version = EPOCH_PER_TRANSACTION if version >= _BATCHED_FROM_VERSION else 0
+    client_transaction_version = EPOCH_PER_TRANSACTION if version >= BATCHED_FROM_VERSION else 0
     outcome = broker.transactions.add_partitions(
         transaction.transactional_id, producer, partitions, client_transaction_version
     )
@@ -162,9 +162,9 @@ def _handle_one(
     return given
 
 
-def _check(image: MetadataImage, topic: str, index: int, version: int) -> ErrorCode:
+def partition_error(image: MetadataImage, topic: str, index: int, version: int) -> ErrorCode:
     """Return the error of a partition that does not exist, or that a client must not add; NONE for the others."""
-    if topic in INTERNAL_TOPICS and version < _BATCHED_FROM_VERSION:
+    if topic in INTERNAL_TOPICS and version < BATCHED_FROM_VERSION:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return ErrorCode.NONE if image.partition(topic, index) is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -178,7 +178,7 @@ async def _refuse(broker: BrokerServer, transaction: AddPartitionsToTxnRequest.T
         codes = refused.setdefault(topic.name, {})
         for at in range(0, len(topic.partitions), _PARTITIONS_A_STEP):
             for index in topic.partitions[at : at + _PARTITIONS_A_STEP]:
-                error = _check(image, topic.name, index, version)
+                error = partition_error(image, topic.name, index, version)
                 codes[index] = error or ErrorCode.OPERATION_NOT_ATTEMPTED
                 has_refused |= error is not ErrorCode.NONE
             await asyncio.sleep(0)
