@@ -113,16 +113,9 @@ def guard_offsets(
             if group.topics is None:
                 result.topics = _describable(authorizer, context, result.topics)
             elif not result.error_code:
-                result.topics += [
-                    _GroupResult.Topic(
-                        name=topic.name,
-                        topic_id=topic.topic_id,
-                        partitions=_refusals(
-                            _GroupResult.Topic.Partition, topic.partition_indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                        ),
-                    )
-                    for topic in others
-                ]
+                result.topics += _refused_topics(
+                    _GroupResult.Topic, others, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name", "topic_id"
+                )
         response.groups = groups
         return response
 
@@ -141,23 +134,35 @@ def _guard_offsets_of_one(
     if not authorizer.authorize(context, _DESCRIBE, _GROUP, request.group_id):
         if context.api_version >= _ERROR_FROM_VERSION:
             raise authorization_error(_GROUP)
-        return OffsetFetchResponse(topics=_refused_topics(request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return OffsetFetchResponse(
+            topics=_refused_topics(
+                OffsetFetchResponse.Topic, request.topics, ErrorCode.GROUP_AUTHORIZATION_FAILED, "name"
+            )
+        )
     kept, refused = _split(authorizer, context, request.topics)
 
     def finish(response: OffsetFetchResponse) -> OffsetFetchResponse:
         if request.topics is None:
             response.topics = _describable(authorizer, context, response.topics)
         elif not response.error_code:
-            response.topics += _refused_topics(refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            response.topics += _refused_topics(
+                OffsetFetchResponse.Topic, refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name"
+            )
         return response
 
     return complete(handle(broker, context, with_entries(request, "topics", kept) if refused else request), finish)
 
 
-def _refused_topics(topics: list[OffsetFetchRequest.Topic] | None, error: ErrorCode) -> list[OffsetFetchResponse.Topic]:
-    kind = OffsetFetchResponse.Topic
+def _refused_topics(kind: type[Any], topics: list[Any] | None, error: ErrorCode, *identity: str) -> list[Any]:
+    """Return the results, of class `kind`, of refused topics, with the fields `identity` of their requests."""
     return [
-        kind(name=topic.name, partitions=_refusals(kind.Partition, topic.partition_indexes, error))
+        kind(
+            **{field: getattr(topic, field) for field in identity},
+            partitions=[
+                kind.Partition(partition_index=index, committed_offset=-1, metadata="", error_code=error)
+                for index in topic.partition_indexes
+            ],
+        )
         for topic in topics or ()
     ]
 
@@ -180,11 +185,6 @@ def _split(
 def _describable(authorizer: RequestAuthorizer, context: RequestContext, topics: list[Any]) -> list[Any]:
     decisions = authorizer.decisions(context, _DESCRIBE, _TOPIC)
     return [topic for topic in topics if decisions[topic.name]]
-
-
-def _refusals(partition: type[Any], indexes: list[int], error: ErrorCode) -> list[Any]:
-    """Return the results, of class `partition`, of a topic that is refused."""
-    return [partition(partition_index=index, committed_offset=-1, metadata="", error_code=error) for index in indexes]
 
 
 def guard_offset_deletion(
