@@ -24,9 +24,6 @@ from broker.log_dirs.ownership import CannotStart, refuse_if_full
 from broker.network.listeners import SECURITY_PROTOCOLS, join_host_port, split_host_port
 from broker.network.network_client import UNKNOWN_VERSION
 from broker.network.socket_server import BindError, why_not_bound
-from broker.quotas.quota_manager import QuotaManager
-from broker.quotas.rate import SampleWindow
-from broker.quotas.throttling_dispatcher import ThrottlingDispatcher
 from broker.security.security_error import SecurityError
 from broker.shared_server import RoleServer, ServerTime, SharedServer, wall_clock_ms
 from controller.image import Endpoint, MetadataImage
@@ -105,11 +102,10 @@ class Node:
         roles: list[RoleServer] = [role for role in (self.controller, self.broker) if role is not None]
         self._role = roles[0]  # which does not matter: they share the controller channel
         self._tasks = BackgroundTasks(shared, self.broker)
-        self._quotas = QuotaManager(
-            SampleWindow(settings["quota.window.num"], 1000 * settings["quota.window.size.seconds"])
-        )
-        self._dispatchers: dict[str, tuple[Dispatch, Dispatch]] = {}
-        """Those of each listener for clients: without quotas, and with any."""
+        self._dispatchers: dict[str, Dispatch] = {}
+        """Those of the listeners for clients, without quotas."""
+        self._throttled: dict[str, Dispatch] | None = None
+        """Those with quotas; None before there were any."""
         self._has_quotas = False
         shared.raft.subscribe(self._apply_quotas)
         self._bound: list[str] = []
@@ -206,8 +202,7 @@ class Node:
         security = shared.security
         dispatch, first_request_bytes = security.authenticated(name, dispatch, shared.loop)
         if role is self.broker:
-            throttling = ThrottlingDispatcher(dispatch, self._quotas, shared.raft, shared.loop, time.perf_counter)
-            self._dispatchers[name] = dispatch, throttling
+            self._dispatchers[name] = dispatch
         port = await self.shared.server.bind(
             name, listener.host, listener.port, dispatch, security.tls_of(name), first_request_bytes
         )
@@ -221,8 +216,25 @@ class Node:
         if bool(new.client_quotas) is self._has_quotas:
             return
         self._has_quotas = not self._has_quotas
-        for name, dispatchers in self._dispatchers.items():
-            self.shared.server.dispatch_with(name, dispatchers[self._has_quotas])
+        if self._has_quotas and self._throttled is None:
+            self._throttled = self._throttling()
+        chosen = self._throttled if self._has_quotas else None
+        for name, dispatch in (chosen or self._dispatchers).items():
+            self.shared.server.dispatch_with(name, dispatch)
+
+    def _throttling(self) -> dict[str, Dispatch]:
+        """Return the dispatchers with quotas; imported only now, as few clusters have any."""
+        from broker.quotas.quota_manager import QuotaManager
+        from broker.quotas.rate import SampleWindow
+        from broker.quotas.throttling_dispatcher import ThrottlingDispatcher
+
+        shared, settings = self.shared, self.settings
+        window = SampleWindow(settings["quota.window.num"], 1000 * settings["quota.window.size.seconds"])
+        quotas = QuotaManager(window)
+        return {
+            name: ThrottlingDispatcher(dispatch, quotas, shared.raft, shared.loop, time.perf_counter)
+            for name, dispatch in self._dispatchers.items()
+        }
 
     async def create_topic(self, name: str, partitions: int | None) -> None:
         """Create a topic unless it exists; `CannotStart` if that fails."""
