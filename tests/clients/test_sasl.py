@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
-from kafka import KafkaConsumer, KafkaProducer
+from confluent_kafka import KafkaError, Producer
 
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.certificates import Certificates
 from tests.chaos.cluster import CLIENTS, CONTROLLER, INTERNAL, Cluster, NoGates
-from tests.oracles.apache_kafka import kafka_tool
+from tests.clients.secure_clients import check_console_tools, check_kafka_python, read
 from tests.typed import present
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SESSION_S = 1.5  # re-authentication is refused within a second of the one before
 PASSWORD = 'al"ice,=;'
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +70,7 @@ def test_librdkafka_authenticates_again_while_it_writes_and_reads(
         count += 1
     assert producer.flush(30) == 0
     assert errors == [None] * count
-    consumer = Consumer({**settings, "group.id": "again", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["again"])
-    values = [present(message.value()) for message in consumer.consume(count, timeout=30)]
-    assert values == [str(number).encode() for number in range(count)]
-    consumer.close()
+    assert read(settings, "again", count) == [str(number).encode() for number in range(count)]
 
 
 def test_kafka_python_writes_and_reads(broker: BrokerProcess, certificates: Certificates) -> None:
@@ -93,11 +82,7 @@ def test_kafka_python_writes_and_reads(broker: BrokerProcess, certificates: Cert
         "sasl_plain_username": "alice",
         "sasl_plain_password": PASSWORD,
     }
-    with KafkaProducer(**settings) as producer:
-        assert producer.send("small", b"value").get(30).offset == 0
-    consumer = KafkaConsumer("small", auto_offset_reset="earliest", consumer_timeout_ms=30_000, **settings)
-    assert next(consumer).value == b"value"
-    consumer.close()
+    check_kafka_python(settings, "small")
 
 
 def java(tmp_path: Path, certificates: Certificates, password: str) -> Path:
@@ -113,14 +98,7 @@ def java(tmp_path: Path, certificates: Certificates, password: str) -> Path:
 
 def test_apache_kafkas_tools_write_and_read(broker: BrokerProcess, certificates: Certificates, tmp_path: Path) -> None:
     config = java(tmp_path, certificates, PASSWORD)
-    common = ("--bootstrap-server", broker.bootstrap, "--topic", "java", "--command-config", str(config))
-    writing = kafka_tool("org.apache.kafka.tools.ConsoleProducer", *common)
-    subprocess.run(writing, input=b"one\ntwo\n", check=True, timeout=120)
-    reading = kafka_tool(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer", *common, "--from-beginning", "--max-messages", "2"
-    )
-    found = subprocess.run(reading, capture_output=True, check=True, timeout=120)
-    assert found.stdout.split() == [b"one", b"two"]
+    check_console_tools(broker.bootstrap, "java", config)
 
 
 def failure(settings: Mapping[str, str | int | float | bool]) -> KafkaError:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
-from kafka import KafkaConsumer, KafkaProducer
 
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.certificates import Certificates
 from tests.chaos.cluster import CLIENTS, CONTROLLER, INTERNAL, Cluster, NoGates, wait_until
-from tests.oracles.apache_kafka import kafka_tool
+from tests.clients.secure_clients import check_console_tools, check_kafka_python, read
 from tests.typed import present
 
 LARGE = bytes(range(256)) * 2000
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +46,6 @@ def librdkafka(
     }
 
 
-def read(settings: Mapping[str, str | int | float | bool], topic: str, count: int) -> list[bytes | None]:
-    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
-    try:
-        consumer.subscribe([topic])
-        return [message.value() for message in consumer.consume(count, timeout=30)]
-    finally:
-        consumer.close()
-
-
 def test_librdkafka_writes_and_reads_large_records_with_its_certificate(
     broker: BrokerProcess, certificates: Certificates
 ) -> None:
@@ -80,11 +64,7 @@ def test_kafka_python_writes_and_reads_with_its_certificate(broker: BrokerProces
         "ssl_cafile": str(certificates.trusted),
         "ssl_certfile": str(certificates.alice),
     }
-    with KafkaProducer(**settings) as producer:
-        assert producer.send("small", b"value").get(30).offset == 0
-    consumer = KafkaConsumer("small", auto_offset_reset="earliest", consumer_timeout_ms=30_000, **settings)
-    assert next(consumer).value == b"value"
-    consumer.close()
+    check_kafka_python(settings, "small")
 
 
 def test_apache_kafkas_tools_write_and_read_with_their_certificates(
@@ -95,14 +75,7 @@ def test_apache_kafkas_tools_write_and_read_with_their_certificates(
         "security.protocol=SSL\nssl.keystore.type=PEM\nssl.truststore.type=PEM\n"
         f"ssl.keystore.location={certificates.alice}\nssl.truststore.location={certificates.trusted}\n"
     )
-    common = ("--bootstrap-server", broker.bootstrap, "--topic", "java", "--command-config", str(config))
-    writing = kafka_tool("org.apache.kafka.tools.ConsoleProducer", *common)
-    subprocess.run(writing, input=b"one\ntwo\n", check=True, timeout=120)
-    reading = kafka_tool(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer", *common, "--from-beginning", "--max-messages", "2"
-    )
-    found = subprocess.run(reading, capture_output=True, check=True, timeout=120)
-    assert found.stdout.split() == [b"one", b"two"]
+    check_console_tools(broker.bootstrap, "java", config)
 
 
 def test_client_without_certificate_may_nothing(broker: BrokerProcess, certificates: Certificates) -> None:
