@@ -210,7 +210,7 @@ BUGS = (
     Bug(accepts_any_fetch_session_epoch, Invariant.FETCH_SESSION_EPOCHS, 1, 0),
     Bug(accepts_commits_of_any_generation, Invariant.GENERATIONS_ARE_FENCED, 6, 0),
     Bug(does_not_store_log_start, Invariant.DELETED_RECORDS_STAY_DELETED, 2, 0),
-    Bug(skips_recovery_after_crash, Invariant.COMMITTED_IS_THE_SAME, 177, 0),
+    Bug(skips_recovery_after_crash, Invariant.COMMITTED_IS_THE_SAME, 1, 0),
     Bug(consumer_reads_past_high_watermark, Invariant.READS_ARE_COMMITTED, 4, 0),
     Bug(assigns_duplicate_producer_ids, Invariant.PRODUCER_IDS_ARE_UNIQUE, 1, 0),
     Bug(reuses_log_of_deleted_topic, Invariant.NEW_TOPICS_ARE_EMPTY, 1, 0),
