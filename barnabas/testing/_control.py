@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,8 @@ class ControlClient:
         data = None if body is None else json.dumps(body).encode()
         connection = self._connection()
         try:
+            if connection.sock is None:
+                connection.sock = self._connect()
             connection.request(method, path, data, self._headers)
         except OSError as error:
             connection.close()
@@ -111,6 +114,21 @@ class ControlClient:
             if self._idle:
                 return self._idle.pop()
         return HTTPConnection(self._host, self._port)
+
+    def _connect(self) -> socket.socket:
+        """Return a connected socket.
+
+        `http.client` would encode the address with the codec idna, whose import takes milliseconds, and which changes the
+        message of an interrupt at that moment.
+        """
+        connected = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET)
+        try:
+            connected.connect((self._host, self._port))
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
 
     def give_back(self, connection: HTTPConnection) -> None:
         """Keep a connection whose response has been read."""
