@@ -118,8 +118,8 @@ class ControlClient:
     def _connect(self) -> socket.socket:
         """Return a connected socket.
 
-        `http.client` would encode the address with the codec idna, whose import takes milliseconds, and which changes the
-        message of an interrupt at that moment.
+        `http.client` would encode the address with the codec idna, whose import takes milliseconds, and which changes
+        the message of an interrupt at that moment.
         """
         connected = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET)
         try:
