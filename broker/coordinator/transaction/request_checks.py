@@ -19,7 +19,7 @@ from broker.coordinator.transaction.transaction_metadata import (
 )
 from protocol.errors import ErrorCode
 from protocol.record_batch import NO_PRODUCER_ID
-from storage.log.producer_state import MAX_EPOCH
+from storage.log.producer_state import EPOCH_PER_TRANSACTION, MAX_EPOCH
 
 if TYPE_CHECKING:
     from broker.coordinator.runtime.context import ProducerIdAndEpoch
@@ -73,8 +73,10 @@ def check_end_before_2(one: TransactionalId, request: EndTransaction) -> tuple[E
 def check_end(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode, bool]:
     """Return the error of an EndTxn with transaction.version 2, and whether it repeats a completed one.
 
-    A retry has the epoch before the current one, or the last one of the previous producer id. An abort without a
-    transaction is accepted at the current epoch: the producer may not know whether its transaction had begun.
+    A retry has the epoch before the current one, or the last one of the previous producer id, and the transaction was
+    ended with transaction.version 2: a producer of that epoch is fenced if a client of a lower version ended its own,
+    which changes no epoch (Kafka takes it for a retry). An abort without a transaction is accepted at the current
+    epoch: the producer may not know whether its transaction had begun.
     """
     metadata = one.metadata
     # First, because the producer may have the id of a transition that is still pending.
@@ -89,7 +91,8 @@ def check_end(one: TransactionalId, request: EndTransaction) -> tuple[ErrorCode,
     if request.producer_id not in (metadata.producer_id, client.producer_id) and not is_overflow_retry:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING, False
     is_current = client == (request.producer_id, request.producer_epoch)
-    is_retry = is_overflow_retry or client == (request.producer_id, request.producer_epoch + 1)
+    is_previous = is_overflow_retry or client == (request.producer_id, request.producer_epoch + 1)
+    is_retry = is_previous and metadata.client_transaction_version >= EPOCH_PER_TRANSACTION
     if not (is_retry if state in PREPARED else is_current or (is_retry and state not in (EMPTY, ONGOING))):
         return ErrorCode.PRODUCER_FENCED, False
     if state is ONGOING:
