@@ -108,7 +108,7 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.security = ListenerSecurity(settings, self.dynamic_config, disk)
+        self.security = ListenerSecurity(settings, self.dynamic_config, disk, lambda: self.raft.image.scram_credentials)
         self.node_clients = NodeClients(settings, connecting or loop, self.random, version, self.security)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from controller.acls.acls_image import AclsImage
+from controller.scram import ScramCredential
 
 NO_LEADER = -1
 
@@ -143,6 +144,7 @@ class MetadataImage:
         "memo",
         "next_producer_id",
         "offset",
+        "scram_credentials",
     )
 
     def __init__(
@@ -160,6 +162,7 @@ class MetadataImage:
         features: Mapping[str, int] | None = None,
         next_producer_id: int = 0,
         acls: AclsImage | None = None,
+        scram_credentials: Mapping[tuple[str, int], ScramCredential] | None = None,
         lasting_memo: dict[Any, Any] | None = None,
     ) -> None:
         self.cluster_id = cluster_id
@@ -174,6 +177,8 @@ class MetadataImage:
         self.features: Mapping[str, int] = features or {}
         self.next_producer_id = next_producer_id
         self.acls = AclsImage() if acls is None else acls
+        # By user and number of the mechanism.
+        self.scram_credentials: Mapping[tuple[str, int], ScramCredential] = scram_credentials or {}
         self.memo: dict[Any, Any] = {}
         self.lasting_memo: dict[Any, Any] = {} if lasting_memo is None else lasting_memo
 

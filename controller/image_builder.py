@@ -23,6 +23,7 @@ from controller.image import (
     quota_entity,
 )
 from controller.records import acl_of, endpoints_of, features_of
+from controller.scram import ScramCredential
 from protocol.errors import InvariantError
 from protocol.records.metadata import (
     AbortTransactionRecord,
@@ -43,9 +44,11 @@ from protocol.records.metadata import (
     RegisterControllerRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 # PartitionChangeRecord.leader if the leader does not change (Kafka: `LeaderConstants.NO_LEADER_CHANGE`).
@@ -76,6 +79,7 @@ class ImageBuilder:
         self._features: dict[str, int] | None = None
         self._next_producer_id = base.next_producer_id
         self._acls: AclsBuilder | None = None
+        self._scram_credentials: dict[tuple[str, int], ScramCredential] | None = None
 
     def replay(self, record: object) -> None:
         """Apply one record; InvariantError if it cannot follow the previous ones or its type is unknown."""
@@ -100,6 +104,7 @@ class ImageBuilder:
             features=base.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
             acls=base.acls if self._acls is None else self._acls.build(),
+            scram_credentials=base.scram_credentials if self._scram_credentials is None else self._scram_credentials,
             lasting_memo=base.lasting_memo,
         )
 
@@ -254,6 +259,20 @@ class ImageBuilder:
     def _remove_acl(self, record: RemoveAccessControlEntryRecord) -> None:
         self._mutable_acls().remove(record.id)
 
+    def _set_scram_credential(self, record: UserScramCredentialRecord) -> None:
+        self._mutable_scram_credentials()[record.name, record.mechanism] = ScramCredential(
+            bytes(record.salt), bytes(record.stored_key), bytes(record.server_key), record.iterations
+        )
+
+    def _remove_scram_credential(self, record: RemoveUserScramCredentialRecord) -> None:
+        if self._mutable_scram_credentials().pop((record.name, record.mechanism), None) is None:
+            raise InvariantError(f"the metadata log removes a SCRAM credential of {record.name!r} that does not exist")
+
+    def _mutable_scram_credentials(self) -> dict[tuple[str, int], ScramCredential]:
+        if self._scram_credentials is None:
+            self._scram_credentials = dict(self._base.scram_credentials)
+        return self._scram_credentials
+
     def _ignore(self, record: object) -> None:
         """Skip a record without effect on the image."""
 
@@ -344,6 +363,8 @@ _REPLAY: dict[type, Callable[[ImageBuilder, Any], None]] = {
     RemoveTopicRecord: ImageBuilder._remove_topic,
     ConfigRecord: ImageBuilder._set_config,
     ClientQuotaRecord: ImageBuilder._set_quota,
+    UserScramCredentialRecord: ImageBuilder._set_scram_credential,
+    RemoveUserScramCredentialRecord: ImageBuilder._remove_scram_credential,
     FeatureLevelRecord: ImageBuilder._set_feature,
     ProducerIdsRecord: ImageBuilder._set_producer_ids,
     AccessControlEntryRecord: ImageBuilder._add_acl,

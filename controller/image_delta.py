@@ -14,6 +14,7 @@ from protocol.records.metadata import (
     ConfigRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
 )
@@ -37,6 +38,8 @@ def difference(before: MetadataImage, after: MetadataImage) -> Iterator[Message]
         parts = [ClientQuotaRecord.Entity(entity_type=kind, entity_name=name) for kind, name in entity]
         for key in sorted(quotas.keys() - after.client_quotas.get(entity, {}).keys()):
             yield ClientQuotaRecord(entity=parts, key=key, value=0.0, remove=True)
+    for name, mechanism in sorted(before.scram_credentials.keys() - after.scram_credentials.keys()):
+        yield RemoveUserScramCredentialRecord(name=name, mechanism=mechanism)
     for acl_id in sorted(before.acls.by_id.keys() - after.acls.by_id.keys()):
         yield RemoveAccessControlEntryRecord(id=acl_id)
     for record in image_records(after):

@@ -33,6 +33,7 @@ from protocol.records.metadata import (
     FeatureLevelRecord,
     ProducerIdsRecord,
     TopicRecord,
+    UserScramCredentialRecord,
 )
 from protocol.schema import Message
 from storage.steps import Steps, finish
@@ -135,3 +136,5 @@ def image_records(image: MetadataImage) -> Iterator[Message]:
         yield ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=image.next_producer_id)
     for acl_id, acl in image.acls.by_id.items():
         yield acl_record(acl_id, acl)
+    for (name, mechanism), credential in image.scram_credentials.items():
+        yield UserScramCredentialRecord(name=name, mechanism=mechanism, **credential._asdict())

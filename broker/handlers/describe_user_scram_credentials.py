@@ -1,8 +1,8 @@
 """DescribeUserScramCredentials: list the SCRAM credentials of users (KIP-554).
 
 Behaviour
-- There are none: credentials cannot be stored yet (AlterUserScramCredentials is not served). A request for all users
-  gets an empty list; a named user is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
+- Mechanisms and iterations only: no salt and no key leaves the broker. A request without users lists all.
+- A named user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
 """
 
 from collections import Counter
@@ -15,36 +15,38 @@ from protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 
+_Result = DescribeUserScramCredentialsResponse.Result
+
 
 def handle(
-    _broker: RoleServer, _context: RequestContext, request: DescribeUserScramCredentialsRequest
+    server: RoleServer, _context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
-    """Return an error for each named user."""
-    times = Counter(user.name for user in request.users or ())
+    """Return the credentials of the named users, or of all."""
+    found: dict[str, list[_Result.Credential]] = {}
+    for (user, mechanism), credential in sorted(server.image.scram_credentials.items()):
+        described = _Result.Credential(mechanism=mechanism, iterations=credential.iterations)
+        found.setdefault(user, []).append(described)
+    times = Counter(user.name for user in request.users or ()) or dict.fromkeys(found, 1)
     return DescribeUserScramCredentialsResponse(
-        error_message=None,
-        results=[
-            _not_found(user)
-            if count == 1
-            else _refused(
-                user,
-                ErrorCode.DUPLICATE_RESOURCE,
-                f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
-            )
-            for user, count in times.items()
-        ],
+        error_message=None, results=[_described(user, count, found.get(user)) for user, count in times.items()]
     )
 
 
-def _not_found(user: str) -> DescribeUserScramCredentialsResponse.Result:
-    return _refused(
-        user,
-        ErrorCode.RESOURCE_NOT_FOUND,
-        f"Attempt to describe a user credential that does not exist: {user}",
-    )
+def _described(user: str, count: int, credentials: list[_Result.Credential] | None) -> _Result:
+    if count > 1:
+        return _refused(
+            user,
+            ErrorCode.DUPLICATE_RESOURCE,
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}",
+        )
+    if credentials is None:
+        return _refused(
+            user,
+            ErrorCode.RESOURCE_NOT_FOUND,
+            f"Attempt to describe a user credential that does not exist: {user}",
+        )
+    return _Result(user=user, error_message=None, credential_infos=credentials)
 
 
-def _refused(user: str, code: ErrorCode, message: str) -> DescribeUserScramCredentialsResponse.Result:
-    return DescribeUserScramCredentialsResponse.Result(
-        user=user, error_code=code, error_message=message, credential_infos=[]
-    )
+def _refused(user: str, code: ErrorCode, message: str) -> _Result:
+    return _Result(user=user, error_code=code, error_message=message, credential_infos=[])

@@ -1,36 +1,57 @@
 """SASL of the node's listeners and of its connections to other nodes, from the `sasl.*` settings.
 
 The credentials of a listener are in `listener.name.NAME.MECHANISM.sasl.jaas.config`: `user_NAME` has the password of a
-client (PLAIN), `username` and `password` are this node's own, when it connects to that listener of other nodes. They
-can be altered while the broker runs. Kafka: `SaslChannelBuilder`, `JaasContext`, `PlainServerCallbackHandler`.
+client (PLAIN; those of SCRAM are in the metadata log), `username` and `password` are this node's own, when it connects
+to that listener of other nodes. They can be altered while the broker runs. Kafka: `SaslChannelBuilder`, `JaasContext`,
+`PlainServerCallbackHandler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.security.jaas import LoginModule, parse_jaas
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient, PlainServer, ServerMechanism
+from broker.security.scram import ScramClient, ScramServer
 from broker.security.security_error import SecurityError
+from controller.scram import SCRAM_BY_NAME, ScramCredential
 
 if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
 
 _JAAS = "sasl.jaas.config"
 _REAUTHENTICATION = "connections.max.reauth.ms"
-_MODULES = {PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule"}
+_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES = {
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    **dict.fromkeys(SCRAM_BY_NAME, _SCRAM_MODULE),
+}
 _USER = "user_"
 SUPPORTED = tuple(_MODULES)
+
+ScramCredentials: TypeAlias = Mapping[tuple[str, int], ScramCredential]
+"""Credentials by user and number of the mechanism."""
 
 
 class ListenerSasl:
     """SASL of one listener, of this node or of others."""
 
-    def __init__(self, listener: str, dynamic_config: DynamicConfig) -> None:
-        """Read nothing; settings are read when they are needed, because they change."""
+    def __init__(
+        self,
+        listener: str,
+        dynamic_config: DynamicConfig,
+        credentials: Callable[[], ScramCredentials],
+        new_nonce: Callable[[], str],
+    ) -> None:
+        """Read nothing; settings are read when they are needed, because they change.
+
+        `credentials` returns those of the current metadata; `new_nonce` a nonce that nobody can predict.
+        """
+        self._credentials = credentials
+        self._new_nonce = new_nonce
         self._listener = listener
         self._dynamic_config = dynamic_config
         self._parsed: dict[str, tuple[str, LoginModule]] = {}
@@ -45,7 +66,8 @@ class ListenerSasl:
                 raise SecurityError(
                     f"sasl.enabled.mechanisms: {mechanism} is not supported; supported: {', '.join(SUPPORTED)}"
                 )
-            self._login_module(mechanism)
+            if mechanism == PLAIN:
+                self._login_module(mechanism)
         return SaslOptions(self._mechanisms, self._server_mechanism, self._max_reauthentication_ms)
 
     def client_mechanism(self, mechanism: str) -> ClientMechanism:
@@ -56,14 +78,19 @@ class ListenerSasl:
         for name in ("username", "password"):
             if not options.get(name):
                 raise SecurityError(f"{self._setting(mechanism)}: {name} is missing, of this node for other nodes")
-        return PlainClient(options["username"], options["password"])
+        if mechanism == PLAIN:
+            return PlainClient(options["username"], options["password"])
+        return ScramClient(SCRAM_BY_NAME[mechanism], options["username"], options["password"], self._new_nonce())
 
     def _mechanisms(self) -> tuple[str, ...]:
         enabled: tuple[str, ...] = self._dynamic_config.of_listener(self._listener, "sasl.enabled.mechanisms")
         return enabled
 
     def _server_mechanism(self, mechanism: str) -> ServerMechanism:
-        return PlainServer(self._users(mechanism))
+        if mechanism == PLAIN:
+            return PlainServer(self._users(mechanism))
+        scram = SCRAM_BY_NAME[mechanism]
+        return ScramServer(scram, lambda user: self._credentials().get((user, scram.number)), self._new_nonce())
 
     def _users(self, mechanism: str) -> Mapping[str, str]:
         options = self._login_module(mechanism).options

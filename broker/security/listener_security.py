@@ -10,7 +10,7 @@ A node without secure listeners imports nothing of TLS.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.network.connection_protocol import Dispatch
-    from broker.security.listener_sasl import ListenerSasl
+    from broker.security.listener_sasl import ListenerSasl, ScramCredentials
     from broker.security.listener_tls import ListenerTls
     from broker.security.sasl_authenticator import SaslOptions
     from broker.security.sasl_mechanisms import ClientMechanism
     from broker.settings import Settings
     from storage.disk import Disk
 
+_NONCE_BYTES = 24
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 
 _MECHANISMS = {
@@ -45,8 +46,15 @@ _log = logging.getLogger("broker.security")
 class ListenerSecurity:
     """The security of all listeners that this node has or connects to."""
 
-    def __init__(self, settings: Settings, dynamic_config: DynamicConfig, disk: Disk) -> None:
-        """Read nothing before `load`."""
+    def __init__(
+        self,
+        settings: Settings,
+        dynamic_config: DynamicConfig,
+        disk: Disk,
+        scram_credentials: Callable[[], ScramCredentials] = dict,
+    ) -> None:
+        """Read nothing before `load`; `scram_credentials` returns those of the current metadata."""
+        self._scram_credentials = scram_credentials
         self._settings = settings
         self._dynamic_config = dynamic_config
         self._disk = disk
@@ -119,7 +127,7 @@ class ListenerSecurity:
         from broker.security.listener_sasl import ListenerSasl
 
         if listener not in self._sasl:
-            self._sasl[listener] = ListenerSasl(listener, self._dynamic_config)
+            self._sasl[listener] = ListenerSasl(listener, self._dynamic_config, self._scram_credentials, _new_nonce)
         return self._sasl[listener]
 
     def reload(self) -> None:
@@ -178,6 +186,13 @@ class ListenerSecurity:
 
         with _naming(listener):
             return client_context(partial(self._value, listener), self._disk)
+
+
+def _new_nonce() -> str:
+    """Return a nonce that nobody can predict."""
+    import ssl
+
+    return ssl.RAND_bytes(_NONCE_BYTES).hex()
 
 
 @contextmanager

@@ -5,7 +5,8 @@ creation, 5 offline replicas, 7 leader epochs (KIP-320), 8 to 10 the cluster's a
 DescribeCluster), 10 topic ids in responses, 12 in requests (KIP-516), 13 a top-level error (KIP-1102).
 
 librdkafka requests all topics with a fixed-width zero where flexible versions have one byte, so that three bytes follow
-the request's end. Kafka ignores bytes after any request; here they are allowed only in this one.
+the request's end. Kafka ignores bytes after any request; here they are allowed only in this one and in
+AlterUserScramCredentials.
 """
 
 from __future__ import annotations

@@ -376,6 +376,7 @@ REQUESTS: Mapping[ApiKey, Request] = {
         validate_only=True,
     ),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _fixed(users=[{"name": "no-such-user"}]),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _fixed(deletions=[{"name": "no-such-user", "mechanism": 1}], upsertions=[]),
     ApiKey.VOTE: _raft(replica_epoch=0, replica_id=BROKER, last_offset_epoch=0, last_offset=0),
     ApiKey.BEGIN_QUORUM_EPOCH: _raft(leader_id=BROKER, leader_epoch=0),
     ApiKey.END_QUORUM_EPOCH: _raft(leader_id=BROKER, leader_epoch=0),

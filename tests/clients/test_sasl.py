@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
 
 from tests.broker_process import QUICK_GROUPS, BrokerProcess
 from tests.certificates import Certificates
 from tests.chaos.cluster import CLIENTS, CONTROLLER, INTERNAL, Cluster, NoGates
 from tests.clients.secure_clients import check_console_tools, check_kafka_python, read
+from tests.oracles.apache_kafka import kafka_tool
 from tests.typed import present
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -157,3 +167,47 @@ def test_brokers_authenticate_to_each_other_again_and_again(tmp_path: Path) -> N
         assert [line for node in cluster.nodes.values() for line in node.complaints()] == []
         logs = "".join(node.log.read_text() for node in cluster.nodes.values())
         assert "lost" not in logs
+
+
+def test_scram_user_made_by_apache_kafkas_tool_writes_until_removed(certificates: Certificates, tmp_path: Path) -> None:
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN} user_alice="al\\"ice,=;";',
+        "security.inter.broker.protocol": "SASL_SSL",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": (
+            'org.apache.kafka.common.security.scram.ScramLoginModule required username="node" password="own";'
+        ),
+    }
+    with BrokerProcess(tmp_path / "scram", {**settings, **certificates.broker_settings()}) as broker:
+        config = java(tmp_path, certificates, PASSWORD)
+        by_tool = ("--entity-type", "users", "--entity-name", "carol", "--add-config")
+        change = "SCRAM-SHA-256=[iterations=8192,password=carol-secret]"
+        tool = kafka_tool(
+            *("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, "--command-config", str(config)),
+            *("--alter", *by_tool, change),
+        )
+        subprocess.run(tool, check=True, timeout=120)
+        admin = AdminClient(librdkafka(broker, certificates))
+        by_librdkafka = UserScramCredentialUpsertion(
+            "carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"carol-secret"
+        )
+        admin.alter_user_scram_credentials([by_librdkafka])["carol"].result(30)
+        described = cast("Any", admin.describe_user_scram_credentials(["carol"]))["carol"].result(30)
+        assert [(one.mechanism, one.iterations) for one in described.scram_credential_infos] == [
+            (ScramMechanism.SCRAM_SHA_256, 8192),
+            (ScramMechanism.SCRAM_SHA_512, 4096),
+        ]
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            scram = {**librdkafka(broker, certificates, "carol", "carol-secret"), "sasl.mechanisms": mechanism}
+            producer = Producer(scram)
+            producer.produce("scram", mechanism)
+            assert producer.flush(30) == 0
+            wrong = failure({**scram, "sasl.password": "wrong"})
+            assert wrong.code() == KafkaError._AUTHENTICATION
+        removal = UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256)
+        admin.alter_user_scram_credentials([removal])["carol"].result(30)
+        gone = {**librdkafka(broker, certificates, "carol", "carol-secret"), "sasl.mechanisms": "SCRAM-SHA-256"}
+        assert failure(gone).code() == KafkaError._AUTHENTICATION
+        broker.check_log()

@@ -45,6 +45,7 @@ PURE_IN_BROKER = (
     "broker/security/security_error.py",
     "broker/security/sasl_authenticator.py",
     "broker/security/sasl_mechanisms.py",
+    "broker/security/scram.py",
     "broker/coordinator/group/classic_group.py",
     "broker/coordinator/group/join.py",
     "broker/coordinator/group/leave.py",
@@ -120,6 +121,7 @@ TESTED_ELSEWHERE = {
         "tests/unit/broker/coordinator/transaction/test_transaction_coordinator.py"
     ),
     "broker/security/sasl_authenticator.py": "tests/unit/broker/security/test_sasl_dispatcher.py",
+    "controller/scram.py": "tests/unit/broker/security/test_scram.py",
     "broker/security/listener_tls.py": "tests/unit/broker/network/test_tls_transport.py",
     "broker/security/security_error.py": "tests/unit/broker/security/test_key_stores.py",
     "broker/handlers/controller_command.py": "tests/unit/broker/test_routes.py",

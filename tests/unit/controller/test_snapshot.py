@@ -20,6 +20,7 @@ from protocol.records.metadata import (
     NoOpRecord,
     PartitionChangeRecord,
     ProducerIdsRecord,
+    UserScramCredentialRecord,
 )
 from tests.typed import present
 from tests.unit.controller.acls.entries import acl
@@ -63,6 +64,9 @@ def busy_cluster() -> Cluster:
                 leader_recovery_state=1,
             ),
             BrokerRegistrationChangeRecord(broker_id=3, broker_epoch=epoch, cordoned_log_dirs=[b"c" * 16]),
+            UserScramCredentialRecord(
+                name="u", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+            ),
             acl_record(b"1" * 16, acl("allow User:a READ TOPIC:a*")),
             acl_record(b"2" * 16, acl("deny User:b ALL CLUSTER:kafka-cluster from 10.0.0.1")),
         ]
@@ -91,6 +95,7 @@ def test_record_types_are_in_kafkas_order() -> None:
         *("FeatureLevelRecord", "RegisterBrokerRecord", "RegisterControllerRecord"),
         *topics * 2,
         *("ConfigRecord", "ClientQuotaRecord", "ProducerIdsRecord", "AccessControlEntryRecord"),
+        "UserScramCredentialRecord",
     ]
 
 

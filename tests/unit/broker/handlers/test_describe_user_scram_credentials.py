@@ -5,6 +5,7 @@ import pytest
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from protocol.records.metadata import UserScramCredentialRecord
 from tests.unit.broker.node import Node
 
 
@@ -13,6 +14,23 @@ def describe(node: Node, users: list[str] | None) -> list[tuple[str, int]]:
     response = node.answer(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=requested)
     assert response.error_code == ErrorCode.NONE
     return [(result.user, result.error_code) for result in response.results]
+
+
+def test_credentials_are_listed_without_salts_and_keys(node: Node) -> None:
+    node.commit(
+        *(
+            UserScramCredentialRecord(
+                name=name, mechanism=mechanism, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096 + mechanism
+            )
+            for name, mechanism in (("zoe", 2), ("zoe", 1), ("amy", 1))
+        )
+    )
+    for users, expected in ((None, ["amy", "zoe"]), (["zoe"], ["zoe"])):
+        requested = None if users is None else [DescribeUserScramCredentialsRequest.User(name=name) for name in users]
+        response = node.answer(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=requested)
+        assert [result.user for result in response.results] == expected
+        found = response.results[-1].credential_infos
+        assert [(one.mechanism, one.iterations) for one in found] == [(1, 4097), (2, 4098)]
 
 
 @pytest.mark.parametrize("everybody", [None, []])

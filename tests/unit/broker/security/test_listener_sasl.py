@@ -13,9 +13,8 @@ JAAS = "listener.name.inside.plain.sasl.jaas.config"
 
 def listener_sasl(**settings: str) -> ListenerSasl:
     named = {"sasl.enabled.mechanisms": "PLAIN"} | settings
-    return ListenerSasl(
-        "INSIDE", DynamicConfig(check_settings({name: Option(text, "test") for name, text in named.items()}))
-    )
+    start = check_settings({name: Option(text, "test") for name, text in named.items()})
+    return ListenerSasl("INSIDE", DynamicConfig(start), dict, lambda: "nonce")
 
 
 def test_users_and_lifetimes_are_those_of_the_listener() -> None:
@@ -39,7 +38,10 @@ def test_users_and_lifetimes_are_those_of_the_listener() -> None:
     [
         ({}, f"{JAAS} is not set; set it to: {MODULE} user_NAME="),
         ({JAAS: "com.example.Login required;"}, "the login module of PLAIN is org.apache.kafka"),
-        ({"listener.name.inside.sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI is not supported; supported: PLAIN"),
+        (
+            {"listener.name.inside.sasl.enabled.mechanisms": "GSSAPI"},
+            "GSSAPI is not supported; supported: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
         ({"listener.name.inside.sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty"),
     ],
 )
