@@ -121,7 +121,7 @@ class ScramClient:
         if match is None or not match[1].startswith(self._nonce) or match[1] == self._nonce:
             raise MechanismError("invalid SCRAM server first message")
         iterations = int(match[3])
-        if not MIN_ITERATIONS <= iterations <= 100 * MAX_ITERATIONS:
+        if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise MechanismError(f"the server requests {iterations} SCRAM iterations")
         mechanism = self._mechanism
         salted = hashlib.pbkdf2_hmac(mechanism.hash_name, self._password, _decoded(match[2]), iterations)
