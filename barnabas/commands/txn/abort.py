@@ -4,8 +4,10 @@ The leader of the partition writes the abort marker; the coordinator of the tran
 that its coordinator has may still be committed in its other partitions, and its producer goes on writing: it is
 refused. `barnabas txn terminate` aborts such a transaction in all its partitions. --force aborts it in this one.
 
-Brokers before Kafka 3.0 do not describe the producers of a partition: give the producer's id and epoch, and the epoch
-of its coordinator, in place of the start offset. Their coordinators cannot be asked either: give --force.
+The producer's id and epoch, and the epoch of its coordinator, can be given in place of the start offset. Without
+--force they must be those of a transaction that is open in the partition, and of an existing epoch of its coordinator:
+a marker with a later epoch would fence the coordinator itself. Brokers before Kafka 3.0 do not describe the producers
+of a partition, nor the transactions of a coordinator: give --force.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ EXAMPLES = """
   barnabas txn abort orders -p 0 --producer-id 7 --producer-epoch 0 --coordinator-epoch 3
 """
 FORCE = "--force aborts it in this partition alone"
+FORCE_MARKER = "--force writes the marker nevertheless"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--producer-epoch", type=partial(natural, most=MAX_INT16), metavar="N")
     parser.add_argument("--coordinator-epoch", type=partial(natural, most=MAX_INT32), metavar="N")
     parser.add_argument(
-        "--force", action="store_true", help="abort a transaction too that its coordinator has or may have"
+        "--force",
+        action="store_true",
+        help="abort a transaction too that its coordinator has or may have, or that is not found in the partition",
     )
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be aborted")
     add_common_options(parser)
@@ -74,6 +79,8 @@ def run(options: argparse.Namespace) -> int:
         spec = AbortTransactionSpec(where, *producer) if has_producer else _starting_at(client, where, options)
         note = f"producer {spec.producer_id}, epoch {spec.producer_epoch}"
         if not options.force:
+            if has_producer:
+                _check_open(client, spec)
             _check_hanging(client, spec)
         if options.dry_run:
             name = owners(client, client.answering(), [spec.producer_id]).get(spec.producer_id)
@@ -89,6 +96,36 @@ def run(options: argparse.Namespace) -> int:
         coordinator_epoch=spec.coordinator_epoch,
     )
     return report.end()
+
+
+def _check_open(client: Admin, spec: AbortTransactionSpec) -> None:
+    """Raise CommandError if the producer has no open transaction in the partition, or no coordinator has such an epoch.
+
+    The leader would write the marker nevertheless.
+    """
+    where = f"{spec.topic_partition.topic}-{spec.topic_partition.partition}"
+    found, problems = open_transactions(client, [spec.topic_partition])
+    if problems:
+        raise CommandError(f"{problems[0]}; {FORCE_MARKER}")
+    if (spec.producer_id, spec.producer_epoch) not in [(one.producer_id, one.producer_epoch) for one in found]:
+        shown = some([f"producer {one.producer_id}, epoch {one.producer_epoch}, from {one.start}" for one in found])
+        raise CommandError(
+            f"no open transaction of producer {spec.producer_id}, epoch {spec.producer_epoch}, in {where} "
+            f"(open: {shown or 'none'}); {FORCE_MARKER}"
+        )
+    latest = _latest_coordinator_epoch(client)
+    if spec.coordinator_epoch > latest:
+        raise CommandError(
+            f"{where}: no coordinator has epoch {spec.coordinator_epoch}: the leaders of {TRANSACTIONS} have epochs "
+            f"up to {latest}; a marker with a later one would fence the coordinator; {FORCE_MARKER}"
+        )
+
+
+def _latest_coordinator_epoch(client: Admin) -> int:
+    """Return the latest epoch of any coordinator: the leader epoch of its partition of `__transaction_state`."""
+    (topic,) = choose(client, [TRANSACTIONS])
+    epochs = [partition["leader_epoch"] for partition in topic["partitions"]]
+    return max(epochs, default=ADMIN_COORDINATOR_EPOCH)
 
 
 def _check_hanging(client: Admin, spec: AbortTransactionSpec) -> None:

@@ -89,12 +89,44 @@ def test_hanging_transaction_is_aborted_by_its_producer(barnabas: Command, topic
 
 def test_obsolete_producer_epoch_is_refused(barnabas: Command, topic: str, hang: Hang) -> None:
     producer = str(hang())
-    given = ["--producer-id", producer, "--producer-epoch", "3", "--coordinator-epoch", "0"]
+    given = ["--producer-id", producer, "--producer-epoch", "3", "--coordinator-epoch", "0", "--force"]
     assert barnabas("txn", "abort", topic, "-p", "0", *given).status == 0
     given[3] = "2"
     shown = barnabas("txn", "abort", topic, "-p", "0", *given)
     assert (shown.status, shown.out) == (1, "")
     assert shown.err == f"barnabas txn abort: {topic}-0: Producer attempted to produce with an old epoch.\n"
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+@pytest.mark.parametrize(("mistyped", "epoch"), [(1, 0), (0, 1)])
+def test_producer_without_an_open_transaction_in_the_partition_is_refused(
+    barnabas: Command, topic: str, hang: Hang, mistyped: int, epoch: int, dry_run: tuple[str, ...]
+) -> None:
+    producer = hang()
+    wrong = producer + mistyped
+    given = ["--producer-id", str(wrong), "--producer-epoch", str(epoch), "--coordinator-epoch", "0"]
+    shown = barnabas("txn", "abort", topic, "-p", "0", *given, *dry_run)
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == (
+        f"barnabas txn abort: no open transaction of producer {wrong}, epoch {epoch}, in {topic}-0 "
+        f"(open: producer {producer}, epoch 0, from 0); --force writes the marker nevertheless\n"
+    )
+    assert "(open: none)" in barnabas("txn", "abort", topic, "-p", "1", *given).err
+    assert stable_end(barnabas, topic) == (0, 1)  # no marker
+
+
+def test_coordinator_epoch_that_no_coordinator_has_is_refused(barnabas: Command, topic: str, hang: Hang) -> None:
+    producer = hang()
+    given = ["--producer-id", str(producer), "--producer-epoch", "0", "--coordinator-epoch", "7"]
+    shown = barnabas("txn", "abort", topic, "-p", "0", *given)
+    assert (shown.status, shown.out) == (1, "")
+    assert shown.err == (
+        f"barnabas txn abort: {topic}-0: no coordinator has epoch 7: the leaders of __transaction_state have epochs up "
+        "to 0; a marker with a later one would fence the coordinator; --force writes the marker nevertheless\n"
+    )
+    assert stable_end(barnabas, topic) == (0, 1)
+    assert barnabas("txn", "abort", topic, "-p", "0", *given, "--force").status == 0
+    assert stable_end(barnabas, topic) == (2, 2)
 
 
 def test_offset_without_a_transaction_is_an_error(barnabas: Command, topic: str, hang: Hang) -> None:
