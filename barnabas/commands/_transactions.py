@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
 
 from barnabas.commands._output import CommandError, WrongCall, amount_of, explain, explain_code
 from barnabas.commands._partitions import led_by, without_leader
+from barnabas.commands._topics import choose
 
 if TYPE_CHECKING:
     from kafka import TopicPartition
@@ -27,11 +28,15 @@ TRANSACTIONS = "__transaction_state"
 UNKNOWN_ID = "there is no such transactional id"
 NO_TIMEOUT_MS = 2**31 - 1
 """The timeout of a transaction in two-phase commit, which only its external coordinator ends (KIP-939)."""
+HANGING = "hanging"
+"""The state, in place of its coordinator's, of a transaction that its coordinator does not have."""
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence")
 INVALID_REGULAR_EXPRESSION = 128
 MAX_PARTITIONS = 500
 """The most partitions of one DescribeProducers request, as in Kafka's tool."""
+MAX_IDS = 500
+"""The most transactional ids of one DescribeTransactions request."""
 RETRY_S = 0.1
 ADMIN_COORDINATOR_EPOCH = 0
 """Sent for a producer without markers, which has no coordinator epoch: no coordinator has a lower one."""
@@ -93,18 +98,17 @@ def not_listed(topics: Iterable[Mapping[str, Any]], away: Iterable[int]) -> str 
     return f"the transactions of {partitions} are unknown: no coordinator answers" if lost else None
 
 
+def unknown_without(client: Admin, brokers: Sequence[int]) -> str | None:
+    """Return why some transactions are unknown if only these brokers answer; None if they coordinate all."""
+    return not_listed(choose(client, [TRANSACTIONS]), sorted(set(client.listed()) - set(brokers)))
+
+
 def describe(client: Admin, names: Iterable[str]) -> dict[str, TransactionDescription | str]:
     """Return the transactions in the order of `names`; an error message in place of one that cannot be described."""
-    from kafka.errors import KafkaError, TransactionalIdNotFoundError
-
+    wanted = list(dict.fromkeys(names))
     found: dict[str, TransactionDescription | str] = {}
-    for name in dict.fromkeys(names):
-        try:
-            found[name] = retried(client, lambda name=name: client.describe_transactions([name])[name])  # type: ignore[misc]
-        except TransactionalIdNotFoundError:
-            found[name] = UNKNOWN_ID
-        except KafkaError as error:
-            found[name] = explained(error)
+    for first in range(0, len(wanted), MAX_IDS):
+        found.update(_describe(client, wanted[first : first + MAX_IDS]))
     return found
 
 
@@ -117,23 +121,11 @@ def open_transactions(
     """
     found: list[Open] = []
     problems: list[str] = []
-    for first in range(0, len(partitions), MAX_PARTITIONS):
-        for partition, state in _producers(client, partitions[first : first + MAX_PARTITIONS], broker).items():
-            if isinstance(state, str):
-                problems.append(f"{partition.topic}-{partition.partition}: {state}")
-                continue
-            found += [
-                Open(
-                    partition,
-                    one.producer_id,
-                    one.producer_epoch,
-                    one.coordinator_epoch,
-                    one.current_transaction_start_offset,
-                    one.last_timestamp,
-                )
-                for one in state.active_producers
-                if one.current_transaction_start_offset >= 0
-            ]
+    for partition, transactions in _open_in(client, partitions, broker).items():
+        if isinstance(transactions, str):
+            problems.append(f"{partition.topic}-{partition.partition}: {transactions}")
+        else:
+            found += transactions
     return sorted(found, key=lambda one: (one.partition, one.start)), problems
 
 
@@ -142,20 +134,27 @@ def open_rows(
 ) -> tuple[dict[tuple[str, int], list[dict[str, Any]]], list[str]]:
     """Return the open transactions of partitions as rows, the oldest first, and an error message for each that fails.
 
-    A row has the transactional id and the start if one of these brokers, as coordinator, knows them.
+    A row has the transactional id, the state and the start time if one of these brokers, as coordinator, knows them.
+    The state is `HANGING` if all coordinators answer and none has the transaction.
     """
     found, problems = open_transactions(client, partitions)
+    if not found:
+        return {}, problems
     names = owners(client, brokers, (one.producer_id for one in found))
     described = describe(client, sorted(set(names.values())))
+    hang = set() if unknown_without(client, brokers) else set(_hanging(client, found, names, described))
     now_ms = int(time.time() * 1000)
     rows: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for one in found:
         name = names.get(one.producer_id)
         transaction = described.get(name or "")
-        started_ms = transaction.transaction_start_time_ms if _has(transaction, one.partition) else None
+        state, started_ms = HANGING if one in hang else None, None
+        if _has(transaction, one.partition):
+            state, started_ms = transaction.state.value, transaction.transaction_start_time_ms
         rows.setdefault(tuple(one.partition), []).append(
             {
                 "transactional_id": name,
+                "state": state,
                 "producer_id": one.producer_id,
                 "epoch": one.producer_epoch,
                 "start": one.start,
@@ -202,7 +201,12 @@ def hanging(client: Admin, brokers: Sequence[int], candidates: Sequence[Open]) -
         if isinstance(found, str) and found != UNKNOWN_ID:
             raise CommandError(f"{name}: {found}")
 
-    return [one for one in candidates if not _has(described.get(names.get(one.producer_id, "")), one.partition)]
+    return _hanging(client, candidates, names, described)
+
+
+def abort_command(topic: str, partition: int, start: int) -> str:
+    """Return the command that aborts a hanging transaction, quoted."""
+    return f"`barnabas txn abort {topic} -p {partition} -o {start}`"
 
 
 def retried(client: Admin, request: Callable[[], T]) -> T:
@@ -254,6 +258,71 @@ def _has(
 ) -> TypeGuard[TransactionDescription]:
     """Return whether a coordinator has a transaction with this partition."""
     return not (transaction is None or isinstance(transaction, str)) and partition in transaction.topic_partitions
+
+
+def _hanging(
+    client: Admin,
+    candidates: Sequence[Open],
+    names: Mapping[int, str],
+    described: Mapping[str, TransactionDescription | str],
+) -> list[Open]:
+    """Return the hanging ones; `names` are those of producer ids, whose transactions are `described`.
+
+    A transaction that has ended before it was described is not described any more. So those that are not are looked up
+    in their partitions again: they hang if they are still open there.
+    """
+    missing = [one for one in candidates if _is_missing(described.get(names.get(one.producer_id, "")), one.partition)]
+    if not missing:
+        return []
+    now = _open_in(client, sorted({one.partition for one in missing}), None)
+    return [one for one in missing if _may_be_open(one, now[one.partition])]
+
+
+def _describe(client: Admin, names: Sequence[str]) -> dict[str, TransactionDescription | str]:
+    """Return the transactions of these ids; kafka-python raises the first error, so then each by itself."""
+    from kafka.errors import KafkaError, TransactionalIdNotFoundError
+
+    try:
+        return dict(retried(client, lambda: client.describe_transactions(names)))
+    except TransactionalIdNotFoundError:
+        if len(names) == 1:
+            return {names[0]: UNKNOWN_ID}
+    except KafkaError as error:
+        if len(names) == 1:
+            return {names[0]: explained(error)}
+    return {name: one for each in names for name, one in _describe(client, [each]).items()}
+
+
+def _is_missing(transaction: TransactionDescription | str | None, partition: TopicPartition) -> bool:
+    """Return whether the coordinator does not have a transaction with this partition; False if that is unknown."""
+    return transaction in (None, UNKNOWN_ID) or not (isinstance(transaction, str) or _has(transaction, partition))
+
+
+def _may_be_open(one: Open, now: list[Open] | str) -> bool:
+    """Return whether a transaction is among those that are open in its partition now; True if these are unknown."""
+    return isinstance(now, str) or (one.producer_id, one.start) in [(each.producer_id, each.start) for each in now]
+
+
+def _open_in(
+    client: Admin, partitions: Sequence[TopicPartition], broker: int | None
+) -> dict[TopicPartition, list[Open] | str]:
+    """Return the open transactions of each partition, or an error message."""
+    found: dict[TopicPartition, list[Open] | str] = {}
+    for first in range(0, len(partitions), MAX_PARTITIONS):
+        for partition, state in _producers(client, partitions[first : first + MAX_PARTITIONS], broker).items():
+            found[partition] = state if isinstance(state, str) else [
+                Open(
+                    partition,
+                    one.producer_id,
+                    one.producer_epoch,
+                    one.coordinator_epoch,
+                    one.current_transaction_start_offset,
+                    one.last_timestamp,
+                )
+                for one in state.active_producers
+                if one.current_transaction_start_offset >= 0
+            ]  # fmt: skip
+    return found
 
 
 def _producers(

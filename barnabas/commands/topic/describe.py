@@ -1,6 +1,7 @@
 """Show partitions, offsets and settings of topics, and the transactions that read_committed consumers wait for.
 
 A read_committed consumer reads up to the last stable offset: the start of the first open transaction, if there is one.
+A transaction that its coordinator does not have is shown as hanging: nothing ends it but `barnabas txn abort`.
 
 RECORDS is END - START. It includes the markers of transactions, one in each partition of a transaction, which
 consumers do not receive, and records that compaction has removed.
@@ -10,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._configs import describe_configs
-from barnabas.commands._output import complain_of, print_facts, print_table, show_json
+from barnabas.commands._output import SHOWN, complain_of, print_facts, print_table, show_json
 from barnabas.commands._topics import (
     choose,
     end_offsets,
@@ -25,7 +26,7 @@ from barnabas.commands._topics import (
     start_offsets,
     uuid_text,
 )
-from barnabas.commands._transactions import age_text, open_rows
+from barnabas.commands._transactions import HANGING, abort_command, age_text, open_rows
 
 if TYPE_CHECKING:
     from barnabas.commands._admin import Admin
@@ -36,7 +37,17 @@ EXAMPLES = """
   barnabas topic describe '^orders-' --json
 """
 COLUMNS = ("partition", "leader", "epoch", "replicas", "in_sync", "start", "end", "records")
-TRANSACTIONS = ("partition", "stable_end", "end", "producer_id", "epoch", "start", "duration", "transactional_id")
+TRANSACTIONS = (
+    "partition",
+    "stable_end",
+    "end",
+    "producer_id",
+    "epoch",
+    "start",
+    "duration",
+    "state",
+    "transactional_id",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,17 +120,32 @@ def _print(topic: dict[str, Any]) -> None:
     waiting = [one for one in topic["partitions"] if one["end"] is not None and one["stable_end"] < one["end"]]
     if waiting:
         sys.stdout.write("read_committed consumers wait at STABLE-END for:\n")
-        print_table(TRANSACTIONS, [row for partition in waiting for row in _rows(partition)])
+        rows = [row for partition in waiting for row in _rows(partition)]
+        print_table(TRANSACTIONS, rows, wrong=lambda row: row.get("state") == HANGING)
+        for line in _notes(topic["topic"], waiting):
+            sys.stdout.write(f"{line}\n")
 
 
 def _rows(partition: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return a row for the transaction that holds back the last stable offset: the oldest; an empty one for none.
+    """Return a row for each of the `SHOWN` oldest open transactions; an empty one for none.
 
-    There is none while a marker is not replicated yet.
+    The first of them holds back the last stable offset. There is none while a marker is not replicated yet.
     """
     where = {name: partition[name] for name in ("partition", "stable_end", "end")}
-    first = next(iter(partition["transactions"]), None)
-    return [where if first is None else {**where, **first, "duration": age_text(first["duration_ms"])}]
+    shown = partition["transactions"][:SHOWN]
+    return [{**where, **one, "duration": age_text(one["duration_ms"])} for one in shown] or [where]
+
+
+def _notes(topic: str, partitions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a line for each partition with more than `SHOWN` open transactions, and for each shown one that hangs."""
+    for partition in partitions:
+        transactions, index = partition["transactions"], partition["partition"]
+        if len(transactions) > SHOWN:
+            yield f"partition {index} has {len(transactions)} open transactions; the {SHOWN} oldest are shown"
+        for one in transactions[:SHOWN]:
+            if one["state"] == HANGING:
+                command = abort_command(topic, index, one["start"])
+                yield f"no coordinator ends the hanging transaction of producer {one['producer_id']}: {command} does"
 
 
 def _is_wrong(partition: Mapping[str, Any]) -> bool:

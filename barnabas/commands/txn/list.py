@@ -1,13 +1,14 @@
 """List transactional ids with the states of their latest transactions.
 
 Empty: without a transaction so far, or its producer was fenced. Ongoing: open. PrepareCommit, PrepareAbort: decided,
-while markers are written. CompleteCommit, CompleteAbort: ended.
+while markers are written. CompleteCommit, CompleteAbort: ended. DURATION is that of an open transaction.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._client import add_common_options, admin, natural
 from barnabas.commands._offsets import duration_ms
@@ -18,6 +19,8 @@ from barnabas.commands._transactions import (
     OPEN_STATES,
     STATES,
     TRANSACTIONS,
+    Listed,
+    age_text,
     describe,
     list_transactions,
     not_listed,
@@ -33,6 +36,7 @@ EXAMPLES = """
   barnabas txn list --two-phase
   barnabas txn list --json | jq -r '.[].transactional_id'
 """
+COLUMNS = ("transactional_id", "coordinator", "producer_id", "state", "duration")
 OPEN = "Ongoing"
 
 
@@ -80,22 +84,28 @@ def run(options: argparse.Namespace) -> int:
             transactional_id_pattern=options.pattern,
         )
         missing = not_listed(choose(client, [TRANSACTIONS]), away)
-        if options.two_phase:
-            described = describe(client, [one.name for one in listed])
-            problems = [f"{name}: {found}" for name, found in described.items() if isinstance(found, str)]
-            endless = {name for name, found in described.items() if _has_no_timeout(found)}
-            listed = [one for one in listed if one.name in endless]
-    rows = [
-        {
-            "transactional_id": one.name,
-            "coordinator": one.coordinator,
-            "producer_id": one.producer_id,
-            "state": one.state,
-        }
-        for one in listed
-    ]
-    show(options, ("transactional_id", "coordinator", "producer_id", "state"), rows)
+        described = describe(client, [one.name for one in listed if options.two_phase or one.state in OPEN_STATES])
+    if options.two_phase:
+        problems = [f"{name}: {found}" for name, found in described.items() if isinstance(found, str)]
+        listed = [one for one in listed if _has_no_timeout(described[one.name])]
+    now_ms = int(time.time() * 1000)
+    rows = [_row(one, described.get(one.name), now_ms, options.json) for one in listed]
+    show(options, COLUMNS, rows)
     return complain_of(options.command, [*away.values(), *([missing] if missing else []), *problems])
+
+
+def _row(one: Listed, found: TransactionDescription | str | None, now_ms: int, is_json: bool) -> dict[str, Any]:
+    """Return the row of an id; with a duration if its transaction is open, and was `found` at its coordinator."""
+    duration_ms = None
+    if found is not None and not isinstance(found, str) and found.transaction_start_time_ms > 0:
+        duration_ms = now_ms - found.transaction_start_time_ms
+    return {
+        "transactional_id": one.name,
+        "coordinator": one.coordinator,
+        "producer_id": one.producer_id,
+        "state": one.state,
+        **({"duration_ms": duration_ms} if is_json else {"duration": age_text(duration_ms)}),
+    }
 
 
 def _has_no_timeout(transaction: TransactionDescription | str) -> bool:

@@ -2,6 +2,9 @@
 
 For transactions without a timeout that their external coordinator will never end (KIP-939, two-phase commit), and for
 producers that must not go on. A producer of the same id is started, and nothing is sent with it.
+
+A transaction of the producer that its coordinator does not have hangs, and stays open: it is reported, with the command
+that aborts it, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -11,9 +14,12 @@ from typing import TYPE_CHECKING
 
 from barnabas.commands._client import add_common_options, admin, closing, connect
 from barnabas.commands._output import Report, amount_of
-from barnabas.commands._transactions import describe, explained
+from barnabas.commands._topics import choose, partitions_of
+from barnabas.commands._transactions import abort_command, describe, explained, hanging, open_transactions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kafka.admin import TransactionDescription
 
 EXAMPLES = """
@@ -44,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
             _report_success(report, name, transaction, options)
         else:
             report.failed(name, failure)
+    _report_hanging(report, {one.producer_id: name for name, one in found.items() if not isinstance(one, str)}, options)
     return report.end()
 
 
@@ -60,6 +67,22 @@ def _report_success(
         producer_epoch=transaction.producer_epoch,
         partitions=len(transaction.topic_partitions),
     )
+
+
+def _report_hanging(report: Report, names: Mapping[int, str], options: argparse.Namespace) -> None:
+    """Report the hanging transactions of these producers, which stay open: their coordinator does not have them."""
+    if not names:
+        return
+    with admin(options) as client:
+        brokers = client.answering()
+        found, _ = open_transactions(client, partitions_of(choose(client, [])))
+        for one in hanging(client, brokers, [each for each in found if each.producer_id in names]):
+            topic, partition = one.partition
+            report.failed(
+                names[one.producer_id],
+                f"producer {one.producer_id} has a hanging transaction in {topic}-{partition}, which its coordinator "
+                f"does not have: {abort_command(topic, partition, one.start)} aborts it",
+            )
 
 
 def _fence(name: str, options: argparse.Namespace) -> str | None:

@@ -66,9 +66,9 @@ def test_transaction_that_read_committed_consumers_wait_for_is_named(
     *_, title, header, row = shown.lines
     assert title == "read_committed consumers wait at STABLE-END for:"
     assert header.split() == [
-        "PARTITION", "STABLE-END", "END", "PRODUCER-ID", "EPOCH", "START", "DURATION", "TRANSACTIONAL-ID",
+        "PARTITION", "STABLE-END", "END", "PRODUCER-ID", "EPOCH", "START", "DURATION", "STATE", "TRANSACTIONAL-ID",
     ]  # fmt: skip
-    assert re.fullmatch(rf" +0 +1 +2 +\d+ +\d+ +1  \d+s +id-{topic}", row)
+    assert re.fullmatch(rf" +0 +1 +2 +\d+ +\d+ +1  \d+s +Ongoing  id-{topic}", row)
     (partition,) = described["partitions"]
     assert (partition["stable_end"], partition["end"]) == (1, 2)
     (transaction,) = partition["transactions"]

@@ -45,6 +45,24 @@ def test_transaction_that_its_coordinator_has_does_not_hang(barnabas: Command, o
     assert found(barnabas, "-t", ongoing, "--max-transaction-timeout", "0ms") == []
 
 
+def test_hanging_transactions_are_marked_in_the_description_of_their_topic(
+    barnabas: Command, topic: str, hang: Hang
+) -> None:
+    producers = [hang(age_s=0) for _ in range(7)]
+    shown = barnabas("topic", "describe", topic)
+    _title, _header, *rows = shown.lines[shown.lines.index("read_committed consumers wait at STABLE-END for:") :]
+    assert [row.split() for row in rows[:5]] == [
+        ["0", "0", "7", str(producer), "0", str(start), "0s", "hanging", "-"]
+        for start, producer in enumerate(producers[:5])
+    ]
+    assert rows[5] == "partition 0 has 7 open transactions; the 5 oldest are shown"
+    why = f"no coordinator ends the hanging transaction of producer {producers[0]}"
+    assert rows[6] == f"{why}: `barnabas txn abort {topic} -p 0 -o 0` does"
+    assert len(rows) == 11
+    (described,) = json.loads(barnabas("topic", "describe", topic, "--json").out)
+    assert [one["state"] for one in described["partitions"][0]["transactions"]] == ["hanging"] * 7
+
+
 @pytest.mark.parametrize(
     ("options", "status", "message"),
     [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -9,9 +10,16 @@ from tests.unit.barnabas.conftest import Command, Halved
 
 def test_transactional_ids_are_listed_with_their_coordinators_and_states(barnabas: Command, ongoing: str) -> None:
     header, *rows = [line.split() for line in barnabas("txn", "list").lines]
-    assert header == ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]
+    assert header == ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE", "DURATION"]
     (row,) = [row for row in rows if row[0] == ongoing]
     assert (row[1], row[3]) == ("1", "Ongoing")
+    assert re.fullmatch(r"\d+s", row[4])
+
+
+def test_id_without_an_open_transaction_has_no_duration(barnabas: Command, idle: str) -> None:
+    (row,) = json.loads(barnabas("txn", "list", "--pattern", idle, "--json").out)
+    assert row["duration_ms"] is None
+    assert barnabas("txn", "list", "--pattern", idle).lines[1].split()[3:] == ["Empty", "-"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +40,7 @@ def test_transactional_ids_are_filtered(barnabas: Command, ongoing: str, filters
     (one,) = [row for row in json.loads(barnabas("txn", "ls", "--json").out) if row["transactional_id"] == ongoing]
     given = [text.format(name=ongoing, producer=one["producer_id"]) for text in filters]
     listed = json.loads(barnabas("txn", "list", "--json", *given).out)
-    assert (one in listed) == found
+    assert (ongoing in [row["transactional_id"] for row in listed]) == found
 
 
 def test_ids_are_filtered_by_the_duration_of_an_open_transaction(barnabas: Command, idle: str) -> None:

@@ -11,6 +11,7 @@ from protocol.api import ApiKey
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from tests.broker_process import BrokerProcess
 from tests.raw_client import RawClient
+from tests.unit.barnabas.commands.txn.conftest import write_outside
 from tests.unit.barnabas.conftest import Command, Leaderless
 
 
@@ -66,6 +67,30 @@ def test_id_without_a_transaction_is_fenced(barnabas: Command, shared_broker: Br
     described = client.call(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[idle])
     client.close()
     assert described.transaction_states[0].producer_epoch == 1
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_hanging_transaction_that_stays_open_is_named(
+    barnabas: Command,
+    shared_broker: BrokerProcess,
+    topic: str,
+    one_open: Producer,
+    settings_of_brokers: None,
+    dry_run: tuple[str, ...],
+) -> None:
+    barnabas("topic", "alter", topic, "--partitions", "3")
+    (row,) = json.loads(barnabas("txn", "list", "--pattern", topic, "--json").out)
+    barnabas("config", "set", "brokers", "transaction.partition.verification.enable=false")
+    write_outside(shared_broker, topic, 2, row["producer_id"], age_s=0)
+    shown = barnabas("txn", "terminate", topic, *dry_run)
+    assert shown.status == 1
+    assert shown.out.endswith(", epoch 0, open in 2 partitions\n")
+    assert shown.err == (
+        f"barnabas txn terminate: {topic}: producer {row['producer_id']} has a hanging transaction in {topic}-2, which "
+        f"its coordinator does not have: `barnabas txn abort {topic} -p 2 -o 0` aborts it\n"
+    )
+    assert barnabas("txn", "abort", topic, "-p", "2", "-o", "0").status == 0
+    assert barnabas("txn", "terminate", topic).status == 0
 
 
 def test_decision_that_is_made_stays(call: Command, leaderless: Leaderless) -> None:
