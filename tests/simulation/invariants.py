@@ -136,7 +136,7 @@ class Invariants:
         check(
             Invariant.HIGH_WATERMARK_RISES,
             high_watermark >= seen.high_watermark
-            or self._may_drop_records(partition, seen, losses > self._losses.get(key, 0)),
+            or self._may_drop_records(host, partition, seen, losses > self._losses.get(key, 0)),
             f"the high watermark of {name} went back from {seen.high_watermark} to {high_watermark}",
         )
         if high_watermark > seen.high_watermark:
@@ -181,18 +181,22 @@ class Invariants:
             known.log_end = max(known.log_end, log.log_end_offset)
         return seen
 
-    @staticmethod
-    def _may_drop_records(partition: Partition, seen: Seen, others_lost: bool) -> bool:
+    def _may_drop_records(self, host: Host, partition: Partition, seen: Seen, others_lost: bool) -> bool:
         """Return whether a replica may drop committed records.
 
         A replica whose disk failed during a reset is empty and offline: no client reads it again. A follower starts
         from the leader's log start if it shares nothing with the leader's log, and truncates records that a power cut
         took from all other replicas.
+
+        A leader that fetched its log after compaction does not know epochs of which no record remained. A follower
+        that returns with such an epoch truncates to the epoch before, and fetches the compacted records again. It is
+        not in the ISR: a replica in the ISR has the leader's last record.
         """
         log = partition.log
         if partition.is_leader or log.log_end_offset >= seen.log_end:
             return log.offline
-        return log.offline or others_lost or log.log_end_offset == log.log_start_offset
+        compacted = "compact" in log.config.cleanup_policy and not self._in_sync(host, partition)
+        return log.offline or others_lost or compacted or log.log_end_offset == log.log_start_offset
 
     def _check_producers(self, partition: Partition, name: str) -> None:
         """Check that a truncated log keeps no producer state of truncated batches."""
