@@ -1,14 +1,21 @@
 """The parts of a controller (Kafka: `ControllerServer`): periodic tasks, registration, and what its handlers use."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from broker.dispatch import WithErrors, handle_locally
+from broker.dispatch import NO_CONNECTION, WithErrors, handle_locally
 from broker.metadata.controller_registration import ControllerRegistrationManager
 from broker.metadata.controller_tasks import ControllerTasks
 from broker.metadata.registration_request import controller_registration
 from broker.metadata.start_group import StartGroup
 from broker.shared_server import RoleServer, SharedServer
+
+if TYPE_CHECKING:
+    from broker.network.connection import RequestContext
+    from broker.quotas.controller_mutations import ControllerMutationQuotaManager, MutationQuota
 
 
 class ControllerServer(RoleServer):
@@ -31,6 +38,8 @@ class ControllerServer(RoleServer):
             has_exited=shared.node_clients.has_exited,
             start_group=start_group,
         )
+        self.mutation_quotas: ControllerMutationQuotaManager | None = None
+        """What clients used of their quotas of controller mutations; created with the first request of one."""
         self._registration = ControllerRegistrationManager(self.raft, self.controller_channel.call, self.loop)
 
     def start(self) -> None:
@@ -38,6 +47,24 @@ class ControllerServer(RoleServer):
         self.tasks.begin()
         if self.settings.voters:
             self._registration.begin(controller_registration(self.settings, self.random.randbytes(16), self.endpoints))
+
+    def mutation_quota(self, context: RequestContext) -> MutationQuota:
+        """Return the quota of a request that creates or deletes partitions; this node's own requests are unlimited."""
+        from broker.quotas.controller_mutations import UNLIMITED, ControllerMutationQuotaManager
+        from broker.quotas.rate import SampleWindow
+
+        quotas = self.image.client_quotas
+        if not quotas or context.connection_id == NO_CONNECTION:
+            return UNLIMITED
+        if self.mutation_quotas is None:
+            settings = self.settings
+            window = SampleWindow(
+                settings["controller.quota.window.num"], 1000 * settings["controller.quota.window.size.seconds"]
+            )
+            self.mutation_quotas = ControllerMutationQuotaManager(window, lambda: 1000 * self.loop.time())
+        self.mutation_quotas.apply(quotas)
+        user = context.principal.partition(":")[2]
+        return self.mutation_quotas.of_request(context.api_key, context.api_version, user, context.client_id or "")
 
     async def stop(self) -> None:
         """Stop the tasks and the registration."""

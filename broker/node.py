@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from broker.monitoring.monitor import Monitor
     from broker.network.connection_protocol import Dispatch
     from broker.network.listeners import ListenerAddress
+    from broker.quotas.quota_manager import QuotaManager
     from broker.settings import Settings
     from storage.disk import Disk
 
@@ -107,6 +108,8 @@ class Node:
         self._throttled: dict[str, Dispatch] | None = None
         """Those with quotas; None before there were any."""
         self._has_quotas = False
+        self.quotas: QuotaManager | None = None
+        """What clients used of their quotas; None before there were any."""
         shared.raft.subscribe(self._apply_quotas)
         self._bound: list[str] = []
 
@@ -230,7 +233,7 @@ class Node:
 
         shared, settings = self.shared, self.settings
         window = SampleWindow(settings["quota.window.num"], 1000 * settings["quota.window.size.seconds"])
-        quotas = QuotaManager(window)
+        self.quotas = quotas = QuotaManager(window)
         return {
             name: ThrottlingDispatcher(dispatch, quotas, shared.raft, shared.loop, time.perf_counter)
             for name, dispatch in self._dispatchers.items()

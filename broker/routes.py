@@ -139,7 +139,7 @@ ROUTES = {
         guard="topics:guard_creation",
     ),
     ApiKey.DELETE_TOPICS: Route(
-        command="topics:delete_topics",
+        "delete_topics",
         forwarded=True,
         requires=on_topics(_DELETE, or_on_cluster=_DELETE),
         guard="topics:guard_deletion",

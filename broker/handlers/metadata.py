@@ -101,6 +101,11 @@ async def _create_and_answer(
 ) -> MetadataResponse:
     created = await create_on_demand(broker, missing, context)
     errors = {topic.name: ErrorCode(topic.error_code) for topic in created.topics if topic.error_code}
+    for name, error in errors.items():
+        if (
+            error is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        ):  # which clients do not expect here: they try again with this one
+            errors[name] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return _answer(broker, context, request, errors)
 
 

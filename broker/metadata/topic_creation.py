@@ -10,7 +10,7 @@ from functools import partial
 
 from broker.controller_server import ControllerServer
 from broker.shared_server import RoleServer
-from controller.commands.topics import create_topics
+from controller.commands.topics import RecordMutations, create_topics, unlimited
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from protocol.plural import count_of
@@ -22,7 +22,10 @@ _WAIT_SHARE = 0.75
 
 
 async def submit_topics(
-    controller: ControllerServer, request: CreateTopicsRequest, timeout_ms: int | None = None
+    controller: ControllerServer,
+    request: CreateTopicsRequest,
+    timeout_ms: int | None = None,
+    record_mutations: RecordMutations = unlimited,
 ) -> CreateTopicsResponse:
     """Create the topics of `request`. Errors of single topics are in the response; others as in `RaftDriver.submit`."""
     try:
@@ -35,7 +38,13 @@ async def submit_topics(
                 for name in names
             ]
         )
-    command = partial(create_topics, request=request, settings=controller.settings, random=controller.random)
+    command = partial(
+        create_topics,
+        request=request,
+        settings=controller.settings,
+        random=controller.random,
+        record_mutations=record_mutations,
+    )
     started_s = controller.loop.time()
     response = await controller.raft.submit(command, wait_budget_ms(controller, timeout_ms))
     if not request.validate_only and any(not topic.error_code for topic in response.topics):

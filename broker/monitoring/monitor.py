@@ -12,7 +12,14 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from broker.monitoring import broker_tables, group_tables, partition_tables, replication_tables, transaction_tables
+from broker.monitoring import (
+    broker_tables,
+    group_tables,
+    partition_tables,
+    quota_tables,
+    replication_tables,
+    transaction_tables,
+)
 from broker.monitoring.elections import ElectionCounts
 from broker.monitoring.exposition import CONTENT_TYPE, lines
 from broker.monitoring.http_server import HttpServer, Page
@@ -33,6 +40,7 @@ TABLES = (
     *partition_tables.TABLES,
     *group_tables.TABLES,
     *transaction_tables.TABLES,
+    *quota_tables.TABLES,
 )
 
 _SHORTEST_S = 1.0

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.broker_server import BrokerServer
+    from broker.controller_server import ControllerServer
     from broker.monitoring.elections import ElectionCounts
     from broker.monitoring.request_errors import RequestErrors
     from broker.monitoring.request_times import Times
+    from broker.quotas.quota_manager import QuotaManager
     from broker.shared_server import SharedServer
 
 
@@ -33,7 +35,9 @@ class MonitoredNode(Protocol):
     """A node (`broker.node.Node`)."""
 
     shared: SharedServer
+    controller: ControllerServer | None
     broker: BrokerServer | None
+    quotas: QuotaManager | None
 
     @property
     def monitor(self) -> Measurements | None:

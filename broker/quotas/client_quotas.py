@@ -20,6 +20,7 @@ from controller.image import NO_QUOTAS, QuotaEntity, quota_entity
 PRODUCE = "producer_byte_rate"
 FETCH = "consumer_byte_rate"
 REQUEST = "request_percentage"
+CONTROLLER_MUTATION = "controller_mutation_rate"
 
 USER, CLIENT_ID = "user", "client-id"
 
@@ -27,7 +28,7 @@ _MAX_CACHED = 10_000
 
 
 class Quota(NamedTuple):
-    """The limit of a client, per second, and who shares it: a user and client id, either "" if it does not matter."""
+    """The limit of a client, per second, and the user and client id that share it; one that does not matter is ""."""
 
     limit: float
     shared_by: tuple[str, str]
@@ -64,7 +65,7 @@ class ClientQuotas:
 
 
 def _most_specific_first(user: str, client_id: str) -> Iterator[tuple[QuotaEntity, tuple[str, str]]]:
-    """Yield the entities that a client belongs to, each with who shares its quota."""
+    """Yield the entities that a client belongs to, each with the user and client id that share its quota."""
     for user_name in (user, None):
         yield quota_entity([(USER, user_name), (CLIENT_ID, client_id)]), (user, client_id)
         yield quota_entity([(USER, user_name), (CLIENT_ID, None)]), (user, client_id)

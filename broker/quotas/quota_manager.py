@@ -6,7 +6,7 @@
     REQUEST    time of the event loop, as a percentage of it    as long, but for one sample at most (KIP-124)
 
 The response is not delayed: it has `throttle_time_ms`, and the connection is not read for that time (KIP-219), so a
-client that ignores the field is throttled too. Usage is kept for those who share a quota (`client_quotas`). What has
+client that ignores the field is throttled too. Clients that share a quota share their usage (`client_quotas`). What has
 left the window counts as nothing and is dropped, so the memory is bounded by the clients of one window.
 
 Pure: time is passed in, in ms of a monotonic clock. Muting is `broker.network`'s, the requests are
@@ -15,16 +15,23 @@ Pure: time is passed in, in ms of a monotonic clock. Muting is `broker.network`'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from broker.quotas.client_quotas import REQUEST, ClientQuotas, Quota
-from broker.quotas.rate import Rate, SampleWindow
+from broker.quotas.rate import Rate, SampleWindow, ThrottleTimes
 from controller.image import QuotaEntity
 
-_Usage: TypeAlias = tuple[str, tuple[str, str]]
+_SharedQuota: TypeAlias = tuple[str, tuple[str, str]]
 
 _FEWEST_SWEPT = 100
+
+
+class Usage(NamedTuple):
+    """The usage of one quota by the clients that share it."""
+
+    rate: Rate
+    throttle_times: ThrottleTimes
 
 
 class QuotaManager:
@@ -35,7 +42,7 @@ class QuotaManager:
         self._window = window
         self._applied: Mapping[QuotaEntity, Mapping[str, float]] = {}
         self._quotas = ClientQuotas(self._applied)
-        self._rates: dict[_Usage, Rate] = {}
+        self._usages: dict[_SharedQuota, Usage] = {}
         self._sweep_at = _FEWEST_SWEPT
 
     @property
@@ -46,7 +53,13 @@ class QuotaManager:
     @property
     def clients(self) -> int:
         """Return how many usages are kept."""
-        return len(self._rates)
+        return len(self._usages)
+
+    def usages(self, kind: str, now_ms: float) -> Iterator[tuple[tuple[str, str], Usage]]:
+        """Yield the user and client id of each usage of a kind of quota within the window, and the usage."""
+        for (each, shared_by), usage in self._usages.items():
+            if each == kind and not usage.rate.is_idle(now_ms):
+                yield shared_by, usage
 
     def apply(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Use the quotas of a metadata image, unless they are in force; usage so far counts against new limits."""
@@ -59,22 +72,25 @@ class QuotaManager:
         quota = self._quotas.of_client(kind, user, client_id)
         if quota is None:
             return 0
-        rate = self._rate(kind, quota, now_ms)
-        rate.record(value, now_ms)
-        throttle_ms = rate.throttle_ms(quota.limit, now_ms)
-        return min(throttle_ms, self._window.sample_ms) if kind == REQUEST else throttle_ms
+        usage = self._usage(kind, quota, now_ms)
+        usage.rate.record(value, now_ms)
+        throttle_ms = usage.rate.throttle_ms(quota.limit, now_ms)
+        if kind == REQUEST:
+            throttle_ms = min(throttle_ms, self._window.sample_ms)
+        usage.throttle_times.record(throttle_ms, now_ms)
+        return throttle_ms
 
-    def _rate(self, kind: str, quota: Quota, now_ms: float) -> Rate:
+    def _usage(self, kind: str, quota: Quota, now_ms: float) -> Usage:
         key = (kind, quota.shared_by)
-        rate = self._rates.get(key)
-        if rate is None:
+        usage = self._usages.get(key)
+        if usage is None:
             self._sweep(now_ms)
-            rate = self._rates[key] = Rate(self._window)
-        return rate
+            usage = self._usages[key] = Usage(Rate(self._window), ThrottleTimes(self._window))
+        return usage
 
     def _sweep(self, now_ms: float) -> None:
         """Drop usage outside the window, each time that the number of clients has doubled."""
         if self.clients < self._sweep_at:
             return
-        self._rates = {key: rate for key, rate in self._rates.items() if not rate.is_idle(now_ms)}
+        self._usages = {key: usage for key, usage in self._usages.items() if not usage.rate.is_idle(now_ms)}
         self._sweep_at = max(2 * self.clients, _FEWEST_SWEPT)

@@ -41,10 +41,14 @@ class Rate:
         self._drop_old(now_ms)
         samples.append((now_ms, value))
 
+    def total(self, now_ms: float) -> float:
+        """Return the sum of the values within the window."""
+        self._drop_old(now_ms)
+        return sum(total for _, total in self._samples)
+
     def per_second(self, now_ms: float) -> float:
         """Return the rate."""
-        self._drop_old(now_ms)
-        return 1000 * sum(total for _, total in self._samples) / self.measured_ms(now_ms)
+        return 1000 * self.total(now_ms) / self.measured_ms(now_ms)
 
     def measured_ms(self, now_ms: float) -> float:
         """Return the time over which the rate is measured."""
@@ -66,3 +70,24 @@ class Rate:
         samples, span_ms = self._samples, self._window.span_ms
         while samples and now_ms - samples[0][0] >= span_ms:
             samples.popleft()
+
+
+class ThrottleTimes:
+    """The throttle times of responses within a `SampleWindow`, for metrics; zeros do not count, as in Kafka."""
+
+    __slots__ = ("_count", "_total_ms")
+
+    def __init__(self, window: SampleWindow) -> None:
+        self._count = Rate(window)
+        self._total_ms = Rate(window)
+
+    def record(self, throttle_ms: int, now_ms: float) -> None:
+        """Add a throttle time, unless it is 0."""
+        if throttle_ms > 0:
+            self._count.record(1, now_ms)
+            self._total_ms.record(throttle_ms, now_ms)
+
+    def average_ms(self, now_ms: float) -> float:
+        """Return the average; 0 if no response within the window had a throttle time."""
+        count = self._count.total(now_ms)
+        return self._total_ms.total(now_ms) / count if count else 0.0

@@ -4,6 +4,9 @@
     consumer_byte_rate    bytes of Fetch responses
     request_percentage    time of the event loop until a request is handled or waits, as a percentage of it
 
+The active controller counts the mutations of a `controller_mutation_rate` (`controller_mutations`); the throttle time
+in its response is applied here.
+
 A response is not delayed: it has the throttle time, and the connection is muted for as long, so that a client that
 ignores the field is throttled as well. Followers are exempt, and so is what brokers send each other. The response of a
 Fetch above the quota has its records, where Kafka sends an empty one: the client gets the same bytes per second.
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from broker.dispatch import encode_response
 from broker.network.connection_protocol import DeferredResponse
 from broker.quotas.client_quotas import FETCH, PRODUCE, REQUEST
+from broker.quotas.controller_mutations import STRICT_FROM
 from broker.routes import ROUTES
 from broker.runtime.deferred import Deferred
 from controller.acls.acl import AclOperation
@@ -103,6 +107,8 @@ class ThrottlingDispatcher:
             throttle_ms = max(throttle_ms, record(PRODUCE, value=received_bytes))
         elif header.api_key is ApiKey.FETCH:
             throttle_ms = max(throttle_ms, record(FETCH, value=sum(map(part_size, parts or ()))))
+        elif header.api_key in STRICT_FROM and parts:
+            throttle_ms = max(throttle_ms, _throttle_time_of(header, parts))
         if throttle_ms <= 0:
             return parts
         connection.mute(now_s + throttle_ms / 1000)
@@ -150,6 +156,14 @@ def _then(
 
     response.add_done_callback(complete)
     return later.then(continuation)
+
+
+def _throttle_time_of(header: RequestHeader, parts: list[Part]) -> int:
+    """Return the throttle time in the response of an API that has it as its first field."""
+    key, version, correlation_id, _ = header
+    body_at = _SIZE_BYTES + len(response_prefix(key, version, correlation_id))
+    throttle_ms: int = _INT32.unpack_from(cast("bytes", parts[0]), body_at)[0]
+    return throttle_ms
 
 
 def with_throttle_time(header: RequestHeader, parts: list[Part], throttle_ms: int) -> list[Part]:

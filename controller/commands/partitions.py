@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.controller_result import ControllerResult
-from controller.commands.topics import EXCESSIVE_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
+from controller.commands.topics import EXCESSIVE_PARTITIONS, MAX_PARTITIONS_PER_REQUEST, RecordMutations, unlimited
 from controller.image import MetadataImage
 from controller.replica_placer import place_replicas, usable_brokers
 from controller.topic_names import TRANSACTION_STATE
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def create_partitions(
-    image: MetadataImage, request: CreatePartitionsRequest, random: Random
+    image: MetadataImage,
+    request: CreatePartitionsRequest,
+    random: Random,
+    record_mutations: RecordMutations = unlimited,
 ) -> ControllerResult[CreatePartitionsResponse]:
     """Increase topics to the requested numbers of partitions; no records if the request only validates."""
     times = Counter(topic.name for topic in request.topics)
@@ -33,7 +36,9 @@ def create_partitions(
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             room = MAX_PARTITIONS_PER_REQUEST - len(records)
-            records += _add_partitions(image, topic, random, room)
+            added = _add_partitions(image, topic, random, room)
+            record_mutations(len(added))
+            records += added
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message or None
     if request.validate_only:

@@ -8,8 +8,8 @@ topics are gone from the metadata and can be created again; their files are dele
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from controller.commands.assignment import check_assignment, new_partition
 from controller.commands.controller_result import ControllerResult
@@ -35,13 +35,27 @@ EXCESSIVE_PARTITIONS = (
     f"Excessively large number of partitions per request: the most is {MAX_PARTITIONS_PER_REQUEST:,}."
 )
 
+RecordMutations: TypeAlias = Callable[[int], None]
+"""Records that partitions are created or deleted; KafkaError THROTTLING_QUOTA_EXCEEDED refuses that (KIP-599)."""
+
 _DEFAULT = -1
 
 
+def unlimited(_partitions: int) -> None:
+    """Record nothing: no quota limits the client."""
+
+
 def create_topics(
-    image: MetadataImage, request: CreateTopicsRequest, settings: StaticSettings, random: Random
+    image: MetadataImage,
+    request: CreateTopicsRequest,
+    settings: StaticSettings,
+    random: Random,
+    record_mutations: RecordMutations = unlimited,
 ) -> ControllerResult[CreateTopicsResponse]:
-    """Create topics with their partitions, leaders and configs; no records if the request only validates."""
+    """Create topics with their partitions, leaders and configs; no records if the request only validates.
+
+    As in Kafka, partitions that are only validated count as mutations too.
+    """
     times = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results: dict[str, CreateTopicsResponse.Topic] = {}
@@ -55,9 +69,10 @@ def create_topics(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(topic.name, image, created)
             topic_records, results[topic.name] = _create_topic(image, topic, settings, random)
+            record_mutations(results[topic.name].num_partitions)
         except KafkaError as error:
             results[topic.name] = CreateTopicsResponse.Topic(
-                name=topic.name, error_code=error.code, error_message=error.message
+                name=topic.name, error_code=error.code, error_message=error.message or None
             )
         else:
             created[unify_collision_chars(topic.name)] = topic.name
@@ -193,7 +208,10 @@ def _describe(
 
 
 def delete_topics(
-    image: MetadataImage, request: DeleteTopicsRequest, settings: StaticSettings
+    image: MetadataImage,
+    request: DeleteTopicsRequest,
+    settings: StaticSettings,
+    record_mutations: RecordMutations = unlimited,
 ) -> ControllerResult[DeleteTopicsResponse]:
     """Delete topics by name or, from version 6 on, by id (KIP-516); none with `delete.topic.enable=false`."""
     requested = [(topic.name, topic.topic_id) for topic in request.topics]
@@ -219,8 +237,9 @@ def delete_topics(
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
                 )
+            record_mutations(len(topic.partitions))
         except KafkaError as error:
-            result.error_code, result.error_message = error.code, error.message
+            result.error_code, result.error_message = error.code, error.message or None
         else:
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
     return ControllerResult(tuple(records), DeleteTopicsResponse(responses=list(results.values())))

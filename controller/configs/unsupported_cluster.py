@@ -41,10 +41,6 @@ THROTTLE_CONFIGS = table(
         Length of one of these samples.
     client.quota.callback.class CLASS null read-only
         The class that determines a client's quotas.
-    controller.quota.window.num INT 11 read-only 1..
-        Number of samples for the rate of controller mutations.
-    controller.quota.window.size.seconds INT 1 read-only 1..
-        Length of one of these samples.
     replication.quota.window.num INT 11 read-only 1..
         Number of samples for the rate of replication.
     replication.quota.window.size.seconds INT 1 read-only 1..

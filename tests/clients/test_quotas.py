@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from protocol.api import ApiKey
 from protocol.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -29,6 +31,18 @@ def kafka_configs(broker: BrokerProcess, *arguments: str) -> str:
     return run(*command, timeout_s=60).strip()
 
 
+def set_quota(broker: BrokerProcess, client_id: str, key: str, value: float) -> None:
+    """Set a quota of a client id."""
+    entry = AlterClientQuotasRequest.Entry
+    quota = entry(
+        entity=[entry.Entity(entity_type="client-id", entity_name=client_id)],
+        ops=[entry.Op(key=key, value=value, remove=False)],
+    )
+    client = RawClient(broker.bootstrap)
+    client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[quota], validate_only=False)
+    client.close()
+
+
 def test_kafka_configs_sets_and_describes_quotas_of_users_and_clients(broker: BrokerProcess) -> None:
     user, client = ("--entity-type", "users", "--entity-name", "u"), ("--entity-type", "clients", "--entity-default")
     kafka_configs(broker, "--alter", "--add-config", "producer_byte_rate=1024,request_percentage=50", *user)
@@ -46,14 +60,7 @@ def test_kafka_configs_sets_and_describes_quotas_of_users_and_clients(broker: Br
 
 def test_a_client_above_its_quota_is_throttled_and_another_is_not(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path, {"quota.window.num": 2}) as running:
-        entry = AlterClientQuotasRequest.Entry
-        quota = entry(
-            entity=[entry.Entity(entity_type="client-id", entity_name="noisy")],
-            ops=[entry.Op(key="producer_byte_rate", value=20_000.0, remove=False)],
-        )
-        client = RawClient(running.bootstrap)
-        client.call(ApiKey.ALTER_CLIENT_QUOTAS, 1, entries=[quota], validate_only=False)
-        client.close()
+        set_quota(running, "noisy", "producer_byte_rate", 20_000.0)
         throttled: dict[str, list[float]] = {"noisy": [], "quiet": []}
         for name, times in throttled.items():
             settings = {"bootstrap.servers": running.bootstrap, "client.id": name, "linger.ms": 0, "log_level": 0}
@@ -68,3 +75,21 @@ def test_a_client_above_its_quota_is_throttled_and_another_is_not(tmp_path: Path
     assert len(throttled["noisy"]) >= 2
     assert sum(throttled["noisy"]) > 1
     assert throttled["quiet"] == []
+
+
+def test_a_newer_admin_client_is_refused_above_a_quota_of_mutations_and_an_older_one_waits(
+    broker: BrokerProcess,
+) -> None:
+    limit = "controller_mutation_rate=0.01"
+    kafka_configs(broker, "--alter", "--add-config", limit, "--entity-type", "clients", "--entity-default")
+    set_quota(broker, "librdkafka", "controller_mutation_rate", 2.0)
+    topics = ("--bootstrap-server", broker.bootstrap, "--create", "--partitions", "3", "--topic")
+    run(*kafka_tool("org.apache.kafka.tools.TopicCommand", *topics, "first"), timeout_s=60)
+    with pytest.raises(RuntimeError, match=r"The throttling quota has been exceeded"):
+        run(*kafka_tool("org.apache.kafka.tools.TopicCommand", *topics, "second"), timeout_s=60)
+
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "client.id": "librdkafka", "log_level": 0})
+    admin.create_topics([NewTopic("third", 26, 1)])["third"].result(30)  # 4 more than a burst: 2 s
+    answered_at = time.monotonic()
+    admin.create_topics([NewTopic("fourth", 1, 1)])["fourth"].result(30)
+    assert time.monotonic() - answered_at > 1
