@@ -31,9 +31,12 @@ COORDINATES = {
     "iceberg": "org.apache.iceberg:iceberg-spark-runtime-{minor}_{scala}:1.10.0",
     "postgresql": "org.postgresql:postgresql:42.7.4",
 }
+CONNECTOR = "BARNABAS_SPARK_CONNECTOR"  # overrides Kafka's
 TIMEOUT_S = 600
 # The PySpark that the tests run with. Of a newer one, a repository may not have the connectors yet.
 TESTED = "4.0.0"
+# Ivy's report of a repository that does not answer. Spark adds that of spark-packages.org, which has no connector.
+UNREACHABLE = re.compile(r"(?:Server access error at url|Host \S+ not found\. url=) *(?!\S*spark-packages)\S")
 # Runs in a Java process of its own: the caller's session has its jars from its start on.
 RESOLVE = """
 import sys
@@ -89,7 +92,7 @@ def coordinates(connector: str) -> str:
         minor=minor,
         delta=_delta(minor, installed.scala) if connector == "delta" else "",
     )
-    return os.environ.get("BARNABAS_SPARK_CONNECTOR", default) if connector == "kafka" else default
+    return os.environ.get(CONNECTOR, default) if connector == "kafka" else default
 
 
 def cache() -> Path:
@@ -161,7 +164,7 @@ def _resolve(name: str, ivy: str) -> list[str]:
 
 def _reason(name: str, output: str) -> str:
     if "unresolved dependency" in output or "UNRESOLVED DEPENDENCIES" in output:
-        return _unreachable(name)
+        return _unreachable(name) if UNREACHABLE.search(output) else _absent(name)
     if "JAVA_GATEWAY_EXITED" in output:
         return "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
     last = [line for line in output.splitlines() if line.strip()][-1:]
@@ -169,11 +172,21 @@ def _reason(name: str, output: str) -> str:
 
 
 def _unreachable(name: str) -> str:
-    older = "" if versions().spark == TESTED else f", or use an older Spark: pip install pyspark=={TESTED}"
     return (
-        f"{name} was not found: either no Maven repository is reachable, or none has it; run `barnabas spark jars` "
-        f"where one is, and copy its folder, {folder()}{older}"
+        f"{name} cannot be fetched, because no Maven repository is reachable: run `barnabas spark jars` with the same "
+        f"PySpark where one is, and copy its folder to {folder()}"
     )
+
+
+def _absent(name: str) -> str:
+    if name == os.environ.get(CONNECTOR):
+        remedy = f"correct ${CONNECTOR}, or unset it"
+    elif versions().spark == TESTED:
+        remedy = f"run `barnabas spark jars` where a repository has it, and copy its folder to {folder()}"
+    else:
+        extra = "delta" if name.startswith(COORDINATES["delta"].partition(":")[0]) else "spark"
+        remedy = f"use the Spark that Barnabas is tested with: pip install 'barnabas[{extra}]' pyspark=={TESTED}"
+    return f"no Maven repository has {name}: {remedy}"
 
 
 def _delta(minor: str, scala: str) -> str:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from spark_jobs import jars
+from spark_jobs import archive, jars
 from spark_jobs.errors import JobError
 from spark_jobs.session import find_java
+from tests.spark import small
 
 
 @pytest.fixture
@@ -75,17 +77,43 @@ def test_another_spark_than_pyspark_s_is_named(monkeypatch: pytest.MonkeyPatch, 
         jars.check_versions()
 
 
-def test_an_unreachable_repository_ends_in_a_sentence_and_leaves_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty folder of jars, and a Java whose requests to the internet are refused."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    proxies = (f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort={port}" for scheme in ("http", "https"))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", " ".join((small.SUBMIT_OPTS, *proxies)))
     monkeypatch.setenv("BARNABAS_SPARK_JARS", str(tmp_path / "jars"))
-    monkeypatch.setenv("BARNABAS_SPARK_CONNECTOR", "org.example:absent_2.13:1.0.0")
+    return tmp_path / "jars"
+
+
+def test_a_job_without_a_network_ends_in_a_sentence_and_leaves_nothing(
+    no_network: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["-t", "orders", "--checkpoint", f"{tmp_path}/c", "--to", f"parquet:{tmp_path}/out"]
+    assert archive.JOB.main(words) == 1
+    name = jars.coordinates("kafka")
+    assert capsys.readouterr().err.splitlines() == [
+        f"fetching {name}, once",
+        f"archive: {name} cannot be fetched, because no Maven repository is reachable: run `barnabas spark jars` with "
+        f"the same PySpark where one is, and copy its folder to {jars.folder()}",
+    ]
+    assert [path for path in no_network.rglob("*") if path.is_file()] == []
+
+
+def test_a_newer_spark_whose_connector_no_repository_has_ends_in_a_sentence(
+    no_network: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "maven").mkdir()
+    monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"file://{tmp_path}/maven/")
     assert pyspark.__version__ == jars.TESTED
     monkeypatch.setattr(pyspark, "__version__", "4.99.0")
     with pytest.raises(JobError) as raised:
         jars.fetch("kafka")
-    said = str(raised.value)
-    assert "absent_2.13:1.0.0 was not found: either no Maven repository is reachable, or none has it" in said
-    assert said.endswith(f", or use an older Spark: pip install pyspark=={jars.TESTED}")
-    assert [path for path in (tmp_path / "jars").rglob("*") if path.is_file()] == []
+    assert str(raised.value) == (
+        "no Maven repository has org.apache.spark:spark-sql-kafka-0-10_2.13:4.99.0: use the Spark that Barnabas is "
+        f"tested with: pip install 'barnabas[spark]' pyspark=={jars.TESTED}"
+    )
     assert jars.kept("kafka") == []
+    assert [path for path in no_network.rglob("*") if path.is_file()] == []
