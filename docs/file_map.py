@@ -16,7 +16,7 @@ ROOT = PAGE.parent.parent
 BEGIN = "<!-- written by python -m docs.file_map -->\n"
 END = "<!-- end of what docs.file_map writes -->\n"
 
-FOLDERS = ("barnabas", "benchmarks", "broker", "controller", "docs", "protocol", "spark_jobs", "storage")
+FOLDERS = ("barnabas", "benchmarks", "broker", "controller", "docs", "protocol", "simulation", "spark_jobs", "storage")
 # Of those that are no packages.
 ABOUT = {
     "benchmarks": "What `make bench` and `python -m benchmarks NAME` measure.",

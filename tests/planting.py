@@ -1,8 +1,8 @@
 """Planted bugs: patches of the product that a checker must find, as a test of the checker.
 
-A bug counts as found only when its invariant is broken (`Finding.invariant`). Any other failure does not count: a
-patch that no longer fits the product raises TypeError. Every patched function counts its calls; a patch without a call
-raises `NeverCalledError`, since the product no longer runs the patched code.
+A bug counts as found only when its invariant is broken (`InvariantBroken`). Any other failure does not count: a patch
+that no longer fits the product raises TypeError. Every patched function counts its calls; a patch without a call raises
+`NeverCalledError`, since the product no longer runs the patched code.
 
 The recorded seed alone replays a bug (`replay`); the same run without the bug must find nothing.
 """
@@ -16,16 +16,10 @@ from enum import Enum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from simulation.violation import InvariantBroken
+
 if TYPE_CHECKING:
     import pytest
-
-
-class Finding(AssertionError):  # noqa: N818 - a checker's result, not an error
-    """A broken invariant."""
-
-    def __init__(self, invariant: Enum, problem: str) -> None:
-        super().__init__(problem)
-        self.invariant = invariant
 
 
 class NeverCalledError(Exception):
@@ -144,12 +138,12 @@ def unplanted(plant: Plant) -> Iterator[Planter]:
 
 def breaks(error: BaseException | None, invariant: Enum) -> bool:
     """Return whether `error` is a violation of `invariant`."""
-    return isinstance(error, Finding) and error.invariant is invariant
+    return isinstance(error, InvariantBroken) and error.invariant is invariant
 
 
 def name_of(error: BaseException | None) -> str:
     """Return the name of the broken invariant, or the type of another error."""
-    return error.invariant.name if isinstance(error, Finding) else type(error).__name__
+    return error.invariant.name if isinstance(error, InvariantBroken) else type(error).__name__
 
 
 def outcomes(bug: Bug, outcome_of: OutcomeOf, seeds: Iterable[int]) -> Iterator[Outcome]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LIMIT_S = 60.0
-PRODUCT = ("protocol", "storage", "controller", "broker", "barnabas", "docs")
+PRODUCT = ("protocol", "storage", "controller", "broker", "simulation", "barnabas", "docs")
 CHECKS = (("ruff", "format"), ("ruff", "check"), ("mypy",))
 TO_END_S = 10.0  # time for pytest to tear down its fixtures after an interrupt
 

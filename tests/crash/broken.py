@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from enum import Enum
 
 from protocol.errors import InvariantError, KafkaError
+from simulation.violation import InvariantBroken
 from storage.checkpoint import CheckpointError
 from storage.log.corruption_checks import LogRefused
-from tests.planting import Finding
 
 
 class Invariant(Enum):
@@ -51,7 +51,7 @@ class Invariant(Enum):
     ACKNOWLEDGED_CAN_BE_READ = "acknowledged records can be read while the process lives"
 
 
-class Broken(Finding):
+class Broken(InvariantBroken):
     """An invariant that does not hold."""
 
 

@@ -21,6 +21,7 @@ import storage.log.producer_recovery
 import tests.crash.states
 import tests.crash.workload
 from protocol.record_batch import build_batch
+from simulation.memory_disk import MemoryDisk, MemoryFile
 from storage.cleaner.cleaner_pass import CleanerPass
 from storage.cleaner.segment_swap import SegmentSwap
 from storage.log.config import FOREVER, LogConfig
@@ -31,7 +32,6 @@ from storage.log.segment import LogSegment
 from storage.log_directory import LogDirectory
 from tests.crash import metadata_bugs, metadata_states
 from tests.crash.broken import Invariant
-from tests.crash.memory_disk import MemoryDisk, MemoryFile
 from tests.crash.states import Failure, check_states
 from tests.crash.workload import Workload
 from tests.planting import Bug, Planter, breaks, name_of, planted, unplanted

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from protocol.record_batch import crc_matches, end_txn_marker, iter_batches, iter_records
+from simulation.memory_disk import MemoryDisk
 from storage.log.leader_epochs import LeaderEpochs
 from storage.log.log import Log
 from storage.log.producer_snapshot import SnapshotError, decode_snapshot
@@ -20,7 +21,6 @@ from storage.log.transaction_index import AbortedTxn
 from storage.steps import finish
 from tests.crash import history
 from tests.crash.broken import Broken, Invariant
-from tests.crash.memory_disk import MemoryDisk
 from tests.crash.promises import Promise, Stored, Version
 
 # A segment's base offset, batches, offset index and time index.

@@ -12,12 +12,12 @@ from broker.metadata.metadata_log import MetadataLog
 from broker.metadata.snapshot_files import SnapshotFiles
 from controller.raft.log import SnapshotId
 from controller.snapshot import Snapshot
+from simulation.memory_disk import MemoryDisk, MemoryFile
 from storage.log.flush import Flush
 from storage.log.log import Log
 from storage.log_directory import LogDirectory
 from storage.steps import Steps
 from tests.crash.broken import Invariant
-from tests.crash.memory_disk import MemoryDisk, MemoryFile
 from tests.planting import Bug, Planter
 
 

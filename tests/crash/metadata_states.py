@@ -11,11 +11,11 @@ from itertools import groupby
 from random import Random
 
 from broker.metadata.metadata_log import MetadataLog
+from simulation.memory_disk import MemoryDisk
+from simulation.power_cut import Platter
 from storage.log_directory import LogDirectory
 from tests.crash import metadata_workload as workload
 from tests.crash.broken import start_not_refused
-from tests.crash.memory_disk import MemoryDisk
-from tests.crash.power_cut import Platter
 from tests.crash.states import STATES_A_WORKLOAD, Cut, Failure, check_unchanged, power_cuts
 
 ACTIONS = 60

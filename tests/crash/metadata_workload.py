@@ -23,6 +23,7 @@ from controller.raft.voters import Voter, VoterSet
 from controller.snapshot import encode_snapshot
 from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
+from simulation.memory_disk import Mark, MemoryDisk
 from storage.checkpoint import MetaProperties
 from storage.inspection.kinds import is_log_directory
 from storage.log.config import LogConfig
@@ -30,7 +31,6 @@ from storage.log.flush import Flush
 from storage.log_directory import LogDirectory
 from storage.steps import finish
 from tests.crash.broken import Broken, Invariant
-from tests.crash.memory_disk import Mark, MemoryDisk
 from tests.typed import present
 
 NOW_MS = 1_700_000_000_000

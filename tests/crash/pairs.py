@@ -15,8 +15,8 @@ from itertools import combinations, groupby
 from random import Random
 from typing import Any
 
-from tests.crash.memory_disk import DirNode, Effect, Mark, MemoryDisk, Renamed, Synced, walk
-from tests.crash.power_cut import Change, NameChange, Platter, is_deletion
+from simulation.memory_disk import DirNode, Effect, FileSynced, Mark, MemoryDisk, Renamed, walk
+from simulation.power_cut import Change, NameChange, Platter, is_deletion
 from tests.crash.states import Cut, Failure, check_state, lived
 
 NEAREST = 6
@@ -52,9 +52,9 @@ def pairs(platter: Platter, trace: list[Effect], random: Random) -> Iterator[Cut
     for point, (effect, following) in enumerate(zip([None, *trace], [*trace, None], strict=True)):
         if effect is not None:
             platter.follow(effect)
-        if not isinstance(effect, Mark | Synced | None):
+        if not isinstance(effect, Mark | FileSynced | None):
             changes.append(effect)  # type: ignore[arg-type]
-        if not isinstance(effect, Renamed | Synced) and not isinstance(following, Renamed | Synced):
+        if not isinstance(effect, Renamed | FileSynced) and not isinstance(following, Renamed | FileSynced):
             continue
         while passed < len(marks) and marks[passed][0] < point:
             before = marks[passed][1]

@@ -15,11 +15,11 @@ from itertools import groupby
 from random import Random
 from typing import Any, NamedTuple
 
+from simulation.memory_disk import Effect, Mark, MemoryDisk
+from simulation.power_cut import Platter
 from storage.log_manager import LogManager
 from tests.crash.broken import Broken, Invariant, start_not_refused
 from tests.crash.checks import batches_of, check_log
-from tests.crash.memory_disk import Effect, Mark, MemoryDisk
-from tests.crash.power_cut import Platter
 from tests.crash.promises import Promise, Version, promised
 from tests.crash.workload import DIRECTORIES, INTERVAL_BYTES, NOW_MS, Life, Workload, start
 

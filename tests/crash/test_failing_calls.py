@@ -13,11 +13,11 @@ from random import Random
 import pytest
 
 from protocol.errors import ErrorCode, KafkaError
+from simulation.memory_disk import MemoryDisk
 from tests import proofs
 from tests.crash.broken import Broken, DiskNeeded, Invariant
 from tests.crash.checks import stored
 from tests.crash.history import lost_keys
-from tests.crash.memory_disk import MemoryDisk
 from tests.crash.states import check_all
 from tests.crash.workload import DIRECTORIES, NOW_MS, Workload, start
 from tests.logs import content

@@ -17,8 +17,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from simulation.memory_disk import MemoryDisk
 from storage.disk import Disk, File, OsDisk
-from tests.crash.memory_disk import MemoryDisk
 from tests.examples import examples
 
 NAMES = st.sampled_from(["a", "b", "a.tmp"])

@@ -12,8 +12,8 @@ from random import Random
 import pytest
 
 from protocol.errors import InvariantError, KafkaError
+from simulation.memory_disk import Mark, MemoryDisk
 from tests import proofs
-from tests.crash.memory_disk import Mark, MemoryDisk
 from tests.crash.metadata_workload import DIRECTORY, NOW_MS, Known, Workload, check, start
 from tests.crash.test_failing_calls import FailingDisk
 

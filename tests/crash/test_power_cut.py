@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from tests.crash.memory_disk import Effect, MemoryDisk, MemoryFile
-from tests.crash.power_cut import PAGE_BYTES, Platter
+from simulation.memory_disk import Effect, MemoryDisk, MemoryFile
+from simulation.power_cut import PAGE_BYTES, Platter
 
 OLD, NEW, NEWER = (bytes([mark]) * PAGE_BYTES for mark in b"onN")
 

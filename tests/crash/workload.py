@@ -14,6 +14,7 @@ from random import Random
 
 from protocol.errors import KafkaError
 from protocol.record_batch import ControlType, assign, build_batch, control_record_key, read_header
+from simulation.memory_disk import Effect, Mark, MemoryDisk
 from storage.cleaner.cleaner_manager import CleanerConfig, CleanerManager
 from storage.cleaner.cleaner_pass import CleanerPass
 from storage.log.config import FOREVER
@@ -24,7 +25,6 @@ from storage.log_manager import LogManager
 from storage.steps import Steps
 from tests.crash.broken import Broken, DiskNeeded, Invariant
 from tests.crash.checks import check_log, stored
-from tests.crash.memory_disk import Effect, Mark, MemoryDisk
 from tests.crash.promises import Promise, Stored, Version
 
 NOW_MS = 1_700_000_000_000

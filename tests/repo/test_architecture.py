@@ -14,7 +14,7 @@ from tests.repo.tree import ROOT, files, modules, parsed
 ARCHITECTURE = "docs/ARCHITECTURE.md"
 PAGES = (ARCHITECTURE, "docs/DEVELOPING.md")
 SERVER = ("protocol", "storage", "controller", "broker")
-PRODUCT = (*SERVER, "barnabas", "spark_jobs", "docs")
+PRODUCT = (*SERVER, "simulation", "barnabas", "spark_jobs", "docs")
 
 CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.repo.tree import modules, parsed
 
-PACKAGES = ("protocol", "storage", "controller", "broker", "barnabas", "spark_jobs")
+PACKAGES = ("protocol", "storage", "controller", "broker", "simulation", "barnabas", "spark_jobs")
 
 
 def dotted(module: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.repo.tree import ROOT, calls, files, imports_of, modules, parsed, runtime_imports
 
 SERVER = ("protocol", "storage", "controller", "broker")
-PRODUCT = (*SERVER, "barnabas", "spark_jobs")
+PRODUCT = (*SERVER, "simulation", "barnabas", "spark_jobs")
 
 # The pure modules of the broker; protocol, controller and storage (except its disk) are pure as a whole.
 PURE_IN_BROKER = (

@@ -21,7 +21,7 @@ from tests.repo.tree import ROOT, files, modules
 from tests.setups import run
 from tests.typed import present
 
-SERVER = ("broker", "controller", "protocol", "storage")
+SERVER = ("broker", "controller", "protocol", "simulation", "storage")
 INSTALLERS = ("pip", "setuptools")
 HOSTILE = "raise SystemExit('a module of the user reached the broker')"
 

@@ -20,9 +20,9 @@ from protocol.messages.metadata import MetadataRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.messages.update_features import UpdateFeaturesRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
+from simulation.violation import Invariant
 from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import History
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 from tests.typed import present
 

@@ -11,11 +11,11 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from tests.simulation.violation import Invariant
+from simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from controller.image import PartitionImage
-    from tests.simulation.cluster import Host, World
+    from simulation.cluster import Host, World
     from tests.simulation.producers import Producer
 
 _REPLICAS = 3

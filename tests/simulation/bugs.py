@@ -19,6 +19,7 @@ from controller.image import MetadataImage
 from controller.snapshot import image_records
 from protocol.records.metadata import ConfigRecord
 from protocol.schema import Message
+from simulation.violation import Invariant
 from storage.checkpoint_files import CheckpointFiles
 from storage.cleaner.batch_cleaner import BatchCleaner
 from storage.cleaner.offset_map import REPLACED, OffsetMap
@@ -30,7 +31,6 @@ from storage.log.producer_state import CLIENT, ProducerStateManager
 from storage.log_directory import LOG_STARTS, LogDirectory
 from storage.log_manager import LogManager
 from tests.planting import Bug, Planter
-from tests.simulation.violation import Invariant
 
 
 def commits_unsynced_records(plant: Planter) -> None:

@@ -15,9 +15,9 @@ from protocol.api import ApiKey, request_class, response_class
 from protocol.errors import DecodeError, ErrorCode
 from protocol.headers import RequestHeader, decode_response_header, encode_request_header
 from protocol.messages.metadata import MetadataRequest
-from tests.simulation.cluster import PORT, World
-from tests.simulation.loop import Loop
-from tests.simulation.violation import Invariant
+from simulation.cluster import PORT, World
+from simulation.loop import Loop
+from simulation.violation import Invariant
 
 _SIZE = Struct(">i")
 _METADATA_VERSION = 12

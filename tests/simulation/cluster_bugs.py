@@ -19,6 +19,8 @@ from controller.partition_change import Election, _Target
 from controller.raft.messages import NO_NODE, ElectionState
 from protocol.errors import ErrorCode
 from protocol.primitives import ZERO_UUID
+from simulation import faults
+from simulation.violation import Invariant
 from storage.log.files import LogFiles
 from storage.log.leader_epochs import EpochEnd
 from storage.log.log import Log
@@ -26,8 +28,7 @@ from storage.log.producer_state import ProducerStateManager
 from storage.log_manager import LogManager
 from storage.steps import Steps
 from tests.planting import Bug, Planter
-from tests.simulation import bugs, faults, raft_bugs, simulation
-from tests.simulation.violation import Invariant
+from tests.simulation import bugs, raft_bugs, simulation
 
 # A power cut takes committed records, a fenced replica becomes an eligible leader, and a start has a recent watermark.
 _SETTINGS_FOR_LOSSES = {

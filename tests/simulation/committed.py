@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from protocol.record_batch import end_txn_marker, iter_batches, iter_records
-from tests.simulation.violation import Invariant
+from simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.record_batch import end_txn_marker, iter_batches, iter_records
+from simulation.violation import Invariant
 from tests.simulation.client import Client, Lost
 from tests.simulation.history import ID_HEADER
 from tests.simulation.transaction_history import Headers, Place, TransactionHistory
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 
 READ_COMMITTED = 1

@@ -13,8 +13,8 @@ from tests.simulation.committed import batches_of
 
 if TYPE_CHECKING:
     from controller.image import PartitionImage, TopicImage
+    from simulation.cluster import World
     from storage.log.log import Log
-    from tests.simulation.cluster import World
 
 
 def difference(world: World) -> str:

@@ -12,10 +12,10 @@ from protocol.messages.join_group import JoinGroupRequest
 from protocol.messages.offset_commit import OffsetCommitRequest
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.sync_group import SyncGroupRequest
+from simulation.cluster import World
+from simulation.violation import Invariant
 from tests.simulation.client import Client, Lost
-from tests.simulation.cluster import World
 from tests.simulation.history import GroupHistory, History
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 
 _REJOIN = frozenset(

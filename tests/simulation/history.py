@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.simulation.cluster import World
-from tests.simulation.violation import Invariant
+from simulation.cluster import World
+from simulation.violation import Invariant
 
 ID_HEADER = b"id"
 

@@ -15,18 +15,18 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from protocol.errors import KafkaError
+from simulation.cluster import Host, World
+from simulation.violation import Invariant
 from storage.log.config import FSYNC_ALWAYS
-from tests.simulation.cluster import Host, World
 from tests.simulation.committed import Committed, Compacted
 from tests.simulation.copies import Copies
 from tests.simulation.quorum_invariants import QuorumInvariants
-from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer
     from broker.replication.partition import Partition
+    from simulation.loop import Loop
     from tests.simulation.history import History
-    from tests.simulation.loop import Loop
     from tests.simulation.transaction_invariants import TransactionInvariants
 
 

@@ -12,9 +12,9 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from simulation.violation import Invariant
 from tests.simulation.client import Client, Lost
 from tests.simulation.history import Content, History, PartitionHistory
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
 _MAX_TIMESTAMP = -3

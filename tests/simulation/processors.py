@@ -13,12 +13,12 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.offset_fetch import OffsetFetchRequest
 from protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from simulation.violation import Invariant
 from tests.simulation.client import Client, Lost
 from tests.simulation.committed_reader import Committed, CommittedReader
 from tests.simulation.groups import is_retriable_for
 from tests.simulation.transaction_history import Place, Transaction, TransactionHistory
 from tests.simulation.transactional_producers import Abandoned, SessionEnded, TransactionalActor
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
 SOURCE_HEADER = b"source"

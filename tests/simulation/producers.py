@@ -10,9 +10,9 @@ from protocol.errors import ErrorCode
 from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import build_batch
+from simulation.violation import Invariant
 from tests.simulation.client import Client, Lost
 from tests.simulation.history import ID_HEADER, Content, History
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 
 _KEYS = 6

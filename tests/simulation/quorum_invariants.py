@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from controller.raft.messages import NO_NODE, ElectionState, Role
-from tests.simulation.cluster import Host, World
-from tests.simulation.violation import Invariant
+from simulation.cluster import Host, World
+from simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from broker.metadata.raft_driver import RaftDriver

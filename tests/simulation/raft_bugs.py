@@ -20,7 +20,8 @@ from controller.raft.quorum_state import QuorumState
 from controller.raft.raft_node import RaftNode
 from controller.raft.voters import VoterSet
 from protocol.errors import InvariantError
-from tests.planting import Bug, Finding, Planter, planted, survey
+from simulation.violation import InvariantBroken
+from tests.planting import Bug, Planter, planted, survey
 from tests.simulation.raft_cluster import simulate
 from tests.simulation.raft_promises import Promise
 from tests.typed import instance
@@ -260,7 +261,7 @@ def _run(seed: int) -> BaseException | None:
     try:
         simulate(seed, SIMULATED_MS)
     except InvariantError as found:
-        return Finding(Promise.SELF_CHECKS, str(found))
+        return InvariantBroken(Promise.SELF_CHECKS, str(found))
     except Exception as found:
         return found
     return None

@@ -1,6 +1,6 @@
 """A simulated node's disk with the real metadata log on it: model and files perform every step and must agree.
 
-A crash is a power cut: of unsynced data, the files keep what `tests.crash.power_cut` leaves.
+A crash is a power cut: of unsynced data, the files keep what `simulation.power_cut` leaves.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from controller.raft.log import Entry, SnapshotId
 from controller.raft.messages import ElectionState, LogRead, SnapshotPart, SnapshotRead
 from controller.raft.voters import Voter, VoterSet
 from protocol.errors import ErrorCode, KafkaError
+from simulation.memory_disk import MemoryDisk
+from simulation.power_cut import Platter
 from storage.log.config import LogConfig
 from storage.log.flush import Flush
 from storage.log.leader_epochs import EpochEntry
 from storage.log_directory import LogDirectory
 from storage.steps import finish
-from tests.crash.memory_disk import MemoryDisk
-from tests.crash.power_cut import Platter
 from tests.simulation.raft_disk import RaftDisk
 from tests.typed import present
 

@@ -13,7 +13,7 @@ from typing import Any
 from controller.raft.log import SnapshotId
 from controller.raft.messages import NO_NODE, ElectionState, Role
 from protocol.messages.vote import VoteRequest, VoteResponse
-from tests.planting import Finding
+from simulation.violation import InvariantBroken
 
 _FILLING = b"." * 100
 _BEHIND_A_SNAPSHOT = -2
@@ -56,9 +56,9 @@ class Promises:
         self._roles: dict[int, tuple[Role, int]] = {}
 
     def require(self, promise: Promise, kept: bool, what: str) -> None:
-        """Raise `Finding` of `promise` unless it is kept."""
+        """Raise `InvariantBroken` of `promise` unless it is kept."""
         if not kept:
-            raise Finding(promise, f"{what} (at {self._cluster.now_ms} ms, event {self._cluster.events})")
+            raise InvariantBroken(promise, f"{what} (at {self._cluster.now_ms} ms, event {self._cluster.events})")
 
     def started(self, member: Any) -> None:
         snapshot = member.disk.snapshot

@@ -15,8 +15,8 @@ from protocol.errors import ErrorCode
 from protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from protocol.messages.elect_leaders import ElectLeadersRequest
 from protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from simulation.violation import Invariant
 from tests.simulation.client import Client, Lost
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import PATIENCE, Topic
 
 _PREFERRED = 0

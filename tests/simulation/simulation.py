@@ -15,6 +15,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from controller.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from simulation.cluster import DATA_DIR, OTHER_DIR, Host, World, cluster_settings, logs_watched
+from simulation.faults import Faults
+from simulation.loop import Loop, Schedule, Trace
+from simulation.network import Network
+from simulation.violation import EVERYWHERE, IN_CLUSTERS, IN_TRANSACTIONS, Invariant, Violation
 from tests.simulation.administration import (
     RecordsAdministrator,
     TopicAdministrator,
@@ -24,19 +29,14 @@ from tests.simulation.administration import (
 )
 from tests.simulation.availability import lagging_follower_leaves
 from tests.simulation.client import Client
-from tests.simulation.cluster import DATA_DIR, OTHER_DIR, Host, World, cluster_settings, logs_watched
 from tests.simulation.convergence import difference
-from tests.simulation.faults import Faults
 from tests.simulation.groups import Committer, Member
 from tests.simulation.history import History
 from tests.simulation.invariants import Invariants
 from tests.simulation.lookups import Lookup
-from tests.simulation.loop import Loop, Schedule, Trace
-from tests.simulation.network import Network
 from tests.simulation.producers import Producer
 from tests.simulation.rearrangement import Reassigner
 from tests.simulation.transactional_workload import TransactionalWorkload
-from tests.simulation.violation import EVERYWHERE, IN_CLUSTERS, IN_TRANSACTIONS, Invariant, Violation
 from tests.simulation.workload import Consumer, Topic, within
 
 SETTINGS: Mapping[str, object] = {}

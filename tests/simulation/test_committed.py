@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from simulation.violation import Invariant, Violation
 from storage.log.log import Log
 from tests.compacted import COMPACTED, Pair, compact, end_txn, put, records
 from tests.logs import NOW_MS, open_log
 from tests.simulation.committed import Compacted
-from tests.simulation.violation import Invariant, Violation
 
 BEFORE: tuple[Pair, ...] = ((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (b"c", None))
 

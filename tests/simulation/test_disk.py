@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from tests.simulation.disk import SimulatedDisk
-from tests.simulation.loop import Schedule, Trace
-from tests.simulation.network import Network
+from simulation.disk import SimulatedDisk
+from simulation.loop import Schedule, Trace
+from simulation.network import Network
 
 
 def disk_of(seed: int = 1) -> SimulatedDisk:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from simulation.violation import Invariant, Violation
 from tests.simulation.history import History
 from tests.simulation.simulation import Simulation
-from tests.simulation.violation import Invariant, Violation
 
 GROUP = "members"
 

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.simulation.loop import Exhausted, Loop, Schedule, Stuck, Trace, Worker
+from simulation.loop import Exhausted, Loop, Schedule, Stuck, Trace, Worker
 
 
 @pytest.fixture

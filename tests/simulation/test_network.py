@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.loop import Loop, Schedule, Trace
-from tests.simulation.network import Network, Server
+from simulation.loop import Loop, Schedule, Trace
+from simulation.network import Network, SimulatedServer
 
 
 class Recorder(asyncio.Protocol):
@@ -52,8 +52,8 @@ class Pair:
         self.server, self.client = Recorder(), Recorder()
         self.schedule.run(self.server_loop, self._listen())
 
-    async def _listen(self) -> Server:
-        listening: Server = await self.server_loop.create_server(lambda: self.server, "server", 9092)
+    async def _listen(self) -> SimulatedServer:
+        listening: SimulatedServer = await self.server_loop.create_server(lambda: self.server, "server", 9092)
         return listening
 
     def connect(self) -> None:

@@ -6,7 +6,8 @@ from enum import Enum
 
 import pytest
 
-from tests.planting import Bug, Finding, NeverCalledError, Planter, breaks, name_of, planted, replay, survey, unplanted
+from simulation.violation import InvariantBroken
+from tests.planting import Bug, NeverCalledError, Planter, breaks, name_of, planted, replay, survey, unplanted
 
 
 class Rule(Enum):
@@ -47,7 +48,7 @@ def check() -> BaseException | None:
     """Return the checker's finding."""
     try:
         if Product().add(1) != 2:
-            return Finding(Rule.SUM, "1 + 1 is not 2")
+            return InvariantBroken(Rule.SUM, "1 + 1 is not 2")
     except TypeError as error:
         return error
     return None
@@ -99,7 +100,7 @@ def test_only_recorded_seed_replays_bug_and_failure_names_another_seed() -> None
 
     def outcome_of(bug: Bug, seed: int) -> BaseException | None:
         tried.append(seed)
-        return Finding(Rule.SUM, "") if seed == 26 else TypeError()
+        return InvariantBroken(Rule.SUM, "") if seed == 26 else TypeError()
 
     assert replay(Bug(sum_is_too_large, Rule.SUM, 26, 1), outcome_of, clean) == ""
     assert tried == [26]
@@ -113,7 +114,7 @@ def test_only_recorded_seed_replays_bug_and_failure_names_another_seed() -> None
 
 def test_seed_with_finding_without_bug_is_rejected() -> None:
     def broken(bug: Bug, seed: int) -> BaseException | None:
-        return Finding(Rule.SUM, "1 + 1 is 3")
+        return InvariantBroken(Rule.SUM, "1 + 1 is 3")
 
     shown = replay(Bug(sum_is_too_large, Rule.SUM, 1, 1), broken, broken)
     assert shown == "sum_is_too_large: 1 finds SUM without the bug, too: 1 + 1 is 3"
@@ -137,7 +138,7 @@ def test_run_that_does_not_call_patch_finds_nothing() -> None:
     def outcome_of(bug: Bug, seed: int) -> BaseException | None:
         if seed:
             raise NeverCalledError("never called: Product.add")
-        return Finding(Rule.SUM, "")
+        return InvariantBroken(Rule.SUM, "")
 
     line = survey(Bug(sum_is_too_large, Rule.SUM, 1, 1), outcome_of, range(3), most=0)
     assert line == "sum_is_too_large: found by 1, [0]: {'never called: Product.add': 2, 'SUM': 1}"

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from simulation.violation import EVERYWHERE, REPORTED, Invariant
 from tests import proofs
 from tests.planting import Bug, replay
 from tests.seeds import first_seed
 from tests.simulation import availability, find_bugs
 from tests.simulation.simulation import Simulation, run, unchecked
-from tests.simulation.violation import EVERYWHERE, REPORTED, Invariant
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster import Host, World
+    from simulation.cluster import Host, World
     from tests.simulation.producers import Producer
 
 SEEDS = int(os.environ.get("BARNABAS_TEST_SEEDS", "20"))

@@ -7,6 +7,7 @@ import pytest
 from protocol.record import Record
 from protocol.record_batch import EndTxnMarker, build_batch, read_header
 from protocol.records.transactions import TransactionLogValue
+from simulation.violation import Invariant, Violation
 from storage.log.transaction_marker import build_marker
 from tests.simulation.committed_reader import without_aborted
 from tests.simulation.history import ID_HEADER
@@ -19,7 +20,6 @@ from tests.simulation.transaction_history import (
     TransactionHistory,
 )
 from tests.simulation.transaction_invariants import Decision, StateLog, TransactionLog
-from tests.simulation.violation import Invariant, Violation
 
 FIRST, SECOND = Place("t", 0), Place("t", 1)
 PRODUCER = Producer(7, 3)

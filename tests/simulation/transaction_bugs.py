@@ -24,13 +24,13 @@ from broker.replication.add_partitions_to_txn_manager import AddPartitionsToTxnM
 from broker.replication.verification_queue import TransactionOperation
 from protocol.errors import ErrorCode
 from protocol.record_batch import NO_PRODUCER_ID, BatchHeader
+from simulation.violation import Invariant
 from storage.log.log import Log
 from storage.log.producer_state import AppendedBatch, ProducerStateManager
 from storage.log.transaction_index import AbortedTxn, TransactionIndex
 from storage.log.verification import NOT_VERIFIED
 from tests.planting import Bug, Planter
 from tests.simulation import simulation
-from tests.simulation.violation import Invariant
 
 
 def sends_markers_before_decision(plant: Planter) -> None:

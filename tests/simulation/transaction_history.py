@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.simulation.cluster import World
-from tests.simulation.violation import Invariant
+from simulation.cluster import World
+from simulation.violation import Invariant
 
 TRANSACTION_HEADER = b"transaction"
 

@@ -17,17 +17,17 @@ from protocol.errors import DecodeError
 from protocol.record_batch import end_txn_marker, iter_records
 from protocol.records.offsets import OffsetCommitValue, decode_value
 from protocol.records.transactions import TransactionLogValue, decode_transaction_key, decode_transaction_value
+from simulation.violation import Invariant
 from tests.simulation.committed import headed
 from tests.simulation.transaction_history import Place, Producer, Transaction, TransactionHistory
-from tests.simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.replication.partition import Partition
     from protocol.record_batch import BatchHeader
+    from simulation.cluster import Host, World
     from storage.log.log import Log
-    from tests.simulation.cluster import Host, World
 
 _EMPTY, _ONGOING, _PREPARE_COMMIT, _PREPARE_ABORT, _COMPLETE_COMMIT, _COMPLETE_ABORT = range(6)
 _IDLE = frozenset({_EMPTY, _COMPLETE_COMMIT, _COMPLETE_ABORT})

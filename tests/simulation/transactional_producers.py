@@ -23,6 +23,7 @@ from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.produce import ProduceRequest
 from protocol.record import Record
 from protocol.record_batch import build_batch
+from simulation.violation import Invariant
 from tests.simulation.client import Address, Client, Lost
 from tests.simulation.groups import is_retriable_for
 from tests.simulation.history import ID_HEADER
@@ -34,7 +35,6 @@ from tests.simulation.transaction_history import (
     Transaction,
     TransactionHistory,
 )
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
 TRANSACTIONAL_ID = 1

@@ -15,17 +15,17 @@ from collections.abc import Callable
 from typing import Any
 
 from controller.topic_names import TRANSACTION_STATE
+from simulation.cluster import World
+from simulation.loop import Loop
+from simulation.violation import Invariant
 from tests.simulation.administration import create_topic, set_config
 from tests.simulation.client import Client
-from tests.simulation.cluster import World
 from tests.simulation.committed_reader import CommittedReader
-from tests.simulation.loop import Loop
 from tests.simulation.processors import SOURCE_HEADER, OffsetsReader, Processor, source_of
 from tests.simulation.transaction_history import Place, TransactionHistory
 from tests.simulation.transaction_invariants import TransactionInvariants
 from tests.simulation.transactional_producers import SessionEnded, TransactionalActor, TransactionalProducer
 from tests.simulation.two_phase_producers import TwoPhaseProducer
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
 _REPLICAS = 3

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
+from simulation.violation import Invariant
 from tests.simulation.client import Client
 from tests.simulation.transaction_history import Producer, Transaction, TransactionHistory
 from tests.simulation.transactional_producers import SessionEnded, TransactionalProducer
-from tests.simulation.violation import Invariant
 from tests.simulation.workload import Topic
 
 _ATTEMPTS = 60

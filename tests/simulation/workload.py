@@ -12,9 +12,9 @@ from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.list_offsets import ListOffsetsRequest
 from protocol.record_batch import iter_batches, iter_records
+from simulation.violation import Invariant
 from tests.simulation.client import Address, Client, Lost
 from tests.simulation.history import Content, History
-from tests.simulation.violation import Invariant
 
 PATIENCE = frozenset(
     {

@@ -6,7 +6,7 @@ from typing import Any
 
 from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
-from tests.simulation.cluster import CONTROLLER_PORT
+from simulation.cluster import CONTROLLER_PORT
 from tests.unit.broker.whole_cluster import WholeCluster
 
 METADATA = "__cluster_metadata"

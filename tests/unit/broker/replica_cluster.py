@@ -19,9 +19,9 @@ from protocol.messages.produce import ProduceRequest
 from protocol.record_batch import build_batch
 from protocol.records.metadata import PartitionChangeRecord, PartitionRecord, TopicRecord
 from protocol.schema import Message
+from simulation.cluster import PORT
+from simulation.transport import Transport
 from tests.simulation.client import Lost
-from tests.simulation.cluster import PORT
-from tests.simulation.transport import Transport
 from tests.typed import present
 from tests.unit.broker.node import LocalBroker, config_records
 from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster

@@ -12,8 +12,8 @@ from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.fetch import FetchRequest
 from protocol.messages.metadata import MetadataRequest
+from simulation.cluster import CONTROLLER_PORT, PORT, Host
 from tests.simulation.client import Lost
-from tests.simulation.cluster import CONTROLLER_PORT, PORT, Host
 from tests.typed import present
 from tests.unit.broker.controllers import epoch, query
 from tests.unit.broker.whole_cluster import BOTH, BROKER, CONTROLLER, WholeCluster, node_settings

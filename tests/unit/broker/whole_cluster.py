@@ -18,12 +18,12 @@ from protocol.api import ApiKey, request_class
 from protocol.errors import ErrorCode
 from protocol.messages.create_topics import CreateTopicsRequest
 from protocol.record_batch import build_batch, iter_batches, iter_records
-from tests.crash.memory_disk import FileNode, walk
+from simulation.cluster import CONTROLLER_PORT, DATA_DIR, PORT, Host, World
+from simulation.disk import SimulatedDisk
+from simulation.loop import Schedule, Trace
+from simulation.memory_disk import FileNode, walk
+from simulation.network import Network
 from tests.simulation.client import Client
-from tests.simulation.cluster import CONTROLLER_PORT, DATA_DIR, PORT, Host, World
-from tests.simulation.disk import SimulatedDisk
-from tests.simulation.loop import Schedule, Trace
-from tests.simulation.network import Network
 from tests.typed import present
 
 BOTH, BROKER, CONTROLLER = "broker,controller", "broker", "controller"

@@ -25,7 +25,8 @@ def test_a_module_is_described_by_the_first_line_of_its_docstring(tmp_path: Path
 
 def test_every_module_of_the_product_is_on_the_map() -> None:
     mapped = file_map()
-    modules = [path for top in ("protocol", "storage", "controller", "broker") for path in (ROOT / top).rglob("*.py")]
+    tops = ("protocol", "storage", "controller", "broker", "simulation")
+    modules = [path for top in tops for path in (ROOT / top).rglob("*.py")]
     missing = [path for path in modules if path.name != "__init__.py" and f"../{path.relative_to(ROOT)})" not in mapped]
     assert not missing
 

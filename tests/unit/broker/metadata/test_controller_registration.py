@@ -13,7 +13,7 @@ from broker.metadata.controller_registration import ControllerRegistrationManage
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode, KafkaError
 from protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
-from tests.simulation.cluster import CONTROLLER_PORT
+from simulation.cluster import CONTROLLER_PORT
 from tests.unit.broker.node import VirtualLoop
 from tests.unit.broker.whole_cluster import BROKER, CONTROLLER, WholeCluster
 

@@ -22,13 +22,13 @@ from protocol.primitives import Buffer, uuid_text
 from protocol.record_batch import BatchHeader, crc_matches
 from protocol.records.metadata import NoOpRecord, decode_metadata_record
 from protocol.schema import Message
+from simulation.memory_disk import Effect, MemoryDisk
+from simulation.power_cut import Platter
 from storage.disk import OsDisk
 from storage.log.config import LogConfig
 from storage.log.corruption_checks import LogRefused
 from storage.log_directory import LogDirectory
 from storage.steps import finish
-from tests.crash.memory_disk import Effect, MemoryDisk
-from tests.crash.power_cut import Platter
 from tests.disks import FaultyDisk
 from tests.typed import present
 

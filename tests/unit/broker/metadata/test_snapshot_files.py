@@ -10,8 +10,8 @@ from controller.snapshot import encode_snapshot
 from protocol.errors import ErrorCode, InvariantError, KafkaError
 from protocol.records.metadata import NoOpRecord
 from protocol.schema import Message
+from simulation.memory_disk import FileSynced, Linked, MemoryDisk, Renamed, Unlinked, Write
 from storage.steps import finish
-from tests.crash.memory_disk import Linked, MemoryDisk, Renamed, Synced, Unlinked, Write
 
 PATH = "/log"
 FIRST, SECOND = SnapshotId(10, 1), SnapshotId(20, 2)
@@ -109,10 +109,10 @@ def test_snapshot_is_synced_before_rename_and_directory_after(disk: MemoryDisk, 
     effects = [effect for effect in disk.trace or [] if not isinstance(effect, Linked)]
     written, synced, renamed, names_synced = effects
     assert isinstance(written, Write)
-    assert isinstance(synced, Synced)
+    assert isinstance(synced, FileSynced)
     assert synced.node is written.node
     assert isinstance(renamed, Renamed)
-    assert isinstance(names_synced, Synced)
+    assert isinstance(names_synced, FileSynced)
     assert names_synced.node is renamed.parent
 
 

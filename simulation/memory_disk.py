@@ -2,7 +2,7 @@
 
 Files and directories are nodes, as inodes are: a rename moves a name, an open file keeps its node. Each change of a
 node is an *effect*, one entry of the trace. `replace_file` and `remove_tree` are several, as on a real disk: a power
-cut may fall between any two. `failing_disk.py` injects failures into the same effects.
+cut may fall between any two.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Truncate(NamedTuple):
     size: int
 
 
-class Synced(NamedTuple):
+class FileSynced(NamedTuple):
     """A file or directory made durable."""
 
     node: Node
@@ -97,7 +97,7 @@ class Mark(NamedTuple):
     known: Any
 
 
-Effect: TypeAlias = "Write | Truncate | Synced | SyncFailed | Linked | Unlinked | Renamed | Mark"
+Effect: TypeAlias = "Write | Truncate | FileSynced | SyncFailed | Linked | Unlinked | Renamed | Mark"
 
 
 class MemoryFile:
@@ -148,7 +148,7 @@ class MemoryFile:
         except OSError:
             self._disk.did(SyncFailed(self._node))
             raise
-        self._disk.did(Synced(self._node))
+        self._disk.did(FileSynced(self._node))
 
     def size(self) -> int:
         self._check_open()
@@ -323,7 +323,7 @@ class MemoryDisk:
 
     def sync_dir(self, path: str) -> None:
         self.before("sync_dir", path)
-        self.did(Synced(self._find(path)))
+        self.did(FileSynced(self._find(path)))
 
     def lock(self, path: str, *, writes_pid: bool = True) -> MemoryLock:
         self.open_file(path, create=True)

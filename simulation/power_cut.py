@@ -29,16 +29,16 @@ from random import Random
 from typing import TypeAlias
 from zlib import crc32
 
-from tests.crash.memory_disk import (
+from simulation.memory_disk import (
     DirNode,
     Effect,
     FileNode,
+    FileSynced,
     Linked,
     Mark,
     MemoryDisk,
     Node,
     Renamed,
-    Synced,
     SyncFailed,
     Truncate,
     Unlinked,
@@ -194,7 +194,7 @@ class Platter:
         """Apply the next effect."""
         if isinstance(effect, (Write, Truncate)):
             self._files[effect.node].pending.append(effect)
-        elif isinstance(effect, Synced):
+        elif isinstance(effect, FileSynced):
             if isinstance(effect.node, FileNode):
                 self._files[effect.node].sync()
             else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tests.planting import Finding
-
 
 class Invariant(Enum):
     """The invariants; the values appear in `docs/SIMULATION.md`."""
@@ -112,8 +110,16 @@ class Invariant(Enum):
     REPLICAS_CONVERGE = "in the end all nodes have the same metadata, and all replicas the same bytes"
 
 
-class Violation(Finding):
-    """A broken invariant."""
+class InvariantBroken(AssertionError):  # noqa: N818 - what a checker found, not an error of its own
+    """What a checker found; `invariant` is a member of the checker's own enumeration."""
+
+    def __init__(self, invariant: Enum, problem: str) -> None:
+        super().__init__(problem)
+        self.invariant = invariant
+
+
+class Violation(InvariantBroken):
+    """A broken `Invariant` of a simulated run."""
 
 
 EVERYWHERE = frozenset(

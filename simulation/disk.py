@@ -1,9 +1,9 @@
 """A machine's disk: synced data lasts, unsynced data may be lost, torn or reordered, and any call may fail.
 
-It is based on the in-memory disk of the power-cut tests (`tests.crash`): a dying process leaves every byte that it
-wrote; a `power_cut` leaves what `Platter` makes of the bytes since the last syncs, even between two operations of one
-callback. In addition, calls fail on demand, reads may have to wait for the device, syncs may be slow, one directory may
-fail while another works, and bytes may leave through a socket's descriptor as with the kernel's sendfile.
+It is based on `memory_disk.py`: a dying process leaves every byte that it wrote; a `power_cut` leaves what `Platter`
+(`power_cut.py`) makes of the bytes since the last syncs, even between two operations of one callback. In addition,
+calls fail on demand, reads may have to wait for the device, syncs may be slow, one directory may fail while another
+works, and bytes may leave through a socket's descriptor as with the kernel's sendfile.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable, Collection, Iterable
 from random import Random
 from zlib import crc32
 
-from tests.crash.memory_disk import Effect, FileNode, MemoryDisk, MemoryFile, Synced, Write
-from tests.crash.power_cut import Platter
-from tests.simulation.loop import Ended, Loop, Trace, Worker
-from tests.simulation.network import Network
+from simulation.loop import Ended, Loop, Trace, Worker
+from simulation.memory_disk import Effect, FileNode, FileSynced, MemoryDisk, MemoryFile, Write
+from simulation.network import Network
+from simulation.power_cut import Platter
 
 _CHANGES = frozenset({"create", "pwrite", "make_dir", "rename", "remove", "truncate", "sync", "sync_dir"})
 _NEEDS_SPACE = frozenset({"create", "pwrite", "make_dir", "rename"})
@@ -97,14 +97,17 @@ class SimulatedDisk(MemoryDisk):
         self._completed_after = count, reported
 
     def interrupt(self, count: int, interruption: Callable[[], None]) -> None:
-        """Call `interruption` before the change after the next `count`; if it ends the process, the disk call ends
-        there.
+        """Call `interruption` before the change after the next `count`.
+
+        If it ends the process, the disk call ends there.
         """
         self._interrupted = count, interruption
 
     def pop_sync_waits_s(self) -> float:
-        """Return the total sync duration since the last call, at most `_LONGEST_WAIT_S`: one flush of many segments
-        under a slow disk would otherwise outlast the time in which a healed cluster must make progress.
+        """Return the total sync duration since the last call, at most `_LONGEST_WAIT_S`.
+
+        One flush of many segments under a slow disk would otherwise outlast the time in which a healed cluster must
+        make progress.
         """
         waited_s, self._waited_s = self._waited_s, 0.0
         return min(waited_s, _LONGEST_WAIT_S)
@@ -157,7 +160,7 @@ class SimulatedDisk(MemoryDisk):
         node = self._find(path)
         if isinstance(node, FileNode) and node.data:
             self.write(node, bytes([node.data[at % len(node.data)] ^ 0x55]), at % len(node.data))
-            self.did(Synced(node))
+            self.did(FileSynced(node))
 
     def wipe(self, path: str, kept: Collection[str]) -> None:
         """Remove everything from a directory except the names in `kept`; no running process has it open."""
@@ -167,8 +170,9 @@ class SimulatedDisk(MemoryDisk):
         self._platter = Platter(self)
 
     def drop(self, path: str, others: Iterable[str]) -> None:
-        """Delete from a directory the subdirectories that one of the `others` also has; no running process has them
-        open.
+        """Delete from a directory the subdirectories that one of the `others` also has.
+
+        No running process has them open.
         """
         there = {name for other in others if self.is_dir(other) for name in self._directory(other).entries}
         names = self._directory(path).entries if self.is_dir(path) else {}
@@ -185,7 +189,7 @@ class SimulatedDisk(MemoryDisk):
                 reported.set_result(None)
         if isinstance(effect, Write):
             self._hash(crc32(effect.data).to_bytes(4, "little"))
-        elif isinstance(effect, Synced):
+        elif isinstance(effect, FileSynced):
             self._hash(b"s")
         self._platter.follow(effect)
 

@@ -30,12 +30,9 @@ from inspect import CORO_CREATED, getcoroutinelocals, getcoroutinestate, iscorou
 from random import Random
 from struct import Struct
 from threading import Lock, Thread, current_thread, local
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from tests.simulation.violation import Invariant, Violation
-
-if TYPE_CHECKING:
-    from tests.simulation.network import Network
+from simulation.violation import Invariant, Violation
 
 T = TypeVar("T")
 
@@ -49,6 +46,19 @@ class Stuck(Violation):
 
 class Exhausted(Violation):
     """A task still waits after the allowed number of events."""
+
+
+class LoopNetwork(Protocol):
+    """What a loop uses of the network (`network.py`)."""
+
+    def resolve(self, host: str) -> str:
+        """Return the address of a host."""
+
+    def listen(self, loop: Loop, factory: Callable[[], Any], host: str, port: int, *, serve: bool) -> Any:
+        """Return a server of `loop`."""
+
+    async def connect(self, loop: Loop, factory: Callable[[], Any], host: str, port: int) -> Any:
+        """Return the transport and the protocol of a connection of `loop`."""
 
 
 class Trace:
@@ -98,7 +108,7 @@ class Schedule:
         self.events = 0
         self.most_events: float = float("inf")
         self.after_event: Callable[[Loop], None] = lambda loop: None
-        self.network: Network | None = None
+        self.network: LoopNetwork | None = None
         self.loops: list[Loop] = []
         self.keeper: Loop | None = None
         """The loop whose timers end the other loops' waits."""
@@ -373,7 +383,7 @@ class Loop(asyncio.AbstractEventLoop):
         return await self._network.connect(self, protocol_factory, host, port)
 
     @property
-    def _network(self) -> Network:
+    def _network(self) -> LoopNetwork:
         if self.schedule.network is None:
             raise OSError("no network")
         return self.schedule.network
@@ -401,8 +411,9 @@ class Worker:
 
     @classmethod
     def yield_point(cls) -> None:
-        """Yield to the schedule before a disk operation; raise `Ended` if the process died meanwhile. Do nothing
-        outside a worker.
+        """Yield to the schedule before a disk operation; raise `Ended` if the process died meanwhile.
+
+        Do nothing outside a worker.
         """
         worker: Worker | None = getattr(cls._here, "worker", None)
         if worker is not None:

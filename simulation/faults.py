@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.partition_change import elr_enabled
-from tests.simulation.cluster import Host, World
-from tests.simulation.violation import Invariant
+from simulation.cluster import Host, World
+from simulation.violation import Invariant
 
 if TYPE_CHECKING:
     from broker.broker_server import BrokerServer

@@ -3,6 +3,8 @@
 A `Stream` is the sender's kernel, the wire and the receiver's kernel in one: it accepts bytes while it has room,
 delivers them in order after the link's latency, and frees the room when they are read.
 
+`Wires` has what all connections share.
+
 `Transport` has the semantics of asyncio's selector loop: a write sends at once what fits; writing pauses above the
 high-water mark; connection_lost runs in its own turn; close() waits for the buffer; a close with unread data resets the
 connection.
@@ -14,16 +16,61 @@ import asyncio
 import errno
 import os
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from random import Random
+from typing import Any
 from zlib import crc32
 
-if TYPE_CHECKING:
-    from tests.simulation.loop import Loop
-    from tests.simulation.network import Network
+from simulation.loop import Loop, Schedule
 
 _RETRY_S = 0.2  # for data that does not get through
 _GIVE_UP_S = 15.0
 _HIGH_WATER_BYTES = 64 * 1024
+_READ_BYTES = 256 * 1024
+
+
+class Link:
+    """One direction between two hosts."""
+
+    __slots__ = ("latency_s", "up")
+
+    def __init__(self, latency_s: float) -> None:
+        self.latency_s = latency_s
+        self.up = True
+
+
+class Wires:
+    """What connections share: the links between hosts, the loop of the wire, and all open ends."""
+
+    def __init__(self, schedule: Schedule, random: Random) -> None:
+        self.schedule = schedule
+        self.random = random
+        self.wire = schedule.loop("wire")
+        self._off: set[str] = set()
+        self._links: dict[tuple[str, str], Link] = {}
+        self._descriptors = count(100)
+        self.transports: dict[int, Transport] = {}
+        """Every open end of a connection, by its socket's descriptor."""
+        self.slow: dict[str, tuple[int, float]] = {}
+        """Slow hosts: the most bytes of one read, and the seconds between two reads."""
+        self.largest_read_bytes = _READ_BYTES
+        """The upper bound of the random size of a read."""
+        self.bytes = 0
+
+    def link(self, source: str, target: str) -> Link:
+        """Return the link from `source` to `target`."""
+        found = self._links.get((source, target))
+        if found is None:
+            found = self._links[source, target] = Link(self.random.choice((5e-5, 2e-4, 1e-3)))
+        return found
+
+    def is_off(self, host: str) -> bool:
+        return host in self._off
+
+    def new_descriptor(self, transport: Transport) -> int:
+        descriptor = next(self._descriptors)
+        self.transports[descriptor] = transport
+        return descriptor
 
 
 class Socket:
@@ -48,7 +95,7 @@ class Socket:
 class Stream:
     """One direction of a connection."""
 
-    def __init__(self, network: Network, sender: Transport, receiver: Transport) -> None:
+    def __init__(self, network: Wires, sender: Transport, receiver: Transport) -> None:
         self._network = network
         self._sender = sender
         self._receiver = receiver
@@ -152,7 +199,7 @@ class Stream:
 class Transport(asyncio.Transport):
     """One end of a connection."""
 
-    def __init__(self, network: Network, loop: Loop, address: tuple[str, int], peer: tuple[str, int]) -> None:
+    def __init__(self, network: Wires, loop: Loop, address: tuple[str, int], peer: tuple[str, int]) -> None:
         self.loop = loop
         self._network = network
         self._descriptor = network.new_descriptor(self)

@@ -21,16 +21,16 @@ from broker.node import Node
 from broker.replication.fetcher_state import NO_PROGRESS
 from broker.settings import Option, Settings, check_settings
 from protocol.errors import InvariantError
-from tests.simulation.disk import SimulatedDisk
-from tests.simulation.loop import Loop, Schedule
-from tests.simulation.violation import Invariant, Violation
+from simulation.disk import SimulatedDisk
+from simulation.loop import Loop, Schedule
+from simulation.violation import Invariant, Violation
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator
 
     from controller.image import MetadataImage
-    from tests.simulation.network import Network
+    from simulation.network import Network
 
 PORT = 9092
 CONTROLLER_PORT = 9093

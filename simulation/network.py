@@ -15,46 +15,23 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from tests.simulation.loop import Loop, Schedule
-from tests.simulation.transport import Socket, Stream, Transport
+from simulation.loop import Loop, Schedule
+from simulation.transport import Socket, Stream, Transport, Wires
 
 _CONNECT_S = (1.0, 2.0, 4.0, 8.0)
 _FIRST_PORT = 32768
-_READ_BYTES = 256 * 1024
 
 
-class Link:
-    """One direction between two hosts."""
-
-    __slots__ = ("latency_s", "up")
-
-    def __init__(self, latency_s: float) -> None:
-        self.latency_s = latency_s
-        self.up = True
-
-
-class Network:
-    """The hosts' addresses, links, listening sockets and connections."""
+class Network(Wires):
+    """The hosts' addresses and listening sockets, and what connections use."""
 
     def __init__(self, schedule: Schedule, random: Random) -> None:
-        self.schedule = schedule
-        self.random = random
-        self.wire = schedule.loop("wire")
+        super().__init__(schedule, random)
         schedule.network = self
         self._addresses: dict[str, str] = {}
-        self._off: set[str] = set()
-        self._links: dict[tuple[str, str], Link] = {}
-        self._servers: dict[tuple[str, int], Server] = {}
+        self._servers: dict[tuple[str, int], SimulatedServer] = {}
         self._ports = count(_FIRST_PORT)
-        self._descriptors = count(100)
-        self.transports: dict[int, Transport] = {}
-        """Every open end of a connection, by its socket's descriptor."""
-        self.slow: dict[str, tuple[int, float]] = {}
-        """Slow hosts: the most bytes of one read, and the seconds between two reads."""
         self._waiting_to_connect: list[Loop] = []
-        self.largest_read_bytes = _READ_BYTES
-        """The upper bound of the random size of a read."""
-        self.bytes = 0
 
     # Hosts and links
 
@@ -65,13 +42,6 @@ class Network:
         if host not in self._addresses:
             self._addresses[host] = f"10.0.0.{len(self._addresses) + 1}"
         return self._addresses[host]
-
-    def link(self, source: str, target: str) -> Link:
-        """Return the link from `source` to `target`."""
-        found = self._links.get((source, target))
-        if found is None:
-            found = self._links[source, target] = Link(self.random.choice((5e-5, 2e-4, 1e-3)))
-        return found
 
     def heal(self) -> None:
         """Restore every link and host."""
@@ -107,17 +77,17 @@ class Network:
 
     # The loops' interface
 
-    def listen(self, loop: Loop, factory: Callable[[], Any], host: str, port: int, *, serve: bool) -> Server:
+    def listen(self, loop: Loop, factory: Callable[[], Any], host: str, port: int, *, serve: bool) -> SimulatedServer:
         address = self.resolve(host or loop.host)
         if port == 0:
             port = next(self._ports)
         if (loop.host, port) in self._servers:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        server = self._servers[loop.host, port] = Server(self, loop, factory, (address, port))
+        server = self._servers[loop.host, port] = SimulatedServer(self, loop, factory, (address, port))
         server.serving = serve
         return server
 
-    def close(self, server: Server) -> None:
+    def close(self, server: SimulatedServer) -> None:
         self._servers = {address: other for address, other in self._servers.items() if other is not server}
 
     async def connect(self, loop: Loop, factory: Callable[[], Any], host: str, port: int) -> Any:
@@ -149,21 +119,13 @@ class Network:
     def _host_of(self, address: str) -> str:
         return next(host for host, known in self._addresses.items() if known == address)
 
-    def is_off(self, host: str) -> bool:
-        return host in self._off
 
-    def new_descriptor(self, transport: Transport) -> int:
-        descriptor = next(self._descriptors)
-        self.transports[descriptor] = transport
-        return descriptor
-
-
-def _accept(accepted: Transport, server: Server) -> None:
+def _accept(accepted: Transport, server: SimulatedServer) -> None:
     if not accepted.is_closing():
         accepted.begin(server.factory())
 
 
-class Server:
+class SimulatedServer:
     """A listening socket, as `asyncio.Server`."""
 
     def __init__(self, network: Network, loop: Loop, factory: Callable[[], Any], address: tuple[str, int]) -> None:
