@@ -45,6 +45,7 @@ from protocol.errors import InvariantError, KafkaError
 from storage.disk import Disk, OsDisk, UnsyncedDisk, reason, remedy
 
 if TYPE_CHECKING:
+    from protocol.schema import Message
     from storage.log_directory import LogDirectory
 
 _log = logging.getLogger("broker")
@@ -74,6 +75,8 @@ class ProgramOptions(NamedTuple):
     sockets: dict[str, socket.socket]
     exit_with_parent: bool
     start_group: StartGroup | None
+    first_records: tuple[Message, ...]
+    """Of the metadata of a new cluster."""
 
 
 def main(argv: Sequence[str] | None = None, on_ready: Callable[[], None] = lambda: None) -> int:
@@ -101,6 +104,7 @@ def main(argv: Sequence[str] | None = None, on_ready: Callable[[], None] = lambd
             dict(_given_socket(text, settings) for text in options.socket),
             options.exit_with_parent,
             _start_group(options.start_group),
+            tuple(_scram_user(text, disk) for text in options.add_scram),
         )
         with asyncio.Runner(loop_factory=loop_factory(options.loop)) as runner:
             return runner.run(_serve(settings, disk, program, on_ready))
@@ -186,6 +190,7 @@ async def _serve(settings: Settings, disk: Disk, program: ProgramOptions, on_rea
     if node.control is not None and (bound := program.sockets.pop(_CONTROL_SOCKET, None)) is not None:
         node.control.use_socket(bound)
     node.shared.server.use_sockets(program.sockets)
+    node.shared.raft.first_records = program.first_records
     loop.set_exception_handler(_exception_handler(node.shared.metadata_directory, stop))
     await node.open()
     if node.control is not None:
@@ -347,6 +352,17 @@ def _start_group(text: str | None) -> StartGroup | None:
         raise SettingsError(
             f"--start-group {text}: write it as TAG:BROKERS, the tag of {2 * TAG_BYTES} hexadecimal digits"
         ) from None
+
+
+def _scram_user(text: str, disk: Disk) -> Message:
+    from broker.security.scram_option import parse_add_scram
+
+    try:
+        return parse_add_scram(text, disk.read_file)
+    except OSError as error:
+        raise SettingsError(f"--add-scram: password-file {error.filename}: {reason(error)}") from None
+    except ValueError as error:
+        raise SettingsError(f"--add-scram: {error}") from None
 
 
 def _new_topic(text: str) -> NewTopic:

@@ -108,7 +108,7 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.security = ListenerSecurity(settings, self.dynamic_config, disk, lambda: self.raft.image.scram_credentials)
+        self.security = ListenerSecurity(settings, self.dynamic_config, disk, lambda: self.raft.image)
         self.node_clients = NodeClients(settings, connecting or loop, self.random, version, self.security)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
@@ -167,6 +167,8 @@ class SharedServer:
     async def _read(self) -> None:
         """Read all stored data. Nothing is written before that is done, so a later start finds what this one found."""
         try:
+            if self.raft.first_records and not self._is_new:
+                _log.info("The cluster exists already: --add-scram adds nothing to it")
             self.raft.read()
             await open_found_logs(self.logs, is_new=self._is_new)
             refuse_failed(self.metadata_directory)

@@ -77,10 +77,18 @@ class MetadataLog:
 
     @classmethod
     def open(
-        cls, disk: Disk, directory: LogDirectory, voters: VoterSet | None, *, config: LogConfig, now_ms: int
+        cls,
+        disk: Disk,
+        directory: LogDirectory,
+        voters: VoterSet | None,
+        *,
+        config: LogConfig,
+        now_ms: int,
+        first_records: tuple[Message, ...] = (),
     ) -> MetadataLog:
         """Open the log in `directory`, or create it; `voters` are the first ones of a quorum whose voters can change.
 
+        `first_records` follow the feature levels in the bootstrap checkpoint of a new log; others ignore them.
         LogRefused if the end of the log is torn although the last stop was clean.
         """
         path = f"{directory.path}/{CLUSTER_METADATA}-0"
@@ -92,7 +100,9 @@ class MetadataLog:
                 disk.replace_file(f"{path}/{_FIRST_VOTERS.file_name}", b"".join(first))
             # Sync before the bootstrap checkpoint exists: a start that finds it assumes that the rest exists too.
             disk.sync_dir(directory.path)
-            records = encode_snapshot(bootstrap_records(), epoch=0, now_ms=now_ms, last_timestamp_ms=0)
+            records = encode_snapshot(
+                (*bootstrap_records(), *first_records), epoch=0, now_ms=now_ms, last_timestamp_ms=0
+            )
             disk.replace_file(f"{directory.path}/{_BOOTSTRAP}", b"".join(records))
         elif not directory.clean:
             # A killed process may have renamed a vote or a snapshot and not synced it: a power cut would revert it

@@ -18,6 +18,7 @@ from controller.raft.voter_history import VoterHistory
 from controller.raft.voters import Voter, VoterSet
 from controller.topic_names import CLUSTER_METADATA
 from protocol.plural import count_of
+from protocol.schema import Message
 from storage.log.config import LogConfig
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ def recover_node(
     random: Random,
     wall_clock_ms: int,
     now_ms: int,
+    first_records: tuple[Message, ...] = (),
 ) -> RecoveredNode:
     """Open or create the metadata log in `directory`, and replay it onto `empty`, the cluster's empty image.
 
-    `now_ms` is of the monotonic clock that the node gets with every event. InvariantError if the log cannot be decoded,
-    uses a feature that this version does not support, or belongs to a quorum with other voters; OSError and KafkaError
-    if it cannot be read.
+    `first_records` are those of a new cluster after its feature levels; an existing log ignores them. `now_ms` is of
+    the monotonic clock that the node gets with every event. InvariantError if the log cannot be decoded, uses a feature
+    that this version does not support, or belongs to a quorum with other voters; OSError and KafkaError if it cannot be
+    read.
     """
     static = [Voter(voter.node_id) for voter in settings.voters]
     first = VoterSet(static or [Voter(settings.node_id, directory.directory_id)])
@@ -64,6 +67,7 @@ def recover_node(
         None if static else first,
         config=metadata_log_config(settings),
         now_ms=wall_clock_ms,
+        first_records=first_records,
     )
     if log.truncated_bytes:
         cut = "Truncated %s of incomplete batches from the metadata log in %s; it now ends at offset %d"

@@ -101,6 +101,8 @@ class RaftDriver:
         self._failure: InvariantError | None = None
         self._stopped = False
         self._metadata = MetadataLoader(cluster_id, self._commands, loop, applied=self._applied_all, failed=self._fail)
+        # Set before `open`: records of a new cluster, after its feature levels.
+        self.first_records: tuple[Message, ...] = ()
         self._leadership = (False, NO_NODE, 0)
         self._leader_change: asyncio.Future[None] = loop.create_future()
         self._channel = None
@@ -186,6 +188,7 @@ class RaftDriver:
             random=self._random,
             wall_clock_ms=self._now_ms(),
             now_ms=self._monotonic_ms(),
+            first_records=self.first_records,
         )
         self._snapshots = SnapshotGenerator(
             self._settings,

@@ -260,7 +260,6 @@ class NetworkClient:
     def _logged_in_further(self, key: ApiKey, response: Message) -> None:
         """Continue the authentication after a response; DecodeError if the peer refuses it."""
         from broker.security.sasl_mechanisms import MechanismError
-        from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 
         login, lifetime_ms = self._login, 0
         if login is None:
@@ -276,12 +275,17 @@ class NetworkClient:
                 last = cast("SaslAuthenticateResponse", response)
                 if last.error_code:
                     raise DecodeError(f"authentication failed: {last.error_message}")
+                if login.hashes_next:
+                    # Thousands of hashes take milliseconds: heartbeats and requests go on meanwhile.
+                    hashing = self._loop.run_in_executor(None, login.respond, bytes(last.auth_bytes))
+                    hashing.add_done_callback(partial(self._hashed, login))
+                    return
                 token = login.respond(bytes(last.auth_bytes))
                 lifetime_ms = last.session_lifetime_ms
         except MechanismError as error:
             raise DecodeError(f"authentication failed: {error}") from None
         if token is not None:
-            self._send_login(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateRequest.VERSIONS[1])
+            self._send_token(token)
             return
         self._login = None
         if lifetime_ms:
@@ -291,6 +295,21 @@ class NetworkClient:
             self._request_versions(ApiVersionsRequest.VERSIONS[1])
         else:
             self._send_waiting(self._versions)
+
+    def _hashed(self, login: ClientMechanism, hashing: asyncio.Future[bytes | None]) -> None:
+        """Send the token that a thread has computed, unless the connection is lost; never the last of a mechanism."""
+        error = hashing.exception()
+        if self._login is not login:
+            return
+        if error is not None:
+            self.broken(f"authentication failed: {error}", logging.WARNING)
+        else:
+            self._send_token(hashing.result() or b"")
+
+    def _send_token(self, token: bytes) -> None:
+        from protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+
+        self._send_login(SaslAuthenticateRequest(auth_bytes=token), SaslAuthenticateRequest.VERSIONS[1])
 
     def _reauthenticate(self) -> None:
         """Authenticate again (KIP-368): requests in flight are answered before, later ones wait."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from broker.security.jaas import LoginModule, parse_jaas
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient, PlainServer, ServerMechanism
 from broker.security.scram import ScramClient, ScramServer
 from broker.security.security_error import SecurityError
-from controller.scram import SCRAM_BY_NAME, ScramCredential
+from controller.image import MetadataImage
+from controller.scram import SCRAM_BY_NAME
 
 if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
@@ -32,9 +33,6 @@ _MODULES = {
 _USER = "user_"
 SUPPORTED = tuple(_MODULES)
 
-ScramCredentials: TypeAlias = Mapping[tuple[str, int], ScramCredential]
-"""Credentials by user and number of the mechanism."""
-
 
 class ListenerSasl:
     """SASL of one listener, of this node or of others."""
@@ -43,14 +41,14 @@ class ListenerSasl:
         self,
         listener: str,
         dynamic_config: DynamicConfig,
-        credentials: Callable[[], ScramCredentials],
+        image: Callable[[], MetadataImage],
         new_nonce: Callable[[], str],
     ) -> None:
         """Read nothing; settings are read when they are needed, because they change.
 
-        `credentials` returns those of the current metadata; `new_nonce` a nonce that nobody can predict.
+        `image` returns the current metadata; `new_nonce` a nonce that nobody can predict.
         """
-        self._credentials = credentials
+        self._image = image
         self._new_nonce = new_nonce
         self._listener = listener
         self._dynamic_config = dynamic_config
@@ -90,7 +88,15 @@ class ListenerSasl:
         if mechanism == PLAIN:
             return PlainServer(self._users(mechanism))
         scram = SCRAM_BY_NAME[mechanism]
-        return ScramServer(scram, lambda user: self._credentials().get((user, scram.number)), self._new_nonce())
+        image = self._image()
+        credentials = image.scram_credentials
+        return ScramServer(
+            scram,
+            lambda user: credentials.get((user, scram.number)),
+            self._new_nonce(),
+            # Random, and not sent before a client is authenticated.
+            image.cluster_id.encode(),
+        )
 
     def _users(self, mechanism: str) -> Mapping[str, str]:
         options = self._login_module(mechanism).options

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.network.connection_protocol import Dispatch
-    from broker.security.listener_sasl import ListenerSasl, ScramCredentials
+    from broker.security.listener_sasl import ListenerSasl
     from broker.security.listener_tls import ListenerTls
     from broker.security.sasl_authenticator import SaslOptions
     from broker.security.sasl_mechanisms import ClientMechanism
     from broker.settings import Settings
+    from controller.image import MetadataImage
     from storage.disk import Disk
 
 _NONCE_BYTES = 24
@@ -51,10 +52,10 @@ class ListenerSecurity:
         settings: Settings,
         dynamic_config: DynamicConfig,
         disk: Disk,
-        scram_credentials: Callable[[], ScramCredentials] = dict,
+        image: Callable[[], MetadataImage],
     ) -> None:
-        """Read nothing before `load`; `scram_credentials` returns those of the current metadata."""
-        self._scram_credentials = scram_credentials
+        """Read nothing before `load`; `image` returns the current metadata."""
+        self._image = image
         self._settings = settings
         self._dynamic_config = dynamic_config
         self._disk = disk
@@ -127,7 +128,7 @@ class ListenerSecurity:
         from broker.security.listener_sasl import ListenerSasl
 
         if listener not in self._sasl:
-            self._sasl[listener] = ListenerSasl(listener, self._dynamic_config, self._scram_credentials, _new_nonce)
+            self._sasl[listener] = ListenerSasl(listener, self._dynamic_config, self._image, _new_nonce)
         return self._sasl[listener]
 
     def reload(self) -> None:

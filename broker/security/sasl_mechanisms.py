@@ -35,6 +35,10 @@ class ServerMechanism(Protocol):
 class ClientMechanism(Protocol):
     """The client's side of one authentication."""
 
+    @property
+    def hashes_next(self) -> bool:
+        """Return whether the next `respond` takes milliseconds, and belongs on a thread."""
+
     def first(self) -> bytes:
         """Return the first token."""
 
@@ -82,6 +86,8 @@ def check_authorization_id(authorization_id: str, user: str) -> None:
 
 class PlainClient:
     """PLAIN for a user and its password."""
+
+    hashes_next = False
 
     def __init__(self, user: str, password: str) -> None:
         self._token = f"\0{user}\0{password}".encode()

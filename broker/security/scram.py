@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512, the broker's and the client's side (RFC 5802, 7677).
 
-Pure. An unknown user gets a salt, always the same, and fails with the proof, as one with a wrong password does. Kafka:
-`ScramSaslServer`, `ScramSaslClient`, `ScramFormatter`.
+Pure. An unknown user gets a salt, the same from all brokers, and fails with the proof, after the same work as one with
+a wrong password. Kafka, which refuses an unknown user at once: `ScramSaslServer`, `ScramSaslClient`, `ScramFormatter`.
 """
 
 from __future__ import annotations
@@ -22,16 +22,23 @@ _CLIENT_FIRST = re.compile(rf"(n,(?:a=({_NAME}))?,)((?:m=[^\0,]+,)?n=({_NAME}),r
 _CLIENT_FINAL = re.compile(rf"(c=({_BASE64}),r=({_NONCE}){_EXTENSIONS}),p=({_BASE64})")
 _SERVER_FIRST = re.compile(rf"r=({_NONCE}),s=({_BASE64}),i=([1-9][0-9]*){_EXTENSIONS}")
 _SERVER_FINAL = re.compile(rf"(?:e=([^\0,]+)|v=({_BASE64})){_EXTENSIONS}")
-_UNKNOWN_USER_KEY = hashlib.sha256(b"salts of users without credentials").digest()
 
 
 class ScramServer:
     """SCRAM, by stored credentials."""
 
     def __init__(
-        self, mechanism: ScramMechanism, credential_of: Callable[[str], ScramCredential | None], nonce: str
+        self,
+        mechanism: ScramMechanism,
+        credential_of: Callable[[str], ScramCredential | None],
+        nonce: str,
+        unknown_user_key: bytes,
     ) -> None:
-        """`credential_of` returns the credential of a user; `nonce` is the broker's part of the nonce."""
+        """`credential_of` returns the credential of a user; `nonce` is the broker's part of the nonce.
+
+        `unknown_user_key` makes the salts of users without a credential: the same on all brokers, unknown to clients.
+        """
+        self._unknown_user_key = unknown_user_key
         self._mechanism = mechanism
         self._credential_of = credential_of
         self._nonce = nonce
@@ -56,9 +63,9 @@ class ScramServer:
         header, authorization_id, bare, name, nonce, _ = match.groups()
         user = name.replace("=2C", ",").replace("=3D", "=")
         check_authorization_id((authorization_id or "").replace("=2C", ",").replace("=3D", "="), user)
-        found = self._credential_of(user)
+        found, decoy = self._credential_of(user), self._decoy(user)
         self._claimed, self._known = user, found is not None
-        self._credential = credential = found or self._decoy(user)
+        self._credential = credential = found or decoy
         self._nonce = nonce + self._nonce
         self._binding = header.encode()
         answer = f"r={self._nonce},s={b64encode(credential.salt).decode()},i={credential.iterations}".encode()
@@ -67,7 +74,7 @@ class ScramServer:
 
     def _decoy(self, user: str) -> ScramCredential:
         """Return a credential without a password."""
-        salt = self._mechanism.hmac(_UNKNOWN_USER_KEY, user.encode())[:26]
+        salt = self._mechanism.hmac(self._unknown_user_key, user.encode())[:26]
         size = len(self._mechanism.hash(b""))
         return ScramCredential(salt, bytes(size), bytes(size), MIN_ITERATIONS)
 
@@ -104,6 +111,11 @@ class ScramClient:
         name = user.replace("=", "=3D").replace(",", "=2C")
         self._bare = f"n={name},r={nonce}".encode()
         self._expected: bytes | None = None
+
+    @property
+    def hashes_next(self) -> bool:
+        """Return whether the password was not yet hashed."""
+        return self._expected is None
 
     def first(self) -> bytes:
         """Return the client's first message."""

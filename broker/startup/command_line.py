@@ -77,6 +77,13 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--topic", metavar="NAME[:PARTITIONS]", action="append", default=[], help="create a topic unless it exists"
     )
+    parser.add_argument(
+        "--add-scram",
+        metavar="MECHANISM=[...]",
+        action="append",
+        default=[],
+        help="add a user to a new cluster, as kafka-storage.sh does: 'SCRAM-SHA-256=[name=USER,password-file=FILE]'",
+    )
     parser.add_argument("--socket", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--start-group", help=argparse.SUPPRESS)
     parser.add_argument("--exit-with-parent", action="store_true", help="stop at end of file on standard input")

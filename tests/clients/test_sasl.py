@@ -26,6 +26,7 @@ from tests.oracles.apache_kafka import kafka_tool
 from tests.typed import present
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SESSION_S = 1.5  # re-authentication is refused within a second of the one before
 PASSWORD = 'al"ice,=;'
@@ -135,14 +136,15 @@ def test_other_user_is_authenticated_but_not_authorized(broker: BrokerProcess, c
     assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_brokers_authenticate_to_each_other_again_and_again(tmp_path: Path) -> None:
+def test_brokers_authenticate_to_each_other_by_scram_users_of_the_new_cluster_again_and_again(tmp_path: Path) -> None:
     login = f'{PLAIN} username="node" password="own" user_node="own";'
     settings = {
         "listener.security.protocol.map": f"{CLIENTS}:PLAINTEXT,{INTERNAL}:SASL_PLAINTEXT,{CONTROLLER}:SASL_PLAINTEXT",
-        "sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.internal.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "sasl.mechanism.controller.protocol": "PLAIN",
-        "listener.name.internal.plain.sasl.jaas.config": login,
+        "listener.name.internal.scram-sha-512.sasl.jaas.config": f'{SCRAM} username="node" password="scram";',
         "listener.name.controller.plain.sasl.jaas.config": login,
         "connections.max.reauth.ms": int(1000 * SESSION_S),
         "authorizer.class.name": AUTHORIZER,
@@ -151,7 +153,12 @@ def test_brokers_authenticate_to_each_other_again_and_again(tmp_path: Path) -> N
         "min.insync.replicas": 3,
         "default.replication.factor": 3,
     }
-    with Cluster(tmp_path, NoGates(), settings) as cluster:
+    password = tmp_path / "password"
+    password.write_text("scram\n")
+    brokers = Cluster(tmp_path, NoGates(), settings)
+    for node in brokers.nodes.values():
+        node.command.append(f"--add-scram=SCRAM-SHA-512=[name=node,password-file={password}]")
+    with brokers as cluster:
         cluster.wait_until_whole()
         controller = present(cluster.describe()).controller
         bootstrap = ",".join(node.addresses[CLIENTS] for node in cluster.nodes.values())
@@ -176,9 +183,7 @@ def test_scram_user_made_by_apache_kafkas_tool_writes_until_removed(certificates
         "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN} user_alice="al\\"ice,=;";',
         "security.inter.broker.protocol": "SASL_SSL",
         "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": (
-            'org.apache.kafka.common.security.scram.ScramLoginModule required username="node" password="own";'
-        ),
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": (f'{SCRAM} username="node" password="own";'),
     }
     with BrokerProcess(tmp_path / "scram", {**settings, **certificates.broker_settings()}) as broker:
         config = java(tmp_path, certificates, PASSWORD)

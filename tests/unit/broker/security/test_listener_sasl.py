@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from broker.metadata.dynamic_config import DynamicConfig
 from broker.security.listener_sasl import ListenerSasl
 from broker.security.security_error import SecurityError
 from broker.settings import Option, check_settings
+from controller.image import MetadataImage
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 JAAS = "listener.name.inside.plain.sasl.jaas.config"
@@ -14,7 +17,7 @@ JAAS = "listener.name.inside.plain.sasl.jaas.config"
 def listener_sasl(**settings: str) -> ListenerSasl:
     named = {"sasl.enabled.mechanisms": "PLAIN"} | settings
     start = check_settings({name: Option(text, "test") for name, text in named.items()})
-    return ListenerSasl("INSIDE", DynamicConfig(start), dict, lambda: "nonce")
+    return ListenerSasl("INSIDE", DynamicConfig(start), partial(MetadataImage, cluster_id="c"), lambda: "nonce")
 
 
 def test_users_and_lifetimes_are_those_of_the_listener() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,9 @@ def certificates(tmp_path: Path) -> Certificates:
 
 def listener_security(**settings: str) -> tuple[ListenerSecurity, DynamicConfig]:
     dynamic_config = DynamicConfig(check_settings({name: Option(text, "test") for name, text in settings.items()}))
-    return ListenerSecurity(dynamic_config.start, dynamic_config, UnsyncedDisk()), dynamic_config
+    return ListenerSecurity(
+        dynamic_config.start, dynamic_config, UnsyncedDisk(), partial(MetadataImage, cluster_id="c")
+    ), dynamic_config
 
 
 def test_listeners_with_tls_have_contexts_and_the_others_none(certificates: Certificates) -> None:

@@ -23,7 +23,7 @@ def credential(
 
 def test_exchange_is_that_of_rfc_7677() -> None:
     stored = credential(SHA_256, "pencil", b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
-    server = ScramServer(SHA_256, {"user": stored}.get, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    server = ScramServer(SHA_256, {"user": stored}.get, "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", b"key")
     client = ScramClient(SHA_256, "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
     assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     challenge = server.respond(client.first())
@@ -41,7 +41,7 @@ def test_exchange_is_that_of_rfc_7677() -> None:
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
 def test_any_user_name_and_password_authenticates(mechanism: ScramMechanism) -> None:
     user = "a,b=c=2Cé"
-    server = ScramServer(mechanism, {user: credential(mechanism, "pä,ss")}.get, "server")
+    server = ScramServer(mechanism, {user: credential(mechanism, "pä,ss")}.get, "server", b"key")
     client = ScramClient(mechanism, user, "pä,ss", "client")
     proof = client.respond(server.respond(client.first()))
     assert proof is not None
@@ -51,7 +51,7 @@ def test_any_user_name_and_password_authenticates(mechanism: ScramMechanism) -> 
 
 @pytest.mark.parametrize(("user", "password"), [("user", "wrong"), ("nobody", "pencil")])
 def test_wrong_password_and_unknown_user_fail_in_the_same_step(user: str, password: str) -> None:
-    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server")
+    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server", b"key")
     client = ScramClient(SHA_256, user, password, "client")
     proof = client.respond(server.respond(client.first()))
     assert proof is not None
@@ -60,13 +60,15 @@ def test_wrong_password_and_unknown_user_fail_in_the_same_step(user: str, passwo
     assert server.user is None
 
 
-def test_unknown_user_always_gets_the_same_salt() -> None:
-    answers = {ScramServer(SHA_256, lambda _: None, "server").respond(b"n,,n=nobody,r=client") for _ in range(2)}
-    assert len(answers) == 1
+def test_salt_of_an_unknown_user_is_constant_and_cannot_be_computed_by_clients() -> None:
+    def answer(key: bytes) -> bytes:
+        return ScramServer(SHA_256, lambda _: None, "server", key).respond(b"n,,n=nobody,r=client")
+
+    assert answer(b"key") == answer(b"key") != answer(b"another cluster")
 
 
 def test_authorization_id_must_be_the_user() -> None:
-    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server")
+    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server", b"key")
     with pytest.raises(AuthenticationError, match="different from username"):
         server.respond(b"n,a=admin,n=user,r=client")
 
@@ -76,7 +78,7 @@ def test_authorization_id_must_be_the_user() -> None:
 )
 def test_damaged_first_message_is_refused(first: bytes) -> None:
     with pytest.raises(MechanismError):
-        ScramServer(SHA_256, lambda _: None, "server").respond(first)
+        ScramServer(SHA_256, lambda _: None, "server", b"key").respond(first)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +92,7 @@ def test_damaged_first_message_is_refused(first: bytes) -> None:
     ],
 )
 def test_damaged_final_message_is_refused(final: bytes) -> None:
-    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server")
+    server = ScramServer(SHA_256, {"user": credential(SHA_256, "pencil")}.get, "server", b"key")
     server.respond(b"n,,n=user,r=client")
     with pytest.raises(MechanismError):
         server.respond(final)
