@@ -32,6 +32,7 @@ COMMANDS = {
     "cluster": "show brokers, features, quorum and log directories",
     "config": "show and change settings of topics, brokers and groups",
     "acl": "list, add and remove access control entries",
+    "quota": "list, describe, set and remove quotas of users, client ids and addresses",
     "spark": "run the ready-made jobs on Apache Spark",
     "log": "dump, verify and repair the files of a broker that is stopped",
     "health": "check the health of the cluster, or wait until it is healthy",

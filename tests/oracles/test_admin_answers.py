@@ -392,7 +392,7 @@ class TestClientQuotas:
             quotas({"user": "u"}, producer_byte_rate=1000.0, request_percentage=12.5),
             quotas({"user": None}, consumer_byte_rate=5.0),
             quotas({"user": "u", "client-id": None}, controller_mutation_rate=0.5),
-            quotas({"client-id": "c"}, consumer_byte_rate=7.0),
+            quotas({"client-id": "c"}, consumer_byte_rate=7.0, producer_byte_rate=2.0**63),
             quotas({"ip": "10.0.0.1"}, connection_creation_rate=3.0),
         ]
         assert self.alter(both, version, *kept) == [ErrorCode.NONE] * 5
@@ -420,6 +420,7 @@ class TestClientQuotas:
             ({"user": "u"}, {"connection_creation_rate": 1.0}),
             ({"ip": "::1"}, {"producer_byte_rate": 1.0}),
             ({"user": "u"}, {"producer_byte_rate": 0.0}),
+            ({"user": "u"}, {"producer_byte_rate": 2.0**64}),
             ({"user": "u"}, {"consumer_byte_rate": 1.5}),
             ({"ip": "::1"}, {"connection_creation_rate": 2.0**31}),
             ({"user": "u"}, {"no_such_rate": 1.0}),
