@@ -37,7 +37,7 @@ CONTROLLER_PORT = 9093
 DATA_DIR = "/data"
 OTHER_DIR = "/other"
 _VOTERS_OWN = ("__cluster_metadata-0", "meta.properties")
-_BEGIN_MS = 1_800_000_000_000
+BEGIN_MS = 1_800_000_000_000
 
 
 class World:
@@ -51,6 +51,8 @@ class World:
         self.hosts: list[Host] = []
         self.counts: dict[str, int] = {}
         """Event counters."""
+        self.timeline: list[tuple[float, str]] = []
+        """The faults so far: the time in s, and what was broken."""
         self.checked: Counter[Invariant] = Counter()
         """Number of calls of `check` by invariant."""
         self.always = False
@@ -205,7 +207,7 @@ class Host:
         return None if self.node is None else self.node.broker
 
     def now_ms(self) -> int:
-        return _BEGIN_MS + int(self.world.schedule.now * self.clock[1] * 1000) + self.clock_offset_ms
+        return BEGIN_MS + int(self.world.schedule.now * self.clock[1] * 1000) + self.clock_offset_ms
 
     # Starts, crashes and stops
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from controller.partition_change import elr_enabled
@@ -50,7 +50,10 @@ Fault: TypeAlias = Callable[[Host], Coroutine[Any, Any, None]]
 class Faults:
     """Break hosts, disks, clocks and links."""
 
-    def __init__(self, world: World, clients: Sequence[str], usual_pause_s: float) -> None:
+    def __init__(
+        self, world: World, clients: Sequence[str], usual_pause_s: float, chosen: Collection[str] | None = None
+    ) -> None:
+        """Choose from the faults whose names are in `chosen`, by default from all that fit the hosts."""
         self._world = world
         self._clients = clients
         self._pause_s = usual_pause_s
@@ -60,6 +63,8 @@ class Faults:
             weights |= CLUSTER_WEIGHTS
             if len(world.hosts[0].directories) == 1:
                 del weights["fail_directory"]
+        if chosen is not None:
+            weights = {name: weight for name, weight in weights.items() if name in chosen}
         self._weights = list(weights.values())
         self._kinds: list[Fault] = [getattr(self, f"_{name}") for name in weights]
         self._harmless = (self._jump, self._reset, self._slow, self._slow_syncs)
@@ -77,9 +82,11 @@ class Faults:
                 continue
             host = self._random.choice(whole)
             [kind] = self._random.choices(self._kinds, self._weights)
-            self._world.count(f"fault: {kind.__name__.strip('_').replace('_', ' ')}")
+            name = kind.__name__.strip("_").replace("_", " ")
+            self._world.count(f"fault: {name}")
             self._struck.add(host.name)
             if kind in self._harmless or self._may_crash(host):
+                self._world.timeline.append((self._world.schedule.now, f"{name} {host.name}"))
                 await kind(host)
             if host.state in ("off", "failed"):
                 await self._while_s(self._random.choice((0.05, 0.3, 3.0)) if self._world.clustered else 0.3)

@@ -35,6 +35,7 @@ from typing import Any, Protocol, TypeVar
 from simulation.violation import Invariant, Violation
 
 T = TypeVar("T")
+L = TypeVar("L", bound="Loop")
 
 _EVENT_S = 2e-6
 _EVENT = Struct("<dH")
@@ -120,7 +121,10 @@ class Schedule:
 
     def loop(self, name: str) -> Loop:
         """Return a loop for a new process; `name` is its host's name."""
-        loop = Loop(self, name, len(self.loops))  # type: ignore[abstract]  # only what brokers and clients use
+        return self.add(Loop(self, name, len(self.loops)))  # type: ignore[abstract]  # only what brokers and clients use
+
+    def add(self, loop: L) -> L:
+        """Include a loop in the schedule; its index is the number of loops before it."""
         self.loops.append(loop)
         return loop
 

@@ -152,6 +152,7 @@ TESTED_ELSEWHERE = {
     "storage/inspection/repair.py": "tests/corruption/test_repair.py",
     "broker/log_tool/[drtv]*.py": "tests/unit/broker/log_tool/test_program.py",
     "barnabas/commands/log/*.py": "tests/unit/barnabas/commands/log/test_log.py",
+    "barnabas/testing/_simulation.py": "tests/unit/barnabas/testing/test_simulated.py",
     "barnabas/testing/_spawner.py": "tests/kit/test_no_orphans.py",
     "barnabas/testing/_fork_client.py": "tests/kit/test_no_orphans.py",
     "barnabas/testing/_launchers.py": "tests/kit/test_no_orphans.py",

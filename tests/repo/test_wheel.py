@@ -163,6 +163,20 @@ def test_modules_of_the_user_do_not_affect_the_broker(installed: Path, tmp_path:
     assert (tmp_path / "data" / "letters-1" / "00000000000000000000.log").exists()
 
 
+def test_an_installed_package_simulates_beside_modules_of_the_user(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "storage.py").write_text("mine = True\n")
+    (tmp_path / "program.py").write_text(
+        "import storage\nfrom barnabas.testing import simulate\n\n\n"
+        "async def main(cluster):\n    await cluster.topic('orders')\n    return cluster.bootstrap\n\n\n"
+        "if __name__ == '__main__':\n    print([run.result for run in simulate(main, seed=(1, 2))])\n"
+        "    import storage as again\n    print(again is storage, storage.mine)\n"
+    )
+    for hash_seed in ("0", "random"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        printed = say(installed / "python", "program.py", cwd=tmp_path, env=environment)
+        assert printed == f"{['b1:9092,b2:9092,b3:9092'] * 2}\nTrue True\n"
+
+
 def test_the_installed_commands_write_and_read_every_codec(installed: Path, tmp_path: Path) -> None:
     barnabas = installed / "barnabas"
     serve: list[str | Path] = [barnabas, "serve", "--listen", "127.0.0.1:0", "--ephemeral"]
