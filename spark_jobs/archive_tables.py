@@ -14,7 +14,7 @@ that its readers see the files of one version. A version is complete when its li
 that a version no longer has are deleted after `keep_s`, when readers of the former version have ended. Whatever a
 killed job left is removed when the table is opened. A table has one writer: of two, the second to rename fails.
 
-Positions are the offsets behind the last records of the table, by topic and partition. A record below its partition's
+Offsets are the offsets behind the last records of the table, by topic and partition. A record below its partition's
 position is in the table already, whatever the checkpoint of a query says.
 """
 
@@ -28,14 +28,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
+from spark_jobs.checkpoint import Offsets
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
+from spark_jobs.tables import delta_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-Positions = Mapping[str, Mapping[str, int]]
-"""Offsets by topic and partition, as Spark's Kafka source writes them."""
 
 LAYOUT = ("topic", "date")
 RECORD = (
@@ -66,10 +65,10 @@ class MergeLimits(NamedTuple):
 class ArchiveTable(Protocol):
     """Records, and the positions up to which they are in the table."""
 
-    def positions(self) -> Positions:
+    def positions(self) -> Offsets:
         """Return the positions, empty if the table has no records."""
 
-    def append(self, records: DataFrame, positions: Positions) -> None:
+    def append(self, records: DataFrame, positions: Offsets) -> None:
         """Add records with the columns of `RECORD`, `topic` and `date`, and set the positions, both or none."""
 
     def merge(self) -> None:
@@ -97,11 +96,11 @@ class Version(NamedTuple):
 
     number: int
     files: tuple[DataFile, ...]
-    positions: Positions
+    positions: Offsets
     removed: tuple[tuple[str, float], ...]
 
     def next(
-        self, added: Iterable[DataFile], positions: Positions, without: Iterable[DataFile] = (), now: float = 0.0
+        self, added: Iterable[DataFile], positions: Offsets, without: Iterable[DataFile] = (), now: float = 0.0
     ) -> Version:
         """Return the next version."""
         gone = set(without)
@@ -122,12 +121,12 @@ def to_merge(files: Iterable[DataFile], limits: MergeLimits) -> list[list[DataFi
     return [small for _, small in sorted(folders.items()) if len(small) >= max(2, limits.number)]
 
 
-def total(positions: Positions) -> int:
+def total(positions: Offsets) -> int:
     """Return the sum of all positions, which grows with each batch that has records."""
     return sum(sum(partitions.values()) for partitions in positions.values())
 
 
-def joined(older: Positions, newer: Positions) -> dict[str, dict[str, int]]:
+def joined(older: Offsets, newer: Offsets) -> dict[str, dict[str, int]]:
     """Return the positions of both, the larger one where both have a partition."""
     found = {topic: dict(partitions) for topic, partitions in older.items()}
     for topic, partitions in newer.items():
@@ -179,11 +178,11 @@ class ParquetArchive:
         self._version = newest_version(folder)
         self._remove_leftovers()
 
-    def positions(self) -> Positions:
+    def positions(self) -> Offsets:
         """Return the positions."""
         return self._version.positions
 
-    def append(self, records: DataFrame, positions: Positions) -> None:
+    def append(self, records: DataFrame, positions: Offsets) -> None:
         """Add records."""
         added = self._write(records)
         if added:
@@ -282,11 +281,11 @@ class DeltaArchive:
         self._limits = limits
         self._positions = positions(spark, folder)
 
-    def positions(self) -> Positions:
+    def positions(self) -> Offsets:
         """Return the positions."""
         return self._positions
 
-    def append(self, records: DataFrame, positions: Positions) -> None:
+    def append(self, records: DataFrame, positions: Offsets) -> None:
         """Add records."""
         reached = joined(self._positions, positions)
         session = records.sparkSession
@@ -310,7 +309,7 @@ OPEN: Mapping[str, Callable[[SparkSession, Folder, MergeLimits], ArchiveTable]] 
 """The tables, by the kind of destination."""
 
 
-def positions(spark: SparkSession, folder: Folder) -> Positions:
+def positions(spark: SparkSession, folder: Folder) -> Offsets:
     """Return the positions of an archive, empty if the directory has none."""
     if not has_delta(folder):
         return newest_version(folder).positions
@@ -319,15 +318,15 @@ def positions(spark: SparkSession, folder: Folder) -> Positions:
     return _of_history(spark, folder) or _of_records(spark, folder)
 
 
-def _of_history(spark: SparkSession, folder: Folder) -> Positions:
+def _of_history(spark: SparkSession, folder: Folder) -> Offsets:
     """Return the positions of the newest append in a Delta table's history, which is kept for 30 days."""
-    history = spark.sql(f"DESCRIBE HISTORY delta.`{folder.uri}`")
+    history = spark.sql(f"DESCRIBE HISTORY {delta_name(spark, folder.uri)}")
     appended = history.where("userMetadata LIKE '{\"positions\"%'").orderBy("version", ascending=False).limit(1)
-    found: Positions = next((json.loads(row.userMetadata)["positions"] for row in appended.collect()), {})
+    found: Offsets = next((json.loads(row.userMetadata)["positions"] for row in appended.collect()), {})
     return found
 
 
-def _of_records(spark: SparkSession, folder: Folder) -> Positions:
+def _of_records(spark: SparkSession, folder: Folder) -> Offsets:
     from pyspark.sql import functions as f
 
     records = spark.read.format("delta").load(folder.uri)
@@ -337,7 +336,7 @@ def _of_records(spark: SparkSession, folder: Folder) -> Positions:
     return found
 
 
-def unseen(records: DataFrame, positions: Positions) -> DataFrame:
+def unseen(records: DataFrame, positions: Offsets) -> DataFrame:
     """Return the records that are not below their partition's position."""
     from pyspark.sql import functions as f
 
@@ -354,7 +353,7 @@ def unseen(records: DataFrame, positions: Positions) -> DataFrame:
     return matched.where("_reached IS NULL OR offset >= _reached").drop("_topic", "_partition", "_reached")
 
 
-def passed(end: Positions, positions: Positions) -> bool:
+def passed(end: Offsets, positions: Offsets) -> bool:
     """Return whether a batch that ends at `end` is behind all positions: what follows is not below them."""
     return all(
         end.get(topic, {}).get(partition, 0) >= offset

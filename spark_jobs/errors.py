@@ -18,6 +18,7 @@ class Remedy(NamedTuple):
     advice: str
 
 
+NO_START = "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
 REMEDIES: Sequence[Remedy] = (
     Remedy(
         r"No space left on device|Disk quota exceeded",
@@ -68,7 +69,7 @@ REMEDIES: Sequence[Remedy] = (
         "an option is not valid SQL: {line}",
     ),
     Remedy(r"DATA_SOURCE_NOT_FOUND|Failed to find data source", "a connector is missing: run `barnabas spark jars`"),
-    Remedy(r"JAVA_GATEWAY_EXITED", "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"),
+    Remedy(r"JAVA_GATEWAY_EXITED", NO_START),
 )
 
 

@@ -6,22 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spark_jobs import io
-from spark_jobs.io import Destination
-from spark_jobs.options import StreamOptions, option
+from spark_jobs.io import Destination, ResultOptions
+from spark_jobs.options import StreamOptions, WatermarkOptions, option
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
 @dataclass(frozen=True, kw_only=True)
-class EventOptions:
+class EventOptions(ResultOptions, WatermarkOptions):
     """The fields of events, and where the results go."""
 
-    to: Destination = option(f"where results go: {io.FORMS}", metavar="WHERE", parse=io.destination)
     key: str = option("JSON field of the key; several with commas (default: the record's key)", default="")
     value: str = option("JSON field with a number, for sums and percentiles", default="", metavar="FIELD")
     time: str = option("JSON field with the event time (default: the record's timestamp)", default="", metavar="FIELD")
-    lateness: str = option("how much later than the latest a record may be", default="1 minute", metavar="INTERVAL")
 
 
 def events(records: DataFrame, options: EventOptions) -> DataFrame:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from spark_jobs import tables
 from spark_jobs.checkpoint import Offsets
 from spark_jobs.errors import JobError
 from spark_jobs.files import claim, query_id
-from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions
+from spark_jobs.options import KafkaOptions, SourceOptions, StreamOptions, TopicOptions, option
 from spark_jobs.tables import DRIVERS, Batch, JdbcTable
 
 if TYPE_CHECKING:
@@ -62,9 +63,22 @@ def destination(text: str) -> Destination:
     return Destination(kind, target)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Where results go."""
+
+    to: Destination = option(f"where results go: {FORMS}", metavar="WHERE", parse=destination)
+
+
 def kafka_options(options: KafkaOptions) -> dict[str, str]:
     """Return the options of Spark's source and sink that reach the brokers."""
     return {"kafka.bootstrap.servers": options.brokers, **dict(options.kafka)}
+
+
+def check_topics(options: TopicOptions) -> None:
+    """Raise JobError unless the topics are chosen in one of the two ways."""
+    if bool(options.topic) == (options.topic_pattern is not None):
+        raise JobError("name the topics by --topic NAME, or by --topic-pattern")
 
 
 def read_stream(spark: SparkSession, options: StreamOptions) -> DataFrame:
@@ -140,8 +154,7 @@ def starting(where: str) -> dict[str, str]:
 
 
 def _reader(reader: Any, options: SourceOptions) -> DataFrameReader | DataStreamReader:
-    if bool(options.topic) == (options.topic_pattern is not None):
-        raise JobError("name the topics by --topic NAME, or by --topic-pattern")
+    check_topics(options)
     selected = (
         {"subscribePattern": options.topic_pattern} if options.topic_pattern else {"subscribe": ",".join(options.topic)}
     )

@@ -21,7 +21,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
-from spark_jobs.errors import JobError
+from spark_jobs.errors import NO_START, JobError
 
 COORDINATES = {
     "kafka": "org.apache.spark:spark-sql-kafka-0-10_{scala}:{spark}",
@@ -166,7 +166,7 @@ def _reason(name: str, output: str) -> str:
     if "unresolved dependency" in output or "UNRESOLVED DEPENDENCIES" in output:
         return _unreachable(name) if UNREACHABLE.search(output) else _absent(name)
     if "JAVA_GATEWAY_EXITED" in output:
-        return "Spark did not start; it needs Java 17 or 21, of $JAVA_HOME or on the PATH"
+        return NO_START
     last = [line for line in output.splitlines() if line.strip()][-1:]
     return f"{name} was not resolved: {last[0] if last else 'Spark printed no reason'}"
 

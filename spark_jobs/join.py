@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 from spark_jobs import io
 from spark_jobs.errors import JobError
 from spark_jobs.events import key_of, time_of
-from spark_jobs.io import Destination
+from spark_jobs.io import ResultOptions
 from spark_jobs.job import Job, writer
-from spark_jobs.options import StreamOptions, milliseconds, option
+from spark_jobs.options import StreamOptions, WatermarkOptions, milliseconds, option
 from spark_jobs.progress import say
 from spark_jobs.topic_table import TopicTable
 
@@ -41,10 +41,9 @@ COLUMNS = ("key", "time", "value", "joined_time", "joined_value")
 
 
 @dataclass(frozen=True, kw_only=True)
-class JoinOptions(StreamOptions):
+class JoinOptions(ResultOptions, WatermarkOptions, StreamOptions):
     """What is joined, how, and where the results go."""
 
-    to: Destination = option(f"where results go: {io.FORMS}", metavar="WHERE", parse=io.destination)
     with_: str | None = option("topic of the other stream", default=None, metavar="TOPIC")
     table: str | None = option("compacted topic of the table", default=None, metavar="TOPIC")
     key: str = option("JSON field of the left key; several with commas (default: the record's key)", default="")
@@ -63,7 +62,6 @@ class JoinOptions(StreamOptions):
         metavar="INTERVAL",
         parse=milliseconds,
     )
-    lateness: str = option("how much later than the latest a record may be", default="1 minute", metavar="INTERVAL")
     outer: bool = option("also write records without a match", default=False)
     refresh: int = option(
         "read what is new in the table so often (default: 10 seconds)",

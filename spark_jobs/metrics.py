@@ -43,7 +43,7 @@ from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
 from spark_jobs.options import StreamOptions, option, seconds
-from spark_jobs.tables import is_delta
+from spark_jobs.tables import delta_name, is_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -230,7 +230,7 @@ def upsert(rows: DataFrame, directory: str) -> None:
         rows.limit(0).write.format("delta").save(directory)
     rows.createOrReplaceTempView(CHANGED)
     spark.sql(
-        f"MERGE INTO delta.`{directory}` t USING {CHANGED} c ON t.key = c.key "
+        f"MERGE INTO {delta_name(spark, directory)} t USING {CHANGED} c ON t.key = c.key "
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     )
 

@@ -161,6 +161,13 @@ class StreamOptions(SessionOptions, SourceOptions):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class WatermarkOptions:
+    """The bound of the state of a streaming query."""
+
+    lateness: str = option("how much later than the latest a record may be", default="1 minute", metavar="INTERVAL")
+
+
 def parser_of(options: type[Any], prog: str, description: str, example: str) -> argparse.ArgumentParser:
     """Return the parser of a dataclass of options."""
     import configargparse

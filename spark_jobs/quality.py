@@ -32,7 +32,7 @@ from spark_jobs.errors import JobError
 from spark_jobs.files import Folder
 from spark_jobs.io import Destination
 from spark_jobs.job import Job, adaptive, writer
-from spark_jobs.options import StreamOptions, option, seconds
+from spark_jobs.options import StreamOptions, WatermarkOptions, option, seconds
 from spark_jobs.quality_report import WindowQuality
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ FACTS = "array<struct<kind:string,name:string,detail:string,number:double>>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class QualityOptions(StreamOptions):
+class QualityOptions(WatermarkOptions, StreamOptions):
     """The windows, what makes a record unique, and the report."""
 
     report: str = option("the report, an HTML file", metavar="FILE")
@@ -73,7 +73,6 @@ class QualityOptions(StreamOptions):
     window: str = option("length of a window of record timestamps", default="1 hour", metavar="INTERVAL")
     unique: str = option("JSON fields that identify a record (default: key and value)", default="", metavar="FIELDS")
     time: str = option("JSON field with the event time, for its delay", default="", metavar="FIELD")
-    lateness: str = option("how much later than the latest a record may be", default="1 minute", metavar="INTERVAL")
     checkpoint: str = option(
         "directory of a query that goes on (default: read what the topics have now, once)", default="", metavar="DIR"
     )

@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs import archive_tables, io
 from spark_jobs.archive import read_topics, table
+from spark_jobs.checkpoint import Offsets
 from spark_jobs.cluster import EARLIEST, LATEST, Cluster, Partition, Topic
 from spark_jobs.errors import JobError
 from spark_jobs.files import Folder, claim_checkpoint
@@ -60,9 +61,6 @@ CONF = (
     # Python gets the records in batches of a bounded size, however large a record is.
     ("spark.sql.execution.arrow.maxBytesPerBatch", str(16 * 1024 * 1024)),
 )
-
-Offsets = Mapping[str, Mapping[str, int]]
-"""Offsets by topic and partition, as Spark's Kafka source writes them."""
 
 
 def factor(text: str) -> float:
@@ -265,8 +263,7 @@ def _readable(
     spark: SparkSession, options: ReplayOptions, first: Bound
 ) -> tuple[Mapping[str, Topic], Offsets, Offsets]:
     """Return the topics of the source cluster that are chosen, and the offsets of their records now."""
-    if bool(options.topic) == (options.topic_pattern is not None):
-        raise JobError("name the topics by --topic NAME, or by --topic-pattern")
+    io.check_topics(options)
     cluster = Cluster(spark, io.kafka_options(options))
     try:
         names = cluster.matching(options.topic_pattern) if options.topic_pattern else options.topic

@@ -19,6 +19,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spark_jobs.files import Folder
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -87,6 +89,11 @@ def is_delta(spark: SparkSession, directory: str) -> bool:
     """Return whether a directory has a Delta table."""
     jvm: Any = spark._jvm
     return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(directory))
+
+
+def delta_name(spark: SparkSession, directory: str) -> str:
+    """Return the name in SQL of a Delta table, which must have an absolute path there."""
+    return f"delta.{quoted(Folder(spark, directory).uri, '`')}"
 
 
 def iceberg_name(spark: SparkSession, target: str) -> str:

@@ -52,7 +52,7 @@ def upsert(changes: DataFrame, to: Destination, batch: Batch) -> None:
     elif to.kind == "delta":
         if not tables.is_delta(spark, to.target):
             _rows(changes).limit(0).write.format("delta").save(to.target)
-        _merge(changes, f"delta.{quoted(to.target, '`')}")
+        _merge(changes, tables.delta_name(spark, to.target))
     else:
         name = tables.iceberg_name(spark, to.target)
         if not spark.catalog.tableExists(name):
@@ -77,7 +77,7 @@ def empty(spark: SparkSession, to: Destination) -> None:
         tables.run_if_exists(spark, JdbcTable.parse(to.target), "DELETE FROM {table}")
     elif to.kind == "delta":
         if tables.is_delta(spark, to.target):
-            spark.sql(f"DELETE FROM delta.{quoted(to.target, '`')}")  # noqa: S608 - the user's table
+            spark.sql(f"DELETE FROM {tables.delta_name(spark, to.target)}")  # noqa: S608 - the user's table
     elif spark.catalog.tableExists(name := tables.iceberg_name(spark, to.target)):
         spark.sql(f"DELETE FROM {name}")  # noqa: S608
 

@@ -1,6 +1,7 @@
 """The job `metrics`: its transforms on small frames, and the whole job, killed in the middle, beside plain Python."""
 
 import json
+import os
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -262,7 +263,7 @@ def test_roll_ups_and_alerts_are_right_though_the_job_is_killed(
 
 
 def test_a_delta_table_has_the_newest_state_of_each_window(spark: SparkSession, tmp_path: Path) -> None:
-    chosen, table = options(value="ms", granularities="1 hour"), str(tmp_path / "table")
+    chosen, table = options(value="ms", granularities="1 hour"), os.path.relpath(tmp_path / "table")
     for values in ([{"ms": 5}], [{"ms": 5}, {"ms": 7}]):
         upsert(rolled_up(measurements(records(spark, *values), chosen), chosen), table)
     [row] = spark.read.format("delta").load(table).collect()
