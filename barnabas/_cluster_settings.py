@@ -56,11 +56,19 @@ def voter_count(brokers: int) -> int:
 
 
 def settings_of(
-    node: NodeAddresses, nodes: Sequence[NodeAddresses], cluster_id: str, data_dir: str, own: Mapping[str, str]
+    node: NodeAddresses,
+    nodes: Sequence[NodeAddresses],
+    cluster_id: str,
+    data_dir: str,
+    own: Mapping[str, str],
+    clients_listener: str = CLIENTS,
 ) -> dict[str, str]:
-    """Return the settings of one of `nodes`; the user's `own` override the defaults."""
+    """Return the settings of one of `nodes`; the user's `own` override the defaults.
+
+    `clients_listener` is the name of the listener for clients.
+    """
     copies = min(len(nodes), MOST_COPIES)
-    listeners = [f"{CLIENTS}://{node.clients}"]
+    listeners = [f"{clients_listener}://{node.clients}"]
     if node.controller is not None:
         listeners.append(f"{CONTROLLERS}://{node.controller}")
     voters = [f"{one.node_id}@{one.controller}" for one in nodes if one.controller is not None]

@@ -36,6 +36,8 @@ from broker.network.listeners import (
     parse_endpoints,
     parse_protocol_map,
     split_host_port,
+    uses_sasl,
+    uses_tls,
 )
 from controller.acls.acl import ANONYMOUS
 from controller.acls.authorizer import parse_super_users
@@ -359,6 +361,7 @@ def warn_of_settings(settings: Settings) -> None:
             f". Any client can connect{everything}, without authentication or encryption" if open_to_all else "",
         )
     _warn_of_super_users(settings)
+    _warn_of_open_listeners(settings)
     if "group.initial.rebalance.delay.ms" in settings.explicit and not settings["group.initial.rebalance.delay.ms"]:
         _log.debug(
             "group.initial.rebalance.delay.ms=0, as in the server.properties that Apache Kafka comes with: a new group "
@@ -381,6 +384,26 @@ def _warn_of_super_users(settings: Settings) -> None:
             )
     elif ANONYMOUS in parse_super_users(settings["super.users"]):
         _log.warning("super.users has %s: every client that does not authenticate can do everything", ANONYMOUS)
+
+
+def _warn_of_open_listeners(settings: Settings) -> None:
+    """Warn of the listeners that other machines can connect to without authentication, all in one line."""
+    reachable = [listener for listener in settings.listeners if not is_loopback(listener.host)]
+    if found := [str(listener) for listener in reachable if not _authenticates(settings, listener)]:
+        _log.warning(
+            "%s: other machines can connect without authentication%s. Set SASL or ssl.client.auth=required for it, or "
+            "listen on 127.0.0.1",
+            ", ".join(found),
+            f", as {ANONYMOUS}" if settings["authorizer.class.name"] else " and do everything",
+        )
+
+
+def _authenticates(settings: Settings, listener: ListenerAddress) -> bool:
+    if uses_sasl(listener.security_protocol):
+        return True
+    own = settings.explicit.get(f"listener.name.{listener.listener.lower()}.ssl.client.auth")
+    client_auth = settings["ssl.client.auth"] if own is None else own
+    return uses_tls(listener.security_protocol) and client_auth == "required"
 
 
 def _is_unsupported_security(name: str, value: str) -> bool:

@@ -14,11 +14,12 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from barnabas.commands._codecs import provide_zstd
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, plain
-from barnabas.commands._settings import ClientSettings, parse_setting, read_settings
+from barnabas.commands._settings import ADDRESSES, ClientSettings, parse_setting, read_settings, spelled_name
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -41,6 +42,7 @@ LOOK_MS = 5000
 
 def add_broker_options(parser: argparse.ArgumentParser) -> None:
     """Add the common options: the brokers' addresses, and client settings."""
+    parser.set_defaults(brokers_given=False)
     # Set by `connect` once it has reported unreachable addresses: once per command, not per client.
     parser.set_defaults(unreachable_named=False)
     group = parser.add_argument_group("connection")
@@ -49,6 +51,7 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         "--brokers",
         "--bootstrap-server",
         type=addresses,
+        action=_StoreBrokers,
         metavar="HOST[:PORT][,...]",
         default=os.environ.get("BARNABAS_BROKERS") or DEFAULT_BROKERS,
         help=f"addresses; the first that answers is used (default: $BARNABAS_BROKERS or {DEFAULT_BROKERS})",
@@ -63,7 +66,15 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         help="a client setting, with its name in librdkafka or the Java client; repeatable",
     )
     group.add_argument(
-        "-F", dest="settings_file", metavar="FILE", help="a file with client settings, one NAME=VALUE per line"
+        "-F",
+        dest="settings_file",
+        metavar="FILE",
+        help="a file with client settings, one NAME=VALUE per line, as for -X",
+    )
+    group.add_argument(
+        "--command-config",
+        metavar="FILE",
+        help="a file of Kafka's tools with settings of the Java client; its bootstrap.servers is the default of -b",
     )
     group.add_argument(
         "-m",
@@ -73,6 +84,15 @@ def add_broker_options(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="timeout for a broker that does not answer (default: %(default)s)",
     )
+
+
+class _StoreBrokers(argparse.Action):
+    """Store the addresses, and that they were given: a default gives way to bootstrap.servers of a file."""
+
+    def __call__(
+        self, _: argparse.ArgumentParser, options: argparse.Namespace, values: Any, __: str | None = None
+    ) -> None:
+        options.brokers, options.brokers_given = values, True
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
@@ -110,8 +130,7 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
 
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its log would mix with the output
     provide_zstd()
-    from_file = read_settings(options.settings_file) if options.settings_file else []
-    settings = ClientSettings(from_file, options.settings)
+    settings = _settings(options)
     failures = []
     for address in options.brokers:
         if not settings.proxied and (why := not_listening(address, options.timeout)):
@@ -142,6 +161,30 @@ def connect(kind: Any, options: argparse.Namespace, **own: Any) -> Any:
         f"no broker answers at {', '.join(failures)}; give others with -b or $BARNABAS_BROKERS, or start a "
         "broker with `barnabas serve`"
     )
+
+
+def _settings(options: argparse.Namespace) -> ClientSettings:
+    """Return the client settings of the command line and its files; set `options.brokers` if `-b` was not given."""
+    sources = []
+    bootstrap_servers = None
+    if path := getattr(options, "command_config", None):
+        from barnabas.commands._command_config import read_command_config
+
+        config = read_command_config(path, partial(complain, options.command))
+        sources.append(config.settings)
+        bootstrap_servers = config.bootstrap_servers
+    if options.settings_file:
+        from_file = read_settings(options.settings_file)
+        sources.append([setting for setting in from_file if spelled_name(setting[0]) not in ADDRESSES])
+        bootstrap_servers = next(
+            (value for name, value in from_file if spelled_name(name) in ADDRESSES), bootstrap_servers
+        )
+    if bootstrap_servers and not getattr(options, "brokers_given", True):
+        try:
+            options.brokers = addresses(bootstrap_servers)
+        except argparse.ArgumentTypeError as error:
+            raise WrongCall(f"bootstrap.servers: {error}") from None
+    return ClientSettings(*sources, options.settings)
 
 
 def send(client: Any, request: Any, node: int | None = None) -> Any:
@@ -263,9 +306,16 @@ def listener(address: str, timeout_s: float, *, tls: bool = False) -> str | None
     """
     host, _, port = address.rpartition(":")
     received = b""
+    closed = False
     with contextlib.suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), timeout_s) as connection:
-        connection.sendall(API_VERSIONS + b"\r\n\r\n")
-        received = connection.recv(64)
+        try:
+            connection.sendall(API_VERSIONS + b"\r\n\r\n")
+            received = connection.recv(64)
+            closed = not received
+        except ConnectionError:
+            closed = True
+    if closed and not tls:
+        return "it closes the connection without a response; does it require TLS? -X security.protocol=SSL or SASL_SSL"
     if received.startswith(b"\x15\x03"):  # the header of a TLS alert
         return "it requires TLS: -X security.protocol=SSL or SASL_SSL"
     if received.startswith((b"HTTP/", b"<!DOCTYPE", b"<html")):

@@ -159,9 +159,9 @@ def write_identity(directory: str, cluster_id: str, brokers: int) -> None:
     _write(os.path.join(directory, IDENTITY), {"cluster.id": cluster_id, "brokers": str(brokers)})
 
 
-def write_settings(node: NodeFiles, settings: Mapping[str, str]) -> None:
-    """Write a broker's settings file; WrongCall if that fails."""
-    _write(node.settings_file, settings)
+def write_settings(node: NodeFiles, settings: Mapping[str, str], *, secret: bool) -> None:
+    """Write a broker's settings file, for no other user to read if `secret`; WrongCall if that fails."""
+    _write(node.settings_file, settings, secret=secret)
 
 
 def _read(path: str) -> dict[str, str] | None:
@@ -173,10 +173,12 @@ def _read(path: str) -> dict[str, str] | None:
     return {name: value for name, _, value in pairs}
 
 
-def _write(path: str, settings: Mapping[str, str]) -> None:
+def _write(path: str, settings: Mapping[str, str], *, secret: bool = False) -> None:
     """Write a settings file atomically and durably; WrongCall if that fails."""
     try:
         with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+            if secret:
+                os.fchmod(file.fileno(), 0o600)
             file.writelines(f"{name}={_escaped(value)}\n" for name, value in settings.items())
             file.flush()
             os.fsync(file.fileno())

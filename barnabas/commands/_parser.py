@@ -42,7 +42,7 @@ COMMANDS = {
 
 ALIASES = {"ls": ("list",), "rm": ("delete", "remove")}
 """Short names of subcommands, each for the one that the command has."""
-MOVABLE = ("-b", "--brokers", "--bootstrap-server", "-X", "-F", "-m", "--timeout")
+MOVABLE = ("-b", "--brokers", "--bootstrap-server", "-X", "-F", "--command-config", "-m", "--timeout")
 """Options of the connection, each with a value, that may stand before the command too."""
 
 

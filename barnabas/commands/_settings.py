@@ -73,18 +73,24 @@ def read_settings(path: str) -> list[Setting]:
         raise WrongCall(f"{path}: {error}") from error
 
 
+def spelled_name(name: str) -> str:
+    """Return kafka-python's name of a setting."""
+    spelled = name.replace(".", "_").replace("-", "_")
+    return ALIASES.get(spelled, spelled)
+
+
 class ClientSettings:
     """The user's settings under kafka-python's names; later ones override earlier ones."""
 
     def __init__(self, *sources: Iterable[Setting]) -> None:
         self._given: dict[str, Setting] = {}
         for name, value in (setting for source in sources for setting in source):
-            spelled = name.replace(".", "_").replace("-", "_")
+            spelled = spelled_name(name)
             if spelled in ADDRESSES:
                 raise WrongCall(f"{name}={value}: write the brokers' addresses as -b {value}")
             if spelled == "transactional_id":
                 raise WrongCall(f"-X {name}: no command writes transactions")
-            self._given[ALIASES.get(spelled, spelled)] = (name, value)
+            self._given[spelled] = (name, value)
 
     @property
     def proxied(self) -> bool:
@@ -98,11 +104,7 @@ class ClientSettings:
 
     def of(self, kind: Any) -> dict[str, Any]:
         """Return the settings that this kind of client has; WrongCall for one that no kind has."""
-        from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
-
-        known = {}
-        for client in (KafkaAdminClient, KafkaConsumer, KafkaProducer):
-            known.update(client.DEFAULT_CONFIG)
+        known = known_settings()
         for name, (given, _) in self._given.items():
             if name not in known:
                 raise WrongCall(f"-X {given}: there is no such setting{did_you_mean(given, _spellings(known))}")
@@ -111,6 +113,16 @@ class ClientSettings:
             for name, (given, text) in self._given.items()
             if name in kind.DEFAULT_CONFIG
         }
+
+
+def known_settings() -> dict[str, Any]:
+    """Return the settings that any kind of kafka-python's clients has, with their defaults."""
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+
+    known: dict[str, Any] = {}
+    for client in (KafkaAdminClient, KafkaConsumer, KafkaProducer):
+        known.update(client.DEFAULT_CONFIG)
+    return known
 
 
 def _spellings(known: Iterable[str]) -> list[str]:

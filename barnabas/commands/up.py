@@ -6,6 +6,11 @@ standard output. The brokers' logs go to standard error; each line begins with t
 exits, the command that restarts it is printed, and the others keep running. group.initial.rebalance.delay.ms is 0, as
 in Apache Kafka's server.properties: a new group does not wait for more members; `-D` sets another value.
 
+With --secure, clients and brokers authenticate with SASL over TLS, and ACLs decide what users may do. The first start
+makes an authority, certificates, and the users admin and client with random passwords. DIR/security has files with
+settings of each user for Java, librdkafka and Python; later starts use the same certificates and passwords. This needs
+`pip install 'barnabas[secure]'`.
+
 Ctrl-C, SIGTERM or SIGHUP stops all brokers in order, also those that were restarted by hand; another Ctrl-C kills them.
 The exit status is then 0; it is 2 if the cluster cannot be started with these options, and 1 if it had to stop.
 """
@@ -18,9 +23,10 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 from barnabas._cluster_settings import (
     CLIENTS,
@@ -35,6 +41,14 @@ from barnabas.commands._client import DEFAULT_TIMEOUT_S, admin, reason
 from barnabas.commands._cluster_files import NodeFiles, held, identity, write_identity, write_settings
 from barnabas.commands._cluster_options import add_cluster_options
 from barnabas.commands._output import CommandError, WrongCall, add_json, complain, explain_code
+from barnabas.commands._secure_cluster import (
+    ADMIN,
+    DIRECTORY,
+    SECURITY_PROTOCOL,
+    ClientFiles,
+    ClusterSecurity,
+    is_secure,
+)
 from barnabas.commands._topics import choose
 from barnabas.commands.topic.create import compare_partitions
 
@@ -42,6 +56,7 @@ EXAMPLES = """
   barnabas up                                      three brokers, on ports 9092, 9093 and 9094
   barnabas up --brokers 5 --data-dir cluster --topic orders:12
   barnabas up --ephemeral --listen 127.0.0.1:0     temporary data, on free ports
+  barnabas up --secure                             TLS, users and ACLs; settings for clients in DIR/security
   barnabas up --json -D log.retention.hours=1      addresses as JSON, and a setting for all brokers
 """
 DATA_DIR = "./barnabas-cluster"
@@ -63,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="listen address of the first broker; the others use the following ports; with port 0 all use free ports "
         "(default: %(default)s)",
+    )
+    parser.add_argument(
+        "--secure", action="store_true", help="use TLS, SASL and ACLs, and write settings for clients to DIR/security"
     )
     parser.add_argument(
         "--ready-fd",
@@ -91,12 +109,22 @@ def run(options: argparse.Namespace) -> int:
         directory = os.path.abspath(options.data_dir)
         stack.enter_context(held(directory, options.brokers))
         cluster_id = identity(directory, options.brokers)
-        nodes = _nodes(options.listen, options.brokers, directory, stack)
+        if is_secure(directory) and not options.secure:
+            raise WrongCall(
+                f"{directory} holds a secure cluster: start it with --secure. To give up its security, remove "
+                f"{os.path.join(directory, DIRECTORY)}"
+            )
+        clients = SECURITY_PROTOCOL if options.secure else CLIENTS
+        nodes = _nodes(options.listen, options.brokers, directory, clients, stack)
         write_identity(directory, cluster_id, options.brokers)
+        security = ClusterSecurity(directory, cluster_id, options.listen.host) if options.secure else None
+        own = (security.broker_settings() if security else {}) | dict(options.define)
         addresses = [node.addresses for node in nodes]
+        bootstrap = ",".join(str(node.address) for node in nodes)
+        files = security.write_clients(bootstrap) if security else {}
         for node in nodes:
-            settings = settings_of(node.addresses, addresses, cluster_id, node.data_dir, dict(options.define))
-            write_settings(node, settings)
+            settings = settings_of(node.addresses, addresses, cluster_id, node.data_dir, own, clients)
+            write_settings(node, settings, secret=options.secure)
         report = partial(complain, options.command)
         brokers = stack.enter_context(
             Brokers(
@@ -121,22 +149,25 @@ def run(options: argparse.Namespace) -> int:
             brokers.start(node, arguments)
         if brokers.until_ready():
             try:
-                _create(options, nodes)
+                _create(options, nodes, files)
             except CommandError as error:
                 complain(options.command, str(error))
                 brokers.stop(error.status)
             else:
-                _announce(options, list(brokers.running.values()))
+                _announce(options, list(brokers.running.values()), files)
         return brokers.until_ended()
 
 
-def _nodes(first: Address, count: int, directory: str, stack: ExitStack) -> list[NodeFiles]:
-    """Return the brokers of the cluster, with bound sockets; `stack` closes those that no broker takes."""
+def _nodes(first: Address, count: int, directory: str, clients: str, stack: ExitStack) -> list[NodeFiles]:
+    """Return the brokers of the cluster, with bound sockets; `stack` closes those that no broker takes.
+
+    `clients` is the name of the listener for clients.
+    """
     if first.port + count - 1 > MOST_PORT:
         raise WrongCall(f"--listen {first}: {count} ports from there on would end above {MOST_PORT}")
     nodes = []
     for node_id in range(1, count + 1):
-        sockets = {CLIENTS: stack.enter_context(_bound(first.host, first.port and first.port + node_id - 1))}
+        sockets = {clients: stack.enter_context(_bound(first.host, first.port and first.port + node_id - 1))}
         if node_id <= voter_count(count):
             sockets[CONTROLLERS] = stack.enter_context(_bound(first.host, 0))
         address, *controller = (Address(first.host, one.getsockname()[1]) for one in sockets.values())
@@ -168,7 +199,7 @@ def _bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def _create(options: argparse.Namespace, nodes: Sequence[NodeFiles]) -> None:
+def _create(options: argparse.Namespace, nodes: Sequence[NodeFiles], files: Mapping[str, ClientFiles]) -> None:
     """Create the topics that do not exist; CommandError if that fails."""
     if not options.topic:
         return
@@ -177,7 +208,14 @@ def _create(options: argparse.Namespace, nodes: Sequence[NodeFiles]) -> None:
     counts = {name: count or -1 for name, count in options.topic}
     wanted = {name: {"num_partitions": count, "replication_factor": -1} for name, count in counts.items()}
     brokers = [str(node.address) for node in nodes]
-    connection = argparse.Namespace(brokers=brokers, settings=[], settings_file=None, timeout=DEFAULT_TIMEOUT_S)
+    connection = argparse.Namespace(
+        command=options.command,
+        brokers=brokers,
+        settings=[],
+        settings_file=None,
+        command_config=files[ADMIN].java if files else None,
+        timeout=DEFAULT_TIMEOUT_S,
+    )
     with admin(connection) as client:
         created = client.create_topics(wanted, raise_errors=False)["topics"]
         existing = [topic["name"] for topic in created if topic["error_code"] == TopicAlreadyExistsError.errno]
@@ -188,7 +226,7 @@ def _create(options: argparse.Namespace, nodes: Sequence[NodeFiles]) -> None:
             raise WrongCall(f"--topic {topic['name']}: {explain_code(topic['error_code'], topic.get('error_message'))}")
 
 
-def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> None:
+def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker], files: Mapping[str, ClientFiles]) -> None:
     bootstrap = ",".join(str(broker.node.address) for broker in brokers)
     control = ",".join(filter(None, (broker.control_url for broker in brokers)))
     if options.json:
@@ -203,13 +241,21 @@ def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> N
             | ({"control": broker.control_url} if broker.control_url else {})
             for broker in brokers
         ]
-        line = json.dumps({"bootstrap": bootstrap, "brokers": listed} | ({"control": control} if control else {}))
+        found: dict[str, Any] = {"bootstrap": bootstrap, "brokers": listed}
+        if control:
+            found["control"] = control
+        if files:
+            found["client_files"] = {user: of_user._asdict() for user, of_user in files.items()}
+        line = json.dumps(found)
     else:
         line = f"ready: {bootstrap}"
         pids = ", ".join(f"broker {broker.node.node_id}: {broker.process.pid}" for broker in brokers)
         complain(options.command, f"process ids: {pids}")
-        # With all addresses, clients can connect while any one broker is down.
-        complain(options.command, f"in other terminals: export BARNABAS_BROKERS={bootstrap}")
+        if files:
+            _announce_files(options, files)
+        else:
+            # With all addresses, clients can connect while any one broker is down.
+            complain(options.command, f"in other terminals: export BARNABAS_BROKERS={bootstrap}")
         if control:
             complain(options.command, f"and for tests: export BARNABAS_CONTROL={control}")
     sys.stdout.write(f"{line}\n")
@@ -217,6 +263,15 @@ def _announce(options: argparse.Namespace, brokers: Sequence[ListedBroker]) -> N
     if options.ready_fd is not None:
         with open(options.ready_fd, "w", encoding="utf-8") as file:
             file.write(f"{line}\n")
+
+
+def _announce_files(options: argparse.Namespace, files: Mapping[str, ClientFiles]) -> None:
+    for user, (java, librdkafka, kafka_python) in files.items():
+        complain(
+            options.command, f"settings of {user}: {java} (Java), {librdkafka} (librdkafka), {kafka_python} (Python)"
+        )
+    command = shlex.join(["barnabas", "topic", "list", "--command-config", files[ADMIN].java])
+    complain(options.command, f"in other terminals: {command}")
 
 
 def _how_it_ended(broker: ListedBroker, others: int) -> str:

@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 from tests.repo.tree import ROOT
 
-PAGES = ("README.md", "docs/CLI.md", "docs/CLIENTS.md", "docs/TESTING.md", "docs/SPARK.md", "docs/OPERATIONS.md")
+PAGES = (
+    "README.md",
+    "docs/CLI.md",
+    "docs/CLIENTS.md",
+    "docs/TESTING.md",
+    "docs/SPARK.md",
+    "docs/OPERATIONS.md",
+    "docs/SECURITY.md",
+)
 INTERRUPT = "^C"
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)

@@ -8,12 +8,14 @@ import pytest
 
 from broker.settings import Option, check_settings, read_option, read_properties, warn_of_settings
 
+LOCAL = "PLAINTEXT://127.0.0.1:9092"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @pytest.fixture
 def warned(caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
     def warned(**settings: str) -> list[str]:
+        settings = {"listeners": LOCAL} | settings
         named = {name.replace("_", "."): Option(text, "test") for name, text in settings.items()}
         warn_of_settings(check_settings(named))
         return [record.getMessage() for record in caplog.records]
@@ -34,6 +36,48 @@ def test_zero_initial_rebalance_delay_is_logged_with_its_origin(
     assert shown.startswith("group.initial.rebalance.delay.ms=0, as in the server.properties")
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {
+            "listeners": "PLAINTEXT://localhost:9092,LOCAL://[::1]:9093",
+            "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,LOCAL:PLAINTEXT",
+        },
+        {"listeners": "SASL_SSL://:9092", "security_inter_broker_protocol": "SASL_SSL"},
+        {"listeners": "SSL://:9092", "security_inter_broker_protocol": "SSL", "ssl_client_auth": "required"},
+        {
+            "listeners": "SSL://:9092",
+            "security_inter_broker_protocol": "SSL",
+            "listener_name_ssl_ssl_client_auth": "required",
+        },
+    ],
+)
+def test_listener_of_this_machine_or_with_authentication_causes_no_warning(
+    warned: Callable[..., list[str]], settings: dict[str, str]
+) -> None:
+    assert warned(**settings) == []
+
+
+def test_listeners_of_other_machines_without_authentication_share_one_warning(
+    warned: Callable[..., list[str]],
+) -> None:
+    [shown] = warned(
+        listeners="PLAINTEXT://:9092,SSL://192.0.2.1:9093,LOCAL://localhost:9094",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SSL:SSL,LOCAL:PLAINTEXT",
+        ssl_client_auth="requested",
+    )
+    assert shown.startswith(
+        "PLAINTEXT://:9092, SSL://192.0.2.1:9093: other machines can connect without authentication and do everything."
+    )
+
+
+def test_open_listener_with_an_authorizer_names_the_principal_of_its_clients(
+    warned: Callable[..., list[str]],
+) -> None:
+    [shown] = warned(listeners="PLAINTEXT://:9092", authorizer_class_name=AUTHORIZER, super_users="User:admin")
+    assert "without authentication, as User:ANONYMOUS" in shown
+
+
 def test_unknown_settings_are_logged_with_suggestions(warned: Callable[..., list[str]]) -> None:
     [shown] = warned(log_retention_hour="5", nothing_like_it="5", retention_ms="5")
     assert "log.retention.hour (did you mean log.retention.hours?)" in shown
@@ -43,7 +87,7 @@ def test_unknown_settings_are_logged_with_suggestions(warned: Callable[..., list
 
 
 def test_unknown_settings_are_logged_with_file_and_line(caplog: pytest.LogCaptureFixture) -> None:
-    text = "node.id=1\ngarbage line here\nlog.retention.hour=5\n"
+    text = f"listeners={LOCAL}\ngarbage line here\nlog.retention.hour=5\n"
     key, option = read_option("no.such=1")
     warn_of_settings(check_settings({**read_properties(text, "server.properties"), key: option}))
     assert caplog.messages == [

@@ -4,6 +4,7 @@ import argparse
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,20 @@ def test_option_overrides_the_environment_and_the_environment_the_default(monkey
     assert parse().brokers == ["a:1", "b:9092"]
     assert parse("-b", "[::1]:3, c ").brokers == ["[::1]:3", "c:9092"]
     assert parse("--bootstrap-server", "[::1]").brokers == ["[::1]:9092"]
+
+
+@pytest.mark.parametrize("option", ["-F", "--command-config"])
+def test_bootstrap_servers_of_a_file_replace_the_default_and_give_way_to_the_option(
+    call: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("bootstrap.servers=no.such.host.invalid:1\n")
+    monkeypatch.setenv("BARNABAS_BROKERS", "other.host.invalid:1")
+    assert "no broker answers at no.such.host.invalid:1 (" in call("topic", "list", option, str(path)).err
+    given = call("topic", "list", "-b", "third.host.invalid:1", option, str(path))
+    assert "no broker answers at third.host.invalid:1 (" in given.err
+    path.write_text("bootstrap.servers=:\n")
+    assert call("topic", "list", option, str(path)).status == 2
 
 
 def test_help_shows_the_default_regardless_of_the_environment(call: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -455,3 +455,11 @@ def test_the_server_stays_out_of_this_process(tmp_path: Path) -> None:
     imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if line.startswith("import time:")}
     assert "barnabas.commands._brokers" in imported
     assert not {name.partition(".")[0] for name in imported} & {"broker", "storage", "protocol", "kafka", "asyncio"}
+
+
+def test_secure_cluster_is_started_again_with_security_only(call: Command, tmp_path: Path) -> None:
+    (tmp_path / "data" / "security").mkdir(parents=True)
+    (tmp_path / "data" / "cluster.properties").write_text("cluster.id=x\nbrokers=3\n")
+    status, out, err = call("up", "--data-dir", str(tmp_path / "data"))
+    assert (status, out) == (2, "")
+    assert "holds a secure cluster: start it with --secure" in err

@@ -1,0 +1,237 @@
+"""The security of a `barnabas up --secure` cluster: certificates, users, and files of settings for their clients.
+
+    DIR/security/
+        ca.pem               certificate of the cluster's authority, which clients trust
+        ca-key.pem           its private key
+        broker.pem           key and certificate of the brokers; renewed 30 days before it expires, and for another host
+        users.properties     USER=PASSWORD; a line that is added here is a user from the next start on
+        USER.properties      settings for Java clients, Kafka's tools and `barnabas --command-config`
+        USER.librdkafka      settings for librdkafka: confluent-kafka, `kcat -F`
+        USER.json            arguments for kafka-python
+
+Only ca.pem is readable by other users of the machine. The files of users are rewritten at each start, with the
+addresses of the brokers; the others stay as they are.
+
+Clients and nodes authenticate with SASL/PLAIN over TLS. `broker` is the user of the nodes, `admin` can do everything,
+and any other user what ACLs allow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from barnabas._cluster_settings import CONTROLLERS
+from barnabas.commands._output import WrongCall
+
+if TYPE_CHECKING:
+    from barnabas.commands._certificates import Issued
+
+SECURITY_PROTOCOL = "SASL_SSL"
+DIRECTORY = "security"
+ADMIN = "admin"
+_BROKER = "broker"
+_FIRST_USERS = (_BROKER, ADMIN, "client")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_PASSWORD_BYTES = 24
+_PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_KEY_END = "-----END PRIVATE KEY-----\n"
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+class ClientFiles(NamedTuple):
+    """The paths of the files of one user."""
+
+    java: str
+    librdkafka: str
+    kafka_python: str
+
+
+class ClusterSecurity:
+    """The security of one cluster, in the folder `security` of its directory."""
+
+    def __init__(self, directory: str, cluster_id: str, host: str) -> None:
+        """Read the files, and make those that do not exist; `host` is where the brokers listen.
+
+        WrongCall if a file is damaged or cannot be written, or the package cryptography is missing.
+        """
+        self._folder = os.path.join(directory, DIRECTORY)
+        self.trusted = self._path("ca.pem")
+        self._broker = self._path("broker.pem")
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._users = self._make_users()
+            self._make_certificates(cluster_id, host)
+        except OSError as error:
+            raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
+
+    def broker_settings(self) -> dict[str, str]:
+        """Return the security settings of all brokers."""
+        login = f"{_PLAIN_MODULE} required username={_quoted(_BROKER)} password={_quoted(self._users[_BROKER])}"
+        users = "".join(f" user_{user}={_quoted(password)}" for user, password in self._users.items())
+        node = f" user_{_BROKER}={_quoted(self._users[_BROKER])}"
+        listeners = (SECURITY_PROTOCOL, CONTROLLERS)
+        return {
+            "listener.security.protocol.map": ",".join(f"{name}:{SECURITY_PROTOCOL}" for name in listeners),
+            "security.inter.broker.protocol": SECURITY_PROTOCOL,
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.mechanism.controller.protocol": "PLAIN",
+            f"listener.name.{SECURITY_PROTOCOL.lower()}.plain.sasl.jaas.config": f"{login}{users};",
+            f"listener.name.{CONTROLLERS.lower()}.plain.sasl.jaas.config": f"{login}{node};",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self._broker,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.trusted,
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": f"User:{_BROKER};User:{ADMIN}",
+        }
+
+    def write_clients(self, bootstrap_servers: str) -> dict[str, ClientFiles]:
+        """Write the files of the users except that of the nodes, and return their paths; WrongCall if that fails."""
+        written = {}
+        try:
+            for user in self._users.keys() - {_BROKER}:
+                written[user] = files = ClientFiles(
+                    *map(self._path, (f"{user}.properties", f"{user}.librdkafka", f"{user}.json"))
+                )
+                _write(files.java, _java(bootstrap_servers, self.trusted, user, self._users[user]))
+                _write(files.librdkafka, _librdkafka(bootstrap_servers, self.trusted, user, self._users[user]))
+                _write(files.kafka_python, _kafka_python(bootstrap_servers, self.trusted, user, self._users[user]))
+        except OSError as error:
+            raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
+        return dict(sorted(written.items()))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, name)
+
+    def _make_users(self) -> dict[str, str]:
+        """Return the password of each user; make those that every cluster has."""
+        path = self._path("users.properties")
+        users = {}
+        for number, line in enumerate((_read(path) or "").splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            user, equals, password = line.partition("=")
+            if not _USER.fullmatch(user) or not equals or not password:
+                raise WrongCall(
+                    f"{path}, line {number}: write it as USER=PASSWORD; a user has letters, digits, ., _ and -"
+                )
+            users[user] = password
+        missing = {
+            user: urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode() for user in _FIRST_USERS if user not in users
+        }
+        if missing:
+            users |= missing
+            _write(path, "".join(f"{user}={password}\n" for user, password in users.items()))
+        return users
+
+    def _make_certificates(self, cluster_id: str, host: str) -> None:
+        try:
+            from barnabas.commands._certificates import is_current, issue
+        except ImportError:
+            raise WrongCall("--secure makes certificates with cryptography: pip install 'barnabas[secure]'") from None
+        authority = self._authority(cluster_id)
+        hosts = list(dict.fromkeys((host, *_LOCAL_HOSTS)))
+        _, _, certificate = (_read(self._broker) or "").partition(_KEY_END)
+        try:
+            if not certificate or not is_current(certificate, authority, hosts):
+                key, certificate = issue(authority, _BROKER, hosts)
+                _write(self._broker, key + certificate)
+        except ValueError as error:
+            raise WrongCall(f"{self._folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
+
+    def _authority(self, cluster_id: str) -> Issued:
+        from barnabas.commands._certificates import Issued, new_authority
+
+        key_path = self._path("ca-key.pem")
+        key, certificate = _read(key_path), _read(self.trusted)
+        if key and certificate:
+            return Issued(key, certificate)
+        if certificate:
+            raise WrongCall(
+                f"{key_path} is missing: restore it, or remove {self._folder} for new certificates and passwords"
+            )
+        made = new_authority(f"cluster {cluster_id}")
+        _write(key_path, made.key)
+        _write(self.trusted, made.certificate, 0o644)  # last: without it, the next start makes both again
+        return made
+
+
+def is_secure(directory: str) -> bool:
+    """Return whether the cluster in the directory was started with security."""
+    return os.path.isdir(os.path.join(directory, DIRECTORY))
+
+
+def _quoted(value: str) -> str:
+    """Return a value of a JAAS line."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _java(bootstrap_servers: str, trusted: str, user: str, password: str) -> str:
+    login = f"{_PLAIN_MODULE} required username={_quoted(user)} password={_quoted(password)};"
+    return _lines(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "security.protocol": SECURITY_PROTOCOL,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": trusted.replace("\\", "\\\\"),
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": login.replace("\\", "\\\\"),
+        }
+    )
+
+
+def _librdkafka(bootstrap_servers: str, trusted: str, user: str, password: str) -> str:
+    return _lines(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "security.protocol": SECURITY_PROTOCOL,
+            "ssl.ca.location": trusted,
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": password,
+        }
+    )
+
+
+def _kafka_python(bootstrap_servers: str, trusted: str, user: str, password: str) -> str:
+    settings = {
+        "bootstrap_servers": bootstrap_servers,
+        "security_protocol": SECURITY_PROTOCOL,
+        "ssl_cafile": trusted,
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": user,
+        "sasl_plain_password": password,
+    }
+    return json.dumps(settings, indent=2) + "\n"
+
+
+def _lines(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: str, text: str, mode: int = 0o600) -> None:
+    """Write a file atomically and durably; no other user can read it at any time, unless `mode` allows it."""
+    with open(f"{path}.tmp", "w", encoding="utf-8", opener=_private) as file:
+        os.fchmod(file.fileno(), mode)  # an older temporary file may have had another
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(f"{path}.tmp", path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

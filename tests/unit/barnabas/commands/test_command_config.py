@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from barnabas.commands._command_config import CommandConfig, read_command_config
+from barnabas.commands._output import CommandError, WrongCall
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+def read(tmp_path: Path, text: str) -> tuple[CommandConfig, list[str]]:
+    path = tmp_path / "client.properties"
+    warnings: list[str] = []
+    path.write_text(text)
+    return read_command_config(str(path), warnings.append), warnings
+
+
+def test_settings_of_the_java_client_become_those_of_kafka_python(tmp_path: Path) -> None:
+    text = (
+        "# of alice\n! also a comment\nbootstrap.servers: one:1,two:2\nsecurity.protocol SASL_SSL\n"
+        "ssl.truststore.type=PEM\nssl.truststore.location=/etc/\\\n   trusted.pem\n"
+        "ssl.keystore.type=pem\nssl.keystore.location=/etc/alice.pem\nssl.key.password=k\\u00e9y\n"
+        "ssl.endpoint.identification.algorithm=\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={PLAIN} required \\\n  username="alice" password="al\\\\"ice,=; #\\\\\\\\";\n'
+    )
+    config, warnings = read(tmp_path, text)
+    assert config.bootstrap_servers == "one:1,two:2"
+    assert dict(config.settings) == {
+        "security.protocol": "SASL_SSL",
+        "ssl_cafile": "/etc/trusted.pem",
+        "ssl_certfile": "/etc/alice.pem",
+        "ssl.key.password": "kéy",
+        "ssl_check_hostname": "false",
+        "sasl.mechanism": "PLAIN",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": 'al"ice,=; #\\',
+    }
+    assert warnings == []
+
+
+def test_settings_that_the_commands_do_not_have_are_reported_and_ignored(tmp_path: Path) -> None:
+    config, warnings = read(tmp_path, "client.id=me\nmetadata.recovery.strategy=none\nenable.metrics.push=false\n")
+    assert config.settings == [("client.id", "me")]
+    (warning,) = warnings
+    assert (
+        "ignoring settings that these commands do not have: metadata.recovery.strategy, enable.metrics.push" in warning
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ssl.truststore.location=/a.jks", "the commands read PEM only.*ssl.truststore.type=PEM"),
+        ("ssl.truststore.certificates=-----BEGIN", "write the PEM text to a file.*ssl.truststore.location"),
+        ("sasl.jaas.config=com.example.Module required a=b;", "not by com.example.Module"),
+        (f'sasl.jaas.config={PLAIN} required username="alice" password="secret', "write it as MODULE required"),
+        (f'sasl.jaas.config={PLAIN} required username="secret";', "username, password or the ; at the end is missing"),
+        (f'sasl.jaas.config={PLAIN} required username="a" password="secret"', "is missing"),
+        ("sasl.jaas.config=", "write it as MODULE required"),
+    ],
+)
+def test_value_that_cannot_be_used_is_refused_without_showing_secrets(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(WrongCall, match=message) as refused:
+        read(tmp_path, text)
+    assert "secret" not in str(refused.value)
+
+
+def test_missing_file_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"cannot read .*gone: No such file"):
+        read_command_config(str(tmp_path / "gone"), print)

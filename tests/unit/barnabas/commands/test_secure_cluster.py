@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from barnabas.commands._command_config import read_command_config
+from barnabas.commands._output import WrongCall
+from barnabas.commands._secure_cluster import ClusterSecurity, is_secure
+from barnabas.commands._settings import read_settings
+
+
+def secured(folder: Path, host: str = "127.0.0.1") -> ClusterSecurity:
+    return ClusterSecurity(str(folder), "the-cluster", host)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "security").iterdir()}
+
+
+def test_only_the_authoritys_certificate_is_readable_by_others(tmp_path: Path) -> None:
+    secured(tmp_path).write_clients("127.0.0.1:9092")
+    folder = tmp_path / "security"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert modes.pop("ca.pem") == 0o644
+    assert set(modes.values()) == {0o600}
+    assert modes.keys() >= {"ca-key.pem", "broker.pem", "users.properties", "admin.properties", "client.json"}
+
+
+def test_second_start_uses_the_same_certificates_and_passwords(tmp_path: Path) -> None:
+    assert not is_secure(str(tmp_path))
+    secured(tmp_path).write_clients("127.0.0.1:9092")
+    before = contents(tmp_path)
+    assert is_secure(str(tmp_path))
+    secured(tmp_path).write_clients("127.0.0.1:9092")
+    assert contents(tmp_path) == before
+
+
+def test_another_host_renews_the_brokers_certificate_only(tmp_path: Path) -> None:
+    secured(tmp_path)
+    before = contents(tmp_path)
+    secured(tmp_path, "10.0.0.7")
+    after = contents(tmp_path)
+    assert {name for name in before if before[name] != after[name]} == {"broker.pem"}
+
+
+def test_files_of_a_user_agree_for_java_librdkafka_and_kafka_python(tmp_path: Path) -> None:
+    (tmp_path / "security").mkdir()
+    (tmp_path / "security" / "users.properties").write_text('carol=pa"ss\\wo=rd;#\n')
+    security = secured(tmp_path)
+    files = security.write_clients("127.0.0.1:9092,127.0.0.1:9093")
+    assert list(files) == ["admin", "carol", "client"]
+    java = read_command_config(files["carol"].java, pytest.fail)
+    by_java, by_librdkafka = dict(java.settings), dict(read_settings(files["carol"].librdkafka))
+    by_python = json.loads(Path(files["carol"].kafka_python).read_text())
+    assert by_java["sasl_plain_username"] == by_librdkafka["sasl.username"] == by_python["sasl_plain_username"]
+    assert by_java["sasl_plain_password"] == by_librdkafka["sasl.password"] == by_python["sasl_plain_password"]
+    assert by_python["sasl_plain_password"] == 'pa"ss\\wo=rd;#'
+    assert java.bootstrap_servers == by_librdkafka["bootstrap.servers"] == by_python["bootstrap_servers"]
+    assert by_java["ssl_cafile"] == by_librdkafka["ssl.ca.location"] == by_python["ssl_cafile"] == security.trusted
+    login = security.broker_settings()["listener.name.sasl_ssl.plain.sasl.jaas.config"]
+    assert 'user_carol="pa\\"ss\\\\wo=rd;#"' in login
+
+
+@pytest.mark.parametrize("line", ["../admin=x", "alice", "alice=", "a b=c"])
+def test_invalid_line_among_the_users_is_refused_without_showing_it(tmp_path: Path, line: str) -> None:
+    (tmp_path / "security").mkdir()
+    (tmp_path / "security" / "users.properties").write_text(f"# users\n{line}\n")
+    with pytest.raises(WrongCall, match=r"users.properties, line 2: write it as USER=PASSWORD") as refused:
+        secured(tmp_path)
+    assert line not in str(refused.value)
+
+
+def test_missing_key_of_the_authority_and_damaged_certificates_are_refused(tmp_path: Path) -> None:
+    secured(tmp_path)
+    key = tmp_path / "security" / "ca-key.pem"
+    key.write_text("damaged")
+    with pytest.raises(WrongCall, match="is damaged"):
+        secured(tmp_path)
+    key.unlink()
+    with pytest.raises(WrongCall, match=r"ca-key.pem is missing: restore it, or remove .*security"):
+        secured(tmp_path)
