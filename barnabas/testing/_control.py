@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -67,6 +67,20 @@ class PendingCall:
         if response.status >= 400:
             raise ControlRefusal(response.status, json.loads(data))
         return data
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of a response as they come; `ControlRefusal` or `Unreachable`."""
+        from http.client import HTTPException
+
+        try:
+            response = self._connection.getresponse()
+            if response.status >= 400:
+                raise ControlRefusal(response.status, json.loads(response.read()))
+            yield from response
+        except (OSError, HTTPException) as error:
+            raise Unreachable(f"{self._client.address} does not answer: {error}") from error
+        finally:
+            self.cancel()
 
     def cancel(self) -> None:
         """Close the connection unless the response was read; this ends a wait in the broker."""

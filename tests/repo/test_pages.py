@@ -48,15 +48,15 @@ TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
 class Reader:
     """Runs the commands of a page in order, in one folder and with the same ports.
 
-    Commands and programs run with free ports in place of 9092 to 9094 and 9404. A broker runs in the foreground until
-    `^C` on the page. The commands before that run as in another terminal; a second broker finds its port in use.
+    Commands and programs run with free ports in place of 9092 to 9094, 9192 and 9404. A broker runs in the foreground
+    until `^C` on the page. The commands before that run as in another terminal; a second broker finds its port in use.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         first = three_free_ports()
-        metrics = free_address().rpartition(":")[2]
-        self._ports = {str(9092 + number): str(first + number) for number in range(3)} | {"9404": metrics}
+        self._ports = {str(9092 + number): str(first + number) for number in range(3)}
+        self._ports |= {port: free_address().rpartition(":")[2] for port in ("9192", "9404")}
         self._foreground: subprocess.Popen[str] | None = None
         self._environment = {
             **os.environ,
@@ -121,7 +121,7 @@ class Reader:
                 text=True,
                 start_new_session=True,
             )
-        shown = present(started.stdout).readline()
+        shown = "".join(present(started.stdout).readline() for _ in expected)
         if not shown:
             started.communicate()
             pytest.fail(f"{command}: {(self.folder / 'broker.log').read_text().splitlines()[-1]}")

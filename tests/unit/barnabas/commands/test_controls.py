@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
 
 from barnabas.testing import Cluster
+from tests.broker_process import COMMAND
+from tests.typed import present
 from tests.unit.barnabas.conftest import Command
 
 
@@ -58,6 +62,23 @@ def test_a_trace_has_the_requests_of_a_client_an_api_and_a_topic(controlled: Com
     assert "billing: Produce v" in line
     assert json.loads(controlled("trace", *query, "--json").out)["request"]["acks"] == -1
     assert controlled("trace", *query, "--limit", "0").out == ""
+
+
+def test_a_trace_that_follows_prints_requests_as_they_come_until_the_brokers_end() -> None:
+    with Cluster(2) as cluster:
+        topic = cluster.topic().name
+        produce(cluster, topic)
+        command = [*COMMAND, "trace", "--follow", "--api", "Produce"]
+        environment = os.environ | {"BARNABAS_CONTROL": cluster.environment["BARNABAS_CONTROL"]}
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as trace:
+            assert "billing: Produce v" in present(trace.stdout).readline()
+            produce(cluster, topic)
+            assert "billing: Produce v" in present(trace.stdout).readline()
+            for broker in cluster.brokers:
+                broker.stop()
+            trace.wait(30)
 
 
 @pytest.mark.parametrize(
