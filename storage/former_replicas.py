@@ -1,14 +1,13 @@
 """Two logs of one partition in different data directories: which one is current.
 
 A power cut may restore the directory from which a log was moved (`future_replicas.py`), and a full or failed directory
-may keep the log of a deleted topic (`deletion_queue.py`). So each log that replaces another stores in `partition.moves`
+may keep the log of a deleted topic, or restore it (`deletion_queue.py`). So each log that replaces another stores in `partition.moves`
 how many logs of the partition came before it; a start opens the log with the largest number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,18 +29,15 @@ def moves_of(disk: Disk, path: str) -> int:
         return 0
 
 
-def supersede(disk: Disk, former: str, path: str, temporary: str) -> None:
-    """Create a log's directory at `path` that the next start prefers to the one at `former`; raise OSError.
+def supersede(disk: Disk, former_moves: int, path: str, temporary: str) -> None:
+    """Create a log's directory at `path` that the next start prefers to one of `former_moves` moves; raise OSError.
 
     It is created as `temporary`, a name that a start deletes, and renamed once `partition.moves` is written: a crash
     cannot leave two logs with the same number.
     """
-    number = 0
-    with suppress(OSError):  # the former log's directory has failed since; this one has not
-        number = moves_of(disk, former)
     made = path if disk.exists(path) else temporary
     disk.make_dirs(made)
-    disk.replace_file(f"{made}/{MOVES_FILE}", b"%d\n" % (number + 1))
+    disk.replace_file(f"{made}/{MOVES_FILE}", b"%d\n" % (former_moves + 1))
     if made != path:
         disk.rename(made, path)
 

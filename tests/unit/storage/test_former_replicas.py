@@ -134,3 +134,47 @@ def test_creation_of_the_next_log_succeeds_on_retry(manager: Manager, disk: Faul
     with pytest.raises(KafkaError):
         manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second)
     assert manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second).topic_id == NEXT_TOPIC_ID
+
+
+@pytest.mark.parametrize("moves", [0, 4])
+def test_log_whose_rename_a_power_cut_undoes_is_replaced_by_the_next_one(
+    moves: int, manager: Manager, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    first, second = manager.directories
+    former = manager.create("t", TOPIC_ID, 0, CONFIG, first.directory_id)
+    fill(former, 3)
+    Path(former.directory, MOVES_FILE).write_text(f"{moves}\n")
+    manager.delete("t", 0)
+    [renamed] = [path for path in Path(first.path).iterdir() if path.name.endswith("-delete")]
+    first.fail(OSError(errno.EIO, "broken"))  # before its new entry is synced
+    log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    fill(log, 1)
+    manager.crash()
+    renamed.rename(former.directory)
+    [found] = Manager(tmp_path / "a", tmp_path / "b", disk=disk).start()
+    assert (found.directory, found.topic_id, found.log_end_offset) == (log.directory, NEXT_TOPIC_ID, 1)
+
+
+def test_renames_of_former_logs_are_synced_before_the_next_log_is_created_elsewhere(
+    manager: Manager, disk: FaultyDisk
+) -> None:
+    first, second = manager.directories
+    manager.create("t", TOPIC_ID, 0, CONFIG, first.directory_id)
+    manager.delete("t", 0)
+    manager.checkpoint()  # the checkpoint files name the former log no more
+    disk.calls.clear()
+    log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    created = next(number for number, (_, path) in enumerate(disk.calls) if path.startswith(log.directory))
+    assert ("sync_dir", first.path) in disk.calls[:created]
+
+
+def test_renames_of_removed_logs_are_synced_once(manager: Manager, disk: FaultyDisk) -> None:
+    first, _ = manager.directories
+    for partition in range(3):
+        manager.create("t", TOPIC_ID, partition, CONFIG, first.directory_id)
+        manager.delete("t", partition)
+    first.full = True  # no delay
+    disk.calls.clear()
+    assert list(manager.deletion_queue.delete_due(0)) == [None] * 4
+    assert list(manager.deletion_queue.delete_due(0)) == []
+    assert disk.calls.count(("sync_dir", first.path)) == 1
