@@ -1,8 +1,8 @@
 """Two logs of one partition in different data directories: which one is current.
 
 A power cut may restore the directory from which a log was moved (`future_replicas.py`), and a full or failed directory
-may keep the log of a deleted topic, or restore it (`deletion_queue.py`). So each log that replaces another stores in `partition.moves`
-how many logs of the partition came before it; a start opens the log with the largest number.
+may keep the log of a deleted topic, or restore it (`deletion_queue.py`). So each log that replaces another stores in
+`partition.moves` how many logs of the partition came before it; a start opens the log with the largest number.
 """
 
 from __future__ import annotations
