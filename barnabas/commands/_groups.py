@@ -74,14 +74,15 @@ def committed_offsets(client: KafkaAdminClient, group: str) -> dict[TopicPartiti
     return {partition: entry.offset for partition, entry in sorted(committed.items()) if entry.offset >= 0}
 
 
-def lag_rows(client: KafkaAdminClient, group: GroupView) -> list[dict[str, Any]]:
-    """Return a row for each partition that the group is assigned or has committed."""
+def lag_rows(client: KafkaAdminClient, group: GroupView, others: Iterable[TopicPartition] = ()) -> list[dict[str, Any]]:
+    """Return a row for each partition that the group is assigned or has committed, and for `others`."""
     committed = committed_offsets(client, group.name)
     owners = {partition: member for member in group.members for partition in assigned(member)}
-    existing, gone = _existing(client, sorted({*committed, *owners}))
+    partitions = sorted({*committed, *owners, *others})
+    existing, gone = _existing(client, partitions)
     starts, ends = start_offsets(client, existing), end_offsets(client, existing)
     rows = []
-    for partition in sorted({*committed, *owners}):
+    for partition in partitions:
         offset, end = committed.get(partition), ends.get(partition)
         owner = owners.get(partition, {})
         # Deleted records cannot be read any more and do not count as lag.

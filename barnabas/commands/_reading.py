@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class RangeReading:
         self._where = where
         self._until_end = until_end
         self._first: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._stops: dict[TopicPartition, int] = {}
         self._open: set[TopicPartition] = set()
         self._beyond: dict[TopicPartition, int] = {}
@@ -101,6 +102,15 @@ class RangeReading:
             self._open -= through
             self._client.pause(*through)
 
+    def ended_early(self) -> dict[TopicPartition, int]:
+        """Return the partitions that were read to the end of their time, beyond which there may have been records.
+
+        That end is the last stable offset if the consumer is read_committed.
+        """
+        if not (self._until_end or (self._where.stop and self._where.stop.kind == "end")):
+            return {}
+        return _ended_early(self._client, {one: end for one, end in self._ends.items() if self._stops.get(one) == end})
+
     def give_up(self) -> None:
         """Stop retrying the `unread` partitions."""
         self._deadline_s = 0.0
@@ -118,6 +128,7 @@ class RangeReading:
                 stops = resolve(self._at_time, self._where.stop, starts, ends) if self._where.stop else {}
                 if self._until_end:
                     stops = {one: min(stops.get(one, ends[one]), ends[one]) for one in led}
+                self._ends.update(ends)
                 self._stops.update(stops)
                 begun.update(first)
         self._again_s = time.monotonic() + AGAIN_S
@@ -181,6 +192,10 @@ class GroupReading:
             return False
         return True
 
+    def ended_early(self) -> dict[TopicPartition, int]:
+        """Return the same as a `RangeReading` does."""
+        return _ended_early(self._client, self._ends)
+
     def give_up(self) -> None:
         """Stop waiting for the unknown ends."""
         self._deadline_s = 0.0
@@ -219,6 +234,13 @@ class GroupReading:
 
 Reading = RangeReading | GroupReading
 """Records to read, batch by batch, until `done`."""
+
+
+def _ended_early(client: KafkaConsumer, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return those of the `ends` that are not the high watermark of the latest fetch; all that were not fetched."""
+    assigned = client.assignment()
+    marks = {one: client.highwater(one) if one in assigned else None for one in ends}
+    return {one: end for one, end in ends.items() if (mark := marks[one]) is None or mark > end}
 
 
 def _clamped(offsets: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

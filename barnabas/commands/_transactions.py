@@ -209,6 +209,17 @@ def abort_command(topic: str, partition: int, start: int) -> str:
     return f"`barnabas txn abort {topic} -p {partition} -o {start}`"
 
 
+def holder(partition: str, transaction: Mapping[str, Any]) -> str:
+    """Return the name of an open transaction of a partition, a row of `open_rows`; if it hangs, with what aborts it."""
+    name, producer = transaction["transactional_id"], f"producer {transaction['producer_id']}"
+    if transaction["state"] != HANGING:
+        return f"the transaction of {name or producer}"
+    topic, _, index = partition.rpartition("-")
+    return (
+        f"the hanging transaction of {producer}, which {abort_command(topic, int(index), transaction['start'])} aborts"
+    )
+
+
 def retried(client: Admin, request: Callable[[], T]) -> T:
     """Return the result of a request; repeat it while a coordinator is loading or being elected, until the timeout."""
     from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError

@@ -10,16 +10,18 @@ import argparse
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from barnabas.commands._client import admin
 from barnabas.commands._output import CommandError, complain, some
 from barnabas.commands._partitions import led_by, without_leader, without_log
 from barnabas.commands._topics import choose, end_offsets, last_stable_offsets, partitions_of
-from barnabas.commands._transactions import open_rows
+from barnabas.commands._transactions import holder, open_rows
 from barnabas.commands.cluster.quorum import describe as describe_quorum
 
 if TYPE_CHECKING:
+    from kafka import TopicPartition
+
     from barnabas.commands._admin import Admin
 
 STALLED_S = 2.0
@@ -71,12 +73,17 @@ def why_quiet(
 
 
 def why_held_back(
-    options: argparse.Namespace, topics: Collection[str], partitions: Collection[int] | None = None
+    options: argparse.Namespace,
+    topics: Collection[str],
+    partitions: Collection[int] | None = None,
+    read_to: Mapping[TopicPartition, int] | None = None,
 ) -> str | None:
     """Return which partitions of these topics (or patterns) hold records behind an open transaction; None if none do.
 
-    A read_committed consumer waits for the end of the transaction (`barnabas.commands.topic.describe`).
+    A read_committed consumer waits for the end of the transaction (`barnabas.commands.topic.describe`). With `read_to`,
+    only the partitions that have been read up to these offsets, and are held back there.
     """
+    from kafka import TopicPartition
     from kafka.errors import KafkaError
 
     with suppress(CommandError, KafkaError), admin(options, request_timeout_ms=2 * QUORUM_MS) as client:
@@ -84,16 +91,14 @@ def why_held_back(
         wanted = [one for one in found if partitions is None or one.partition in partitions]
         ends, stable = end_offsets(client, wanted), last_stable_offsets(client, wanted)
         rows, _ = open_rows(client, [one for one in wanted if stable[one] < ends[one]], client.answering())
-        held = [_held(f"{topic}-{index}", row) for (topic, index), (row, *_) in rows.items()]
+        held = [
+            f"{name} waits at offset {row['start']} for {holder(name, row)}"
+            for (topic, index), (row, *_) in rows.items()
+            if read_to is None or read_to.get(TopicPartition(topic, index)) == row["start"]
+            for name in [f"{topic}-{index}"]
+        ]
         return f"{some(held)}; `barnabas topic describe` shows them" if held else None
     return None
-
-
-def _held(partition: str, transaction: Mapping[str, Any]) -> str:
-    """Return what holds back a partition; `transaction` is a row of `open_rows`."""
-    name = transaction["transactional_id"]
-    owner = f"of {name}" if name else f"of producer {transaction['producer_id']}"
-    return f"{partition} waits at offset {transaction['start']} for the transaction {owner}"
 
 
 def why_uncoordinated(options: argparse.Namespace) -> str:

@@ -4,7 +4,8 @@ Without --group, partitions are read from --offset on. With it they are shared w
 offsets of printed records are committed.
 
 Records of transactions are printed once these are committed (isolation.level=read_committed). -X
-isolation.level=read_uncommitted prints them at once, also those of open and aborted transactions.
+isolation.level=read_uncommitted prints them at once, also those of open and aborted transactions. With --exit, it ends
+before the first open transaction, which it names on standard error.
 
 Ctrl-C or SIGTERM ends it with status 0 if it has no other end: neither --exit, --count nor an --offset with an end.
 Otherwise the status is 130 or 143; after SIGHUP, it is always 129.
@@ -253,6 +254,10 @@ def _print_all(reading: Reading, write: _format.Formatter, options: argparse.Nam
                 remaining -= len(records)
     if remaining != 0 and reading.unread:
         raise CommandError(_why_unread(reading.unread, options))
+    if remaining != 0 and committed and (ends := reading.ended_early()):
+        topics, partitions = {one.topic for one in ends}, {one.partition for one in ends}
+        if held := why_held_back(options, topics, partitions, ends):
+            complain(options.command, f"ended at the last stable offset: {held}")
     return 0
 
 

@@ -1,4 +1,7 @@
-"""Show members, offsets and lag of consumer groups."""
+"""Show members, offsets and lag of consumer groups, and what open transactions hold back from them.
+
+An offset that was committed in a transaction is pending until the transaction ends; COMMITTED is the one before it.
+"""
 
 import argparse
 import sys
@@ -6,6 +9,7 @@ from typing import Any
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._groups import GroupView, assigned, describe, lag_rows
+from barnabas.commands._held_back import held_back, notes, pending_offsets
 from barnabas.commands._output import complain_of, print_facts, print_table, show_json
 from barnabas.commands._watch import add_watch, repeat
 
@@ -46,7 +50,7 @@ def _describe(client: Any, options: argparse.Namespace) -> int:
 
 
 def _described(client: Any, group: GroupView) -> dict[str, Any]:
-    partitions = lag_rows(client, group)
+    partitions, transactions = _partitions(client, group)
     lags = [row["lag"] for row in partitions if row["lag"] is not None]
     return {
         "group": group.name,
@@ -65,7 +69,27 @@ def _described(client: Any, group: GroupView) -> dict[str, Any]:
             for member in group.members
         ],
         "partitions": partitions,
+        "transactions": transactions,
     }
+
+
+def _partitions(client: Any, group: GroupView) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rows of the group's partitions, and the names of the transactions that may hold pending offsets."""
+    rows = _by_partition(lag_rows(client, group))
+    pending, transactions = pending_offsets(client, group.name, rows)
+    if set(pending) - rows.keys():
+        rows = _by_partition(lag_rows(client, group, pending))
+    held = held_back(client, {one: row["end"] for one, row in rows.items() if row["end"] is not None})
+    for one, row in rows.items():
+        row["pending"] = one in pending
+        row["stable_end"], row["holder"] = held.get(one, (row["end"], None))
+    return list(rows.values()), transactions
+
+
+def _by_partition(rows: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
+    from kafka import TopicPartition
+
+    return {TopicPartition(row["topic"], row["partition"]): row for row in rows}
 
 
 def _print(group: dict[str, Any], members: bool) -> None:
@@ -76,3 +100,5 @@ def _print(group: dict[str, Any], members: bool) -> None:
         print_table(MEMBERS, group["members"])
     elif group["partitions"]:
         print_table(LAG, group["partitions"])
+    for line in notes(group):
+        sys.stdout.write(f"{line}\n")

@@ -10,7 +10,16 @@ import pytest
 
 import barnabas.commands._transactions as module
 from barnabas.commands._client import admin
-from barnabas.commands._transactions import age_text, describe, not_listed, open_transactions, retried, time_text
+from barnabas.commands._transactions import (
+    HANGING,
+    age_text,
+    describe,
+    holder,
+    not_listed,
+    open_transactions,
+    retried,
+    time_text,
+)
 from tests.broker_process import BrokerProcess
 
 
@@ -37,6 +46,22 @@ def test_durations_have_their_two_largest_units(duration_ms: int | None, text: s
 def test_times_are_in_utc() -> None:
     assert time_text(1_767_323_045_999) == "2026-01-02T03:04:05Z"
     assert time_text(-1) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "text"),
+    [
+        ("payments", "Ongoing", "the transaction of payments"),
+        (None, None, "the transaction of producer 7"),
+        (
+            "payments",
+            HANGING,
+            "the hanging transaction of producer 7, which `barnabas txn abort a-b -p 12 -o 5` aborts",
+        ),
+    ],
+)
+def test_holder_is_named_with_what_aborts_it(name: str | None, state: str | None, text: str) -> None:
+    assert holder("a-b-12", {"transactional_id": name, "state": state, "producer_id": 7, "start": 5}) == text
 
 
 def test_partitions_with_an_error_do_not_hide_the_others(shared_broker: BrokerProcess, topic: str) -> None:

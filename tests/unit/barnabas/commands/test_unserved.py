@@ -232,3 +232,28 @@ def test_only_open_transactions_of_read_partitions_hold_a_consumer_back(
     assert (why_held_back(options, [f"^{topic}$"]) or "").startswith(f"{topic}-1 waits at offset 0 for ")
     producer.abort_transaction()
     assert why_held_back(options, [topic]) is None
+
+
+def test_reading_that_ends_before_an_open_transaction_names_it(
+    shared_broker: BrokerProcess, barnabas: Command, topic: str
+) -> None:
+    barnabas("topic", "create", f"{topic}:2")
+    barnabas("produce", topic, "-p", "0", stdin=b"before\n")
+    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for partition in range(2):
+        producer.produce(topic, b"held", partition=partition)
+    producer.flush()
+    why = (
+        f"barnabas consume: ended at the last stable offset: {topic}-0 waits at offset 1 for the transaction of {topic}"
+        f", {topic}-1 waits at offset 0 for the transaction of {topic}; `barnabas topic describe` shows them\n"
+    )
+    assert barnabas("consume", topic, "-e") == (0, "before\n", why)
+    assert barnabas("consume", topic, "-o", "@-1h:end") == (0, "before\n", why)
+    assert barnabas("consume", topic, "-e", "-g", topic) == (0, "before\n", why)
+    for part in (["-e", "-X", "isolation.level=read_uncommitted"], ["-n", "1"], ["-p", "0", "-o", "0:1"]):
+        assert barnabas("consume", topic, *part).err == ""
+    producer.commit_transaction()
+    shown = barnabas("consume", topic, "-e")
+    assert (sorted(shown.lines), shown.err) == (["before", "held", "held"], "")

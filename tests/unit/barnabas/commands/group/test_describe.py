@@ -6,7 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from tests.broker_process import BrokerProcess
 from tests.unit.barnabas.conftest import Command
 
 
@@ -60,6 +62,42 @@ def test_offsets_committed_for_a_deleted_topic_have_no_lag(barnabas: Command, gr
     barnabas("consume", f"{group}-kept", "-g", f"{group}-2", "-e")
     (described,) = json.loads(barnabas("group", "describe", f"{group}-2", "--json").out)
     assert described["lag"] == 0
+
+
+@pytest.mark.parametrize("committed_before", [True, False])
+def test_offsets_of_an_open_transaction_are_shown_as_pending(
+    barnabas: Command, shared_broker: BrokerProcess, topic: str, committed_before: bool
+) -> None:
+    barnabas("produce", topic, stdin=b"1\n2\n3\n")
+    consumer = Consumer({"bootstrap.servers": shared_broker.bootstrap, "group.id": topic})
+    if committed_before:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    producer = Producer({"bootstrap.servers": shared_broker.bootstrap, "transactional.id": f"id-{topic}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 3)], consumer.consumer_group_metadata())
+    producer.produce(topic, b"4")
+    producer.flush()
+    shown = barnabas("group", "describe", topic)
+    (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
+    producer.commit_transaction()
+    consumer.close()
+    assert (shown.status, shown.err) == (0, "")
+    committed, lag = ("1", "3") if committed_before else ("-", "-")
+    row, pending, held = shown.lines[-3:]
+    assert row.split() == [topic, "0", committed, "4", lag, "-", "-"]
+    assert re.fullmatch(
+        rf"offsets of {topic}-0 are pending, and COMMITTED is older: consumers wait for the end of the transaction of "
+        rf"id-{topic} \(__consumer_offsets-\d+, offset \d+\)",
+        pending,
+    )
+    assert held == (
+        f"{topic}-0: read_committed members wait at offset 3, before END, for the transaction of id-{topic}"
+    )
+    assert [(one["pending"], one["stable_end"]) for one in described["partitions"]] == [(True, 3)]
+    (described,) = json.loads(barnabas("group", "describe", topic, "--json").out)
+    (partition,) = described["partitions"]
+    assert (partition["pending"], partition["committed"], described["transactions"]) == (False, 3, [])
 
 
 def test_a_group_that_does_not_exist_is_named(barnabas: Command, group: str) -> None:
