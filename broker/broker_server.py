@@ -237,7 +237,12 @@ class BrokerServer(RoleServer):
             raise CannotStart(str(error)) from error
         await raft.until_applied(epoch)
         dynamic_config.on_change(
-            ("max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides"),
+            (
+                "max.connections",
+                "max.connections.per.ip",
+                "max.connections.per.ip.overrides",
+                "max.connection.creation.rate",
+            ),
             self._shared.apply_connection_limits,
         )
         dynamic_config.on_change(("cordoned.log.dirs",), self.lifecycle.send_now)

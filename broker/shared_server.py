@@ -32,6 +32,7 @@ from broker.metadata.dynamic_config import DynamicConfig
 from broker.metadata.node_clients import NodeClients
 from broker.metadata.raft_driver import RaftDriver
 from broker.monitoring.counters import Metrics
+from broker.network.connection_creation import ConnectionCreationLimits
 from broker.network.connection_limits import server_limits
 from broker.network.network_client import NetworkClient
 from broker.network.socket_options import socket_options
@@ -112,6 +113,10 @@ class SharedServer:
         self.node_clients = NodeClients(settings, connecting or loop, self.random, version, self.security)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
+        between_brokers = self.node_clients.listener if settings.is_broker else ""
+        self.connection_creation = ConnectionCreationLimits(
+            settings, self.dynamic_config, self.server, loop, between_brokers
+        )
         self.raft = RaftDriver(
             disk,
             self.metadata_directory,
@@ -151,7 +156,8 @@ class SharedServer:
         self.security.load(listeners)
 
     def apply_connection_limits(self) -> None:
-        """Apply the current connection limits to the socket server."""
+        """Apply the current limits on connections, and on the rate of new ones, to the socket server."""
+        self.connection_creation.apply(self.raft.image.client_quotas)
         self.server.limit(server_limits(self.settings, self.dynamic_config, self._max_descriptors))
 
     async def start(self) -> None:

@@ -102,6 +102,13 @@ def _connections(node: MonitoredNode) -> Iterator[tuple[str, int]]:
         yield labels(listener=listener, networkProcessor=0), count
 
 
+def _delays(node: MonitoredNode) -> Iterator[tuple[str, float]]:
+    rates = node.shared.server.connection_rates
+    if rates is not None:
+        for listener in sorted(rates.throttle_times):
+            yield labels(listener=listener), round(rates.average_delay_ms(listener), 3)
+
+
 def _purgatories(node: MonitoredNode) -> Iterator[tuple[str, int]]:
     if node.broker is None:
         return
@@ -311,6 +318,14 @@ TABLES = (
         _connections,
         gauge("kafka_server_socket_server_metrics_connection_count", "Open connections."),
         by="listener networkProcessor",
+    ),
+    table(
+        _delays,
+        gauge(
+            "kafka_server_socket_server_metrics_connection_accept_throttle_time",
+            "Milliseconds for which a connection above a creation rate is delayed, on average over the quotas' window.",
+        ),
+        by="listener",
     ),
     table(
         _purgatories,

@@ -176,6 +176,13 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             self._closing = True
             self._transport.abort()
 
+    def delay(self, seconds: float) -> None:
+        """Read nothing for that time: connections are created faster than a quota allows."""
+        loop = self._listener.server.loop
+        self.connection.mute(loop.time() + seconds)
+        self._update_reading()
+        loop.call_soon(self._pause_again)
+
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Cancel the client's parked fetches; drop the responses of its other pending requests."""
         self._closing = True
@@ -198,6 +205,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the frames that `nbytes` more bytes complete."""
         if self._closing or self.connection.ending:
+            return
+        if not self._reading:
+            self._keep(nbytes)
             return
         server = self._listener.server
         server.metrics.received_bytes += nbytes
@@ -303,6 +313,21 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         self._resuming = False
         self._listener.server.resuming -= 1
         self._handle_backlog()
+
+    def _pause_again(self) -> None:
+        """Stop reading, which uvloop begins after `connection_made` even if it was paused there."""
+        if not self._reading and not self._closing:
+            self._transport.pause_reading()
+
+    def _keep(self, nbytes: int) -> None:
+        """Keep the frames that were received although reading is paused: uvloop may read once before `_pause_again`."""
+        self._listener.server.metrics.received_bytes += nbytes
+        try:
+            frames = [memoryview(bytearray(frame)) for frame in self._reader.received(nbytes)]
+        except DecodeError as reason:
+            self._close([], reason)
+            return
+        self._backlog = iter((*(self._backlog or ()), *frames)) if frames else self._backlog
 
     def _end_mute(self) -> None:
         """Handle requests again, unless the client was muted for longer meanwhile."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from broker.monitoring.counters import Metrics
     from broker.network.connection_protocol import Dispatch
+    from broker.quotas.connection_rates import ConnectionRates
     from broker.security.listener_tls import ListenerTls
 
 _LOG_INTERVAL_S = 10.0
@@ -73,6 +74,8 @@ class Server:
         self.resuming = 0
         """The number of connections whose backlog continues in the next turn of the loop."""
         self.counts = ConnectionCounts()
+        self.connection_rates: ConnectionRates | None = None
+        """The limits on the rate of new connections, if there are any."""
         self._refused = RateLimitedCounter(_LOG_INTERVAL_S)
         self.close_warnings = RateLimitedCounter(_LOG_INTERVAL_S)
         """Rate limit of warnings about closed connections, by address, listener and reason."""
@@ -209,12 +212,17 @@ class Server:
             self.limits = limits._replace(connections=limits.connections._replace(overrides=overrides))
 
     def admit(self, client: ConnectionProtocol) -> bool:
-        """Count a new connection; return False if a limit is reached."""
+        """Count a new connection, and delay it if connections are created too fast; return False if it is refused."""
         if self._stopping:
             return False
         host, listener = client.connection.client_host, client.connection.listener
         limit = self.counts.reached(self.limits.connections, listener, host)
+        delay_s = 0.0
+        if limit is None and self.connection_rates is not None:
+            delay_s, limit = self.connection_rates.admit(listener, host)
         if limit is None:
+            if delay_s:
+                client.delay(delay_s)
             self.connections[client] = None
             self.counts.add(listener, host)
             self.metrics.connections_accepted += 1

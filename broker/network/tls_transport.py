@@ -99,6 +99,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             if self._session is None:
                 self._begin()
             self._incoming.write(self._tls.scratch[:nbytes])
+            if self._paused and not self._established:  # a delayed connection, which uvloop reads from once
+                return
             if self._established or self._shake_hands():
                 self._pass_on()
         except ssl.SSLError as error:

@@ -55,6 +55,8 @@ SERVER_CONFIGS = table(
         The security protocol of each listener, as name:protocol.
     listeners LIST PLAINTEXT://:9092 read-only some
         The addresses that the broker listens on, as name://host:port. Port 0 takes any free port.
+    max.connection.creation.rate INT 2147483647 cluster-wide 0..
+        Maximum number of new connections per second; more are delayed.
     max.connections INT 2147483647 cluster-wide 0..
         Maximum number of connections of the broker.
     max.connections.per.ip INT 2147483647 cluster-wide 0..

@@ -68,14 +68,6 @@ _THREAD_CONFIGS = table(
     without_effect="this broker is one event loop and has no such threads, queues or buffers",
 )
 
-_SOCKET_CONFIGS = table(
-    """
-    max.connection.creation.rate INT 2147483647 cluster-wide 0..
-        Maximum number of new connections per second.
-    """,
-    without_effect="the rate of new connections is not limited",
-)
-
 _JAVA_CONFIGS = table(
     """
     alter.config.policy.class.name CLASS null read-only
@@ -160,7 +152,6 @@ UNSUPPORTED_CONFIGS = (
     *TIERED_CONFIGS,
     *_IDLE_QUORUM_CONFIGS,
     *_THREAD_CONFIGS,
-    *_SOCKET_CONFIGS,
     *_JAVA_CONFIGS,
     *_OTHER_CONFIGS,
     *_INTERNAL_CONFIGS,

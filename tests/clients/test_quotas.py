@@ -77,6 +77,19 @@ def test_a_client_above_its_quota_is_throttled_and_another_is_not(tmp_path: Path
     assert throttled["quiet"] == []
 
 
+def test_connections_of_an_address_above_its_quota_wait_for_their_turn(broker: BrokerProcess) -> None:
+    address = ("--entity-type", "ips", "--entity-name", "127.0.0.1")
+    kafka_configs(broker, "--alter", "--add-config", "connection_creation_rate=5", *address)
+    described = kafka_configs(broker, "--describe", *address)
+    assert described == "Quota configs for ip '127.0.0.1' are connection_creation_rate=5.0"
+    begun_at = time.monotonic()
+    for _ in range(65):  # a burst has 55
+        client = RawClient(broker.bootstrap)
+        client.call(ApiKey.API_VERSIONS, 0)
+        client.close()
+    assert time.monotonic() - begun_at > 1
+
+
 def test_a_newer_admin_client_is_refused_above_a_quota_of_mutations_and_an_older_one_waits(
     broker: BrokerProcess,
 ) -> None:

@@ -17,6 +17,8 @@ from broker.network import tls_transport
 from broker.network.connection import Connection
 from broker.network.connection_counts import ConnectionLimits
 from broker.network.connection_protocol import DeferredResponse
+from broker.quotas.connection_rates import ConnectionRates, RateLimits
+from broker.quotas.rate import SampleWindow
 from broker.security.listener_tls import ListenerTls
 from controller.configs import BROKER_CONFIGS, parse_value
 from protocol.api import ApiKey
@@ -64,6 +66,21 @@ def test_requests_are_answered_in_order(run: Run, serving: Serving, certificates
             bodies = [b"%d" % number * 1000 for number in range(2000)]
             client.send(*bodies)
             assert [await client.receive() for _ in bodies] == bodies
+
+    run(body())
+
+
+def test_a_delayed_connection_shakes_hands_at_its_turn(run: Run, serving: Serving, certificates: Certificates) -> None:
+    async def body() -> None:
+        async with serving(tls=listener_tls(certificates)) as served:
+            served.server.connection_rates = rates = ConnectionRates(SampleWindow(1, 50), lambda: 0.0)
+            rates.limit(RateLimits(of_broker=20.0))  # one, and then another each 50 ms
+            await served.connect(ssl=client_context(certificates))
+            accepted_at = asyncio.get_running_loop().time()
+            delayed = await served.connect(ssl=client_context(certificates))
+            assert asyncio.get_running_loop().time() >= accepted_at + 0.05
+            delayed.send(b"x")
+            assert await delayed.receive() == b"x"
 
     run(body())
 
