@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.broker_process import QUICK_GROUPS, BrokerProcess
+from tests.broker_process import COMMAND, QUICK_GROUPS, BrokerProcess
 from tests.certificates import Certificates
 from tests.chaos.cluster import CLIENTS, CONTROLLER, INTERNAL, Cluster, NoGates
 from tests.clients.secure_clients import check_console_tools, check_kafka_python, read
@@ -211,6 +211,14 @@ def test_scram_user_made_by_apache_kafkas_tool_writes_until_removed(certificates
             assert producer.flush(30) == 0
             wrong = failure({**scram, "sasl.password": "wrong"})
             assert wrong.code() == KafkaError._AUTHENTICATION
+        client = tmp_path / "librdkafka.properties"
+        login = {**librdkafka(broker, certificates)}
+        bootstrap = login.pop("bootstrap.servers")
+        client.write_text("".join(f"{name}={value}\n" for name, value in login.items() if name != "log_level"))
+        reset = (*COMMAND, "user", "add", "carol", "--password-file", "-", "-F", str(client), "-b", str(bootstrap))
+        subprocess.run(reset, input=b"carol-changed\n", check=True, timeout=60)
+        changed = {**librdkafka(broker, certificates, "carol", "carol-changed"), "sasl.mechanisms": "SCRAM-SHA-512"}
+        assert read(changed, "scram", 2) == [b"SCRAM-SHA-256", b"SCRAM-SHA-512"]
         removal = UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256)
         admin.alter_user_scram_credentials([removal])["carol"].result(30)
         gone = {**librdkafka(broker, certificates, "carol", "carol-secret"), "sasl.mechanisms": "SCRAM-SHA-256"}

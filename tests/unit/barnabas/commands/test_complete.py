@@ -20,7 +20,7 @@ def offered(call: Callable[..., Shown], *words: str) -> list[str]:
     [
         (["to"], ["topic"]),
         (["se"], ["serve"]),
-        (["u"], ["up"]),
+        (["u"], ["up", "user"]),
         (["up", "--exit"], ["--exit-with-parent"]),
         (["topic", "de"], ["describe", "delete"]),
         (["cluster", "q"], ["quorum"]),
