@@ -53,7 +53,7 @@ class AuditLog:
         now_s = self._now_s()
         if now_s - self._interval_began_s >= _INTERVAL_S:
             self._begin_interval(now_s)
-        principal, host = _quoted(refusal.principal), _quoted(refusal.host)
+        principal, host = quoted(refusal.principal), quoted(refusal.host)
         operation, resource_type = AclOperation(refusal.operation).name, AclResourceType(refusal.resource_type).name
         api = APIS[ApiKey(refusal.api_key)].name
         times = self._refusals.add(f"{principal} {host} {operation} {resource_type} {api}", now_s, resources)
@@ -69,9 +69,9 @@ class AuditLog:
             host,
             operation,
             resource_type,
-            _quoted(refusal.name),
+            quoted(refusal.name),
             api,
-            _quoted(refusal.client_id or ""),
+            quoted(refusal.client_id or ""),
             "" if times == 1 else f" and {times - 1:,} more refusals of this kind",
         )
 
@@ -81,7 +81,7 @@ class AuditLog:
         self._interval_began_s, self._lines, self._omitted = now_s, 0, 0
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return client-supplied text in quotation marks, in printable ASCII characters and cut."""
     cut = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
     return json.dumps(cut)

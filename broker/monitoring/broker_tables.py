@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from broker.monitoring.monitored import MonitoredNode
     from broker.replication.partition import Partition
     from broker.replication.replica_manager import ReplicaManager
+    from broker.security.authentication_log import AuthenticationLog
     from controller.image import MetadataImage
 
 _STATES = {"starting": 1, "serving": 3, "stopping": 7}
@@ -107,6 +108,11 @@ def _delays(node: MonitoredNode) -> Iterator[tuple[str, float]]:
     if rates is not None:
         for listener in sorted(rates.throttle_times):
             yield labels(listener=listener), round(rates.average_delay_ms(listener), 3)
+
+
+def _authentications(node: MonitoredNode) -> Iterator[tuple[str, AuthenticationLog]]:
+    for listener, log in sorted(node.shared.security.authentications.items()):
+        yield labels(listener=listener, networkProcessor=0), log
 
 
 def _purgatories(node: MonitoredNode) -> Iterator[tuple[str, int]]:
@@ -326,6 +332,35 @@ TABLES = (
             "Milliseconds for which a connection above a creation rate is delayed, on average over the quotas' window.",
         ),
         by="listener",
+    ),
+    table(
+        _authentications,
+        counter(
+            "kafka_server_socket_server_metrics_successful_authentication_total",
+            "Clients that authenticated with SASL.",
+            "successful",
+        ),
+        counter(
+            "kafka_server_socket_server_metrics_failed_authentication_total",
+            "Refused authentications with SASL.",
+            "failed",
+        ),
+        counter(
+            "kafka_server_socket_server_metrics_successful_reauthentication_total",
+            "Re-authentications (KIP-368).",
+            "successful_again",
+        ),
+        counter(
+            "kafka_server_socket_server_metrics_failed_reauthentication_total",
+            "Refused re-authentications.",
+            "failed_again",
+        ),
+        counter(
+            "kafka_server_socket_server_metrics_expired_connections_killed_count",
+            "Connections closed because the client did not authenticate again.",
+            "expired",
+        ),
+        by="listener networkProcessor",
     ),
     table(
         _purgatories,

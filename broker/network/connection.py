@@ -44,9 +44,11 @@ UNKNOWN_SOFTWARE = ("unknown", "unknown")
 class Disconnect(Exception):  # noqa: N818 - an instruction rather than an error
     """The connection has to be closed, after `response` if there is one; the message is the reason in the log."""
 
-    def __init__(self, why: str, response: list[Part] | None = None) -> None:
+    def __init__(self, why: str, response: list[Part] | None = None, *, is_logged: bool = False) -> None:
+        """`is_logged`: the reason is in the log already."""
         super().__init__(why)
         self.response = response
+        self.is_logged = is_logged
 
 
 class RequestContext(NamedTuple):

@@ -375,7 +375,9 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
         The same warning is logged at most once in 10 s: a client of another protocol reconnects again and again.
         """
         host, listener, server = self.connection.client_host, self._listener.name, self._listener.server
-        if times := server.close_warnings.add(f"{host} {listener} {reason}", server.loop.time()):
+        is_logged = isinstance(reason, Disconnect) and reason.is_logged
+        times = 0 if is_logged else server.close_warnings.add(f"{host} {listener} {reason}", server.loop.time())
+        if times:
             more = f" ({count_of(times - 1, 'other')} since the last such line)" if times > 1 else ""
             _log.warning("Closing the connection from %s on %s: %s%s", host, listener, reason, more)
         last = reason.response if isinstance(reason, Disconnect) else None

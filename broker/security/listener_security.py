@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.network.connection_protocol import Dispatch
+    from broker.security.authentication_log import AuthenticationLog
     from broker.security.listener_sasl import ListenerSasl
     from broker.security.listener_tls import ListenerTls
     from broker.security.sasl_authenticator import SaslOptions
@@ -64,6 +65,7 @@ class ListenerSecurity:
         self._files: dict[str, int] = {}
         self._sasl: dict[str, ListenerSasl] = {}
         self._sasl_options: dict[str, SaslOptions] = {}
+        self.authentications: dict[str, AuthenticationLog] = {}  # by listener with SASL
 
     def load(self, node_listeners: Iterable[str]) -> None:
         """Read keys and certificates; `node_listeners` are those at which this node connects to others.
@@ -104,11 +106,13 @@ class ListenerSecurity:
         options = self._sasl_options.get(listener)
         if options is None:
             return dispatch, None
+        from broker.security.authentication_log import AuthenticationLog
         from broker.security.sasl_dispatcher import SaslDispatcher
 
         delay_s = self._settings["connection.failed.authentication.delay.ms"] / 1000
         max_bytes: int = self._value(listener, "sasl.server.max.receive.size")
-        return SaslDispatcher(dispatch, options, loop, failure_delay_s=delay_s), max_bytes
+        log = self.authentications.setdefault(listener, AuthenticationLog(listener))
+        return SaslDispatcher(dispatch, options, loop, failure_delay_s=delay_s, log=log), max_bytes
 
     def login(self, role: str, listener: str) -> tuple[str, ClientMechanism] | None:
         """Return the mechanism for a connection to a listener of a `controller` or `broker`; None if it needs none.

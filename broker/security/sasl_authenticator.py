@@ -42,9 +42,12 @@ class State(Enum):
 class SaslError(Exception):
     """The connection has to be closed, after `response` if there is one; the message is for the log."""
 
-    def __init__(self, why: str, response: Message | None = None) -> None:
+    def __init__(self, why: str, response: Message | None = None, *, user: str = "", mechanism: str = "") -> None:
+        """`user` and `mechanism` are those that the client claims."""
         super().__init__(why)
         self.response = response
+        self.user = user
+        self.mechanism = mechanism
 
 
 class SaslOptions(NamedTuple):
@@ -124,7 +127,7 @@ class SaslAuthenticator:
         mechanisms = list(self._options.mechanisms())
         if request.mechanism not in mechanisms:
             response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-            raise SaslError(f"Unsupported SASL mechanism {request.mechanism[:50]!r}", response)
+            raise SaslError("Unsupported SASL mechanism", response, mechanism=request.mechanism)
         self.takes_bare_tokens = version == 0
         self.state = State.AUTHENTICATE
         if self._name and self._name != request.mechanism:
@@ -142,13 +145,13 @@ class SaslAuthenticator:
         try:
             token, lifetime_ms = self._respond(request.auth_bytes, now_s)
         except AuthenticationError as error:
-            raise SaslError(str(error), _failed(str(error))) from None
+            raise SaslError(str(error), _failed(str(error)), user=error.user, mechanism=self._name) from None
         except MechanismError as error:
             during = "re-authentication" if self.is_reauthenticating else "authentication"
             message = (
                 f"Authentication failed during {during} due to invalid credentials with SASL mechanism {self._name}"
             )
-            raise SaslError(str(error), _failed(message)) from None
+            raise SaslError(str(error), _failed(message), user=error.user, mechanism=self._name) from None
         return SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
     def token(self, token: bytes, now_s: float) -> bytes:
@@ -156,7 +159,7 @@ class SaslAuthenticator:
         try:
             return self._respond(token, now_s)[0]
         except (AuthenticationError, MechanismError) as error:
-            raise SaslError(str(error)) from None
+            raise SaslError(str(error), user=error.user, mechanism=self._name) from None
 
     def _respond(self, token: bytes, now_s: float) -> tuple[bytes, int]:
         """Return the mechanism's token and the session's lifetime in ms."""
@@ -171,7 +174,8 @@ class SaslAuthenticator:
         if self.is_reauthenticating and principal != before:
             raise AuthenticationError(
                 f"Cannot change principals during re-authentication from {before.replace(':', '.', 1)}: "
-                f"{principal.replace(':', '.', 1)}"
+                f"{principal.replace(':', '.', 1)}",
+                mechanism.user,
             )
         self._connection.authenticated(principal)
         self._mechanism = None

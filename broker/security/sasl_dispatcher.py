@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from broker.dispatch import encode_response
 from broker.network.connection import Connection, Disconnect
 from broker.network.connection_protocol import DeferredResponse
+from broker.security.authentication_log import AuthenticationLog
 from broker.security.sasl_authenticator import SaslAuthenticator, SaslError, SaslOptions, State
 from protocol.api import APIS, ApiKey
 from protocol.headers import decode_request_header
@@ -39,8 +40,10 @@ class SaslDispatcher:
         loop: asyncio.AbstractEventLoop,
         *,
         failure_delay_s: float,
+        log: AuthenticationLog,
     ) -> None:
         """`dispatch` handles the requests of authenticated clients, and ApiVersions before."""
+        self._log = log
         self._dispatch = dispatch
         self._options = options
         self._loop = loop
@@ -56,20 +59,22 @@ class SaslDispatcher:
             is_handshake = len(frame) >= 2 and _API_KEY.unpack_from(frame)[0] == ApiKey.SASL_HANDSHAKE
             if not (is_handshake and authenticator.may_reauthenticate(now_s)):
                 if authenticator.has_expired(now_s):
+                    self._log.expired += 1
                     raise Disconnect("its SASL session has expired, and it did not authenticate again")
                 return self._dispatch(frame, connection)
             authenticator.reauthenticate(now_s)
         if authenticator.takes_bare_tokens:
-            return self._take_bare_token(authenticator, frame, now_s)
+            return self._take_bare_token(authenticator, frame, connection, now_s)
         return self._handle(authenticator, frame, connection, now_s)
 
     def _take_bare_token(
-        self, authenticator: SaslAuthenticator, frame: memoryview, now_s: float
+        self, authenticator: SaslAuthenticator, frame: memoryview, connection: Connection, now_s: float
     ) -> list[Part] | DeferredResponse:
         try:
             token = authenticator.token(bytes(frame), now_s)
         except SaslError as error:
-            return self._refuse(str(error), None)
+            return self._refuse(error, None, authenticator, connection, now_s)
+        self._count_success(authenticator)
         return [_SIZE.pack(len(token)) + token]
 
     def _handle(
@@ -94,14 +99,38 @@ class SaslDispatcher:
             else:
                 answer = authenticator.authenticate(SaslAuthenticateRequest.decode(frame, version, body_at), now_s)
         except SaslError as error:
-            return self._refuse(str(error), None if error.response is None else encode_response(header, error.response))
+            response = None if error.response is None else encode_response(header, error.response)
+            return self._refuse(error, response, authenticator, connection, now_s)
+        self._count_success(authenticator)
         return encode_response(header, answer)
 
-    def _refuse(self, why: str, response: list[Part] | None) -> DeferredResponse:
+    def _count_success(self, authenticator: SaslAuthenticator) -> None:
+        if authenticator.state is State.COMPLETE:
+            self._log.succeeded(again=authenticator.is_reauthenticating)
+
+    def _refuse(
+        self,
+        error: SaslError,
+        response: list[Part] | None,
+        authenticator: SaslAuthenticator,
+        connection: Connection,
+        now_s: float,
+    ) -> DeferredResponse:
         """Return a response that comes after the delay, and ends the connection."""
+        self._log.refused(
+            str(error),
+            user=error.user,
+            host=connection.client_host,
+            mechanism=error.mechanism,
+            now_s=now_s,
+            again=authenticator.is_reauthenticating,
+        )
         refused: asyncio.Future[list[Part] | None] = self._loop.create_future()
         self._loop.call_later(
-            self._failure_delay_s, _end, refused, Disconnect(f"failed authentication: {why}", response)
+            self._failure_delay_s,
+            _end,
+            refused,
+            Disconnect(f"failed authentication: {error}", response, is_logged=True),
         )
         return DeferredResponse(ApiKey.SASL_AUTHENTICATE, refused)
 

@@ -15,11 +15,19 @@ PLAIN = "PLAIN"
 
 
 class AuthenticationError(Exception):
-    """The client is not authenticated; the message is for the client."""
+    """The client is not authenticated; the message is for the client, `user` the name that it claims, for the log."""
+
+    def __init__(self, message: str, user: str = "") -> None:
+        super().__init__(message)
+        self.user = user
 
 
 class MechanismError(Exception):
-    """The client is not authenticated, or its token is invalid; the message is for the log only."""
+    """The client is not authenticated, or its token is invalid; the message and `user` are for the log only."""
+
+    def __init__(self, message: str, user: str = "") -> None:
+        super().__init__(message)
+        self.user = user
 
 
 class ServerMechanism(Protocol):
@@ -70,7 +78,7 @@ class PlainServer:
             password.encode(), (password[::-1] + "x" if expected is None else expected).encode()
         )
         if expected is None or not equal:
-            raise AuthenticationError("Authentication failed: Invalid username or password")
+            raise AuthenticationError("Authentication failed: Invalid username or password", user)
         check_authorization_id(authorization_id, user)
         self.user = user
         return b""
@@ -80,7 +88,7 @@ def check_authorization_id(authorization_id: str, user: str) -> None:
     """Raise `AuthenticationError` for an authorization id of another user (CVE-2017-12610)."""
     if authorization_id and authorization_id != user:
         raise AuthenticationError(
-            "Authentication failed: Client requested an authorization id that is different from username"
+            "Authentication failed: Client requested an authorization id that is different from username", user
         )
 
 

@@ -92,11 +92,11 @@ class ScramServer:
         message = self._messages + b"," + without_proof.encode()
         signature = mechanism.hmac(credential.stored_key, message)
         if len(proof) != len(signature):
-            raise MechanismError("Invalid client credentials")
+            raise MechanismError("Invalid client credentials", self._claimed)
         client_key = _xor(signature, proof)
         valid = hmac.compare_digest(mechanism.hash(client_key), credential.stored_key)
         if not valid or not self._known:
-            raise MechanismError("Invalid client credentials")
+            raise MechanismError("Invalid client credentials", self._claimed)
         self.user = self._claimed
         return b"v=" + b64encode(mechanism.hmac(credential.server_key, message))
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from broker.network.connection import Connection
+from broker.security.authentication_log import AuthenticationLog
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_dispatcher import SaslDispatcher
 from broker.security.sasl_mechanisms import PlainServer
@@ -26,10 +27,16 @@ USERS = {"alice": "secret", "bob": "hunter2"}
 RIGHT, WRONG = b"\0alice\0secret", b"\0alice\0guess"
 
 
-def sasl(max_reauthentication_ms: int = 0, failure_delay_s: float = 0.0) -> Callable[[Any], Any]:
+def sasl(
+    max_reauthentication_ms: int = 0, failure_delay_s: float = 0.0, log: AuthenticationLog | None = None
+) -> Callable[[Any], Any]:
     options = SaslOptions(lambda: ("PLAIN", "OTHER"), lambda _: PlainServer(USERS), lambda _: max_reauthentication_ms)
     return lambda dispatch: SaslDispatcher(
-        dispatch, options, asyncio.get_running_loop(), failure_delay_s=failure_delay_s
+        dispatch,
+        options,
+        asyncio.get_running_loop(),
+        failure_delay_s=failure_delay_s,
+        log=log or AuthenticationLog("SASL"),
     )
 
 
@@ -105,7 +112,10 @@ def test_failed_authentication_is_answered_and_closes_after_the_delay(
             assert await client.closed()
 
     run(steps())
-    assert "failed authentication: Authentication failed: Invalid username or password" in caplog.text
+    assert [record.getMessage() for record in caplog.records] == [
+        'Refused authentication: user="alice" host="127.0.0.1" listener=SASL mechanism="PLAIN" '
+        'reason="Authentication failed: Invalid username or password"'
+    ]
 
 
 def test_damaged_token_is_refused_with_a_general_message(run: Run, serving: Serving) -> None:
@@ -195,8 +205,10 @@ def test_requests_are_small_until_the_client_is_authenticated(run: Run, serving:
 
 
 def test_session_that_expired_ends_with_the_next_request(run: Run, serving: Serving) -> None:
+    log = AuthenticationLog("SASL")
+
     async def steps() -> None:
-        async with serving(sasl=sasl(max_reauthentication_ms=1)) as served:
+        async with serving(sasl=sasl(max_reauthentication_ms=1, log=log)) as served:
             client = await served.connect()
             await handshake(client)
             assert (await authenticate(client)).session_lifetime_ms == 1
@@ -206,11 +218,14 @@ def test_session_that_expired_ends_with_the_next_request(run: Run, serving: Serv
             assert served.script.seen == []
 
     run(steps())
+    assert log.expired == 1
 
 
 def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving) -> None:
+    log = AuthenticationLog("SASL")
+
     async def steps() -> None:
-        async with serving(sasl=sasl(max_reauthentication_ms=60_000)) as served:
+        async with serving(sasl=sasl(max_reauthentication_ms=60_000, log=log)) as served:
             served.script.answer = principal
             client = await served.connect()
             for _ in range(2):
@@ -223,6 +238,7 @@ def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving
             assert await client.receive() == b"User:alice"
 
     run(steps())
+    assert (log.successful, log.successful_again, log.failed, log.failed_again) == (1, 1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -244,8 +260,10 @@ def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving
 def test_re_authentication_keeps_mechanism_and_principal(
     run: Run, serving: Serving, mechanism: str, token: bytes, message: str
 ) -> None:
+    log = AuthenticationLog("SASL")
+
     async def steps() -> None:
-        async with serving(sasl=sasl()) as served:
+        async with serving(sasl=sasl(log=log)) as served:
             client = await served.connect()
             await handshake(client)
             await authenticate(client)
@@ -255,3 +273,4 @@ def test_re_authentication_keeps_mechanism_and_principal(
             assert await client.closed()
 
     run(steps())
+    assert (log.successful, log.successful_again, log.failed, log.failed_again) == (1, 0, 0, 1)

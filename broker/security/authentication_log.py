@@ -1,0 +1,59 @@
+"""Counts and audit lines of the authentications of one listener (Kafka: the sensors of `Selector`).
+
+A refusal is a line of the logger `broker.audit`. Refusals from the same host share a line for `_INTERVAL_S`; it has the
+last of them, and the number of the others: clients choose users, mechanisms and reasons, and must not fill the disk.
+Their text is quoted as in JSON, so that a line cannot be forged.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.authorization.audit_log import quoted
+from broker.runtime.rate_limited_log import RateLimitedCounter
+
+_INTERVAL_S = 10.0
+
+_log = logging.getLogger("broker.audit")
+
+
+class AuthenticationLog:
+    """The authentications of one listener since the start."""
+
+    __slots__ = ("_listener", "_refusals", "expired", "failed", "failed_again", "successful", "successful_again")
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener
+        self._refusals = RateLimitedCounter(_INTERVAL_S)
+        self.successful = 0
+        self.failed = 0
+        # Re-authentications (KIP-368).
+        self.successful_again = 0
+        self.failed_again = 0
+        # Connections closed because the client did not authenticate again in time.
+        self.expired = 0
+
+    def succeeded(self, *, again: bool) -> None:
+        """Count an authentication; `again`: a re-authentication."""
+        if again:
+            self.successful_again += 1
+        else:
+            self.successful += 1
+
+    def refused(self, why: str, *, user: str, host: str, mechanism: str, now_s: float, again: bool) -> None:
+        """Count and log a refused authentication; `user` is the name that the client claims, empty if it did not."""
+        if again:
+            self.failed_again += 1
+        else:
+            self.failed += 1
+        times = self._refusals.add(host, now_s)
+        if times:
+            _log.warning(
+                "Refused authentication: user=%s host=%s listener=%s mechanism=%s reason=%s%s",
+                quoted(user),
+                quoted(host),
+                self._listener,
+                quoted(mechanism),
+                quoted(why),
+                "" if times == 1 else f" and {times - 1:,} more from this host",
+            )

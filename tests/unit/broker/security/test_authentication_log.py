@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.security.authentication_log import AuthenticationLog
+
+
+def test_refusals_from_a_host_share_a_line_for_10_s(caplog: pytest.LogCaptureFixture) -> None:
+    log = AuthenticationLog("SASL_SSL")
+    for number, now_s in enumerate((0.0, 1.0, 9.9, 10.0)):
+        log.refused(
+            "Invalid", user=f"u{number}", host="10.0.0.7", mechanism="SCRAM-SHA-256", now_s=now_s, again=number == 3
+        )
+    line = (
+        'Refused authentication: user="{}" host="10.0.0.7" listener=SASL_SSL mechanism="SCRAM-SHA-256" reason="Invalid"'
+    )
+    assert [record.getMessage() for record in caplog.records] == [
+        line.format("u0"),
+        line.format("u3") + " and 2 more from this host",
+    ]
+    assert (log.failed, log.failed_again) == (3, 1)
+
+
+def test_text_of_clients_cannot_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    log = AuthenticationLog("SASL_SSL")
+    log.refused("x", user='a"\nRefused: \x1b[2J', host="h", mechanism="M" * 1000, now_s=0.0, again=False)
+    (record,) = caplog.records
+    text = record.getMessage()
+    assert 'user="a\\"\\nRefused: \\u001b[2J"' in text
+    assert text.isascii()
+    assert text.isprintable()
+    assert len(text) < 500
