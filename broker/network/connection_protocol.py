@@ -350,7 +350,10 @@ class ConnectionProtocol(asyncio.BufferedProtocol):
             self._transport.close()  # sends its buffer first
             return
         may_handle = self._may_handle
-        if not may_handle and self.connection.muted_until and self._mute_timer is None:
+        if not may_handle and self.connection.muted_until and self._finishing:
+            self.connection.unmute()  # a request that is answered before the close may mute the client again
+            may_handle = self._may_handle
+        elif not may_handle and self.connection.muted_until and self._mute_timer is None:
             self._mute_timer = self._listener.server.loop.call_at(self.connection.muted_until, self._end_mute)
         may_read = may_handle and not self._finishing
         if self._backlog is not None:

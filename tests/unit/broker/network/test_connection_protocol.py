@@ -548,15 +548,17 @@ def test_a_stopping_server_answers_what_a_muted_client_has_sent(run: Run, servin
         async with serving() as served:
 
             def answer(request: bytes, connection: Connection) -> list[Part]:
-                if request == b"mute":
+                if request.startswith(b"mute"):
                     connection.mute(asyncio.get_running_loop().time() + 3600)
                 return [framed(bytes(request))]
 
             served.script.answer = answer
             client = await served.connect()
-            client.send(b"mute", b"after")
+            client.send(b"mute", b"mute again", b"after")
             assert await client.receive() == b"mute"
             await served.server.stop(5.0)
+            assert await client.receive() == b"mute again"
             assert await client.receive() == b"after"
+            assert not served.server.connections
 
     run(body())
