@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from broker.control.api_problem import conflict, misdirected, not_found
+from broker.control.api_problem import ApiProblem, conflict, misdirected, not_found
 from broker.control.waiting import DEFAULT_TIMEOUT_MS, coordinator_changes, until
 from broker.coordinator.transaction.context import InitProducerId
 from broker.coordinator.transaction.transaction_metadata import IDLE, ONGOING, TransactionalId
@@ -31,14 +32,17 @@ async def fence_producer(control: Control, transactional_id: str) -> dict[str, A
     """Fence the producer of a transactional id, as another one with the id would; its transaction is aborted."""
     broker = control.broker
     host, one = await _existing(broker, transactional_id)
-    init = InitProducerId(transactional_id, one.metadata.timeout_ms, _NO_PRODUCER, _NO_PRODUCER)
+    # As an admin's tool does, also for a transaction of two-phase commit, which has no timeout.
+    timeout_ms = min(one.metadata.timeout_ms, broker.transactions.settings.max_timeout_ms)
+    init = InitProducerId(transactional_id, timeout_ms, _NO_PRODUCER, _NO_PRODUCER)
     error = ErrorCode.CONCURRENT_TRANSACTIONS
     for _ in range(_ATTEMPTS):
         outcome = broker.transactions.init_producer_id(init)
         error = (await outcome if isinstance(outcome, asyncio.Future) else outcome).error
         if error is not ErrorCode.CONCURRENT_TRANSACTIONS:
             break
-        await _until_idle(broker, one)
+        if not await _until_settled(broker, one):
+            raise _unfinished(broker, one)
     if error is not ErrorCode.NONE:
         raise conflict(f"the producer of {transactional_id} was not fenced: {error.name}")
     return _described(host, transactional_id)
@@ -50,27 +54,43 @@ async def abort_transaction(control: Control, transactional_id: str) -> dict[str
     host, one = await _existing(broker, transactional_id)
     if one.metadata.state is not ONGOING:
         raise conflict(f"{transactional_id} has no open transaction: it is {one.metadata.state.display_name}")
-    await abort(broker, host, one)
+    if not await abort(broker, host, one):
+        raise _unfinished(broker, one)
     return _described(host, transactional_id)
 
 
-async def abort(broker: BrokerServer, host: Host, one: TransactionalId) -> None:
-    """Abort an open transaction; wait until it is complete."""
-    host.run(lambda context: host.shard.abort(context, one))
-    await _until_idle(broker, one)
+async def abort(broker: BrokerServer, host: Host, one: TransactionalId) -> bool:
+    """Abort an open transaction; return whether it is complete within `DEFAULT_TIMEOUT_MS`."""
+    if await _until_settled(broker, one):
+        host.run(lambda context: host.shard.abort(context, one))
+        await _until_settled(broker, one)
+    return one.pending is None and one.metadata.state in IDLE
 
 
-async def _until_idle(broker: BrokerServer, one: TransactionalId) -> None:
-    """Wait until a transactional id has no transaction."""
-    await until(
-        lambda: one.pending is None and one.metadata.state in IDLE,
-        [coordinator_changes(broker.transactions.runtime)],
-        DEFAULT_TIMEOUT_MS,
+async def _until_settled(broker: BrokerServer, one: TransactionalId) -> bool:
+    """Wait until no transition of a transactional id is pending; return False after `DEFAULT_TIMEOUT_MS`.
+
+    The completion of a transaction is pending until all its markers are written.
+    """
+    return await until(
+        lambda: one.pending is None, [coordinator_changes(broker.transactions.runtime)], DEFAULT_TIMEOUT_MS
     )
 
 
+def _unfinished(broker: BrokerServer, one: TransactionalId) -> ApiProblem:
+    """Return the refusal for a transaction that is still open, or lacks markers."""
+    state = one.metadata.state
+    if state is ONGOING:
+        what, partitions = "it is open in", sorted(one.metadata.partitions)
+    else:
+        what, partitions = "its marker is missing in", broker.transactions.markers.missing(one)
+    names = [f"{topic}-{index}" for topic, index in partitions]
+    message = f"the transaction of {one.name} is still {state.display_name}: {what} {', '.join(names) or 'none'}"
+    return ApiProblem(HTTPStatus.GATEWAY_TIMEOUT, message, {"state": state.display_name, "partitions": names})
+
+
 async def abort_all(broker: BrokerServer) -> list[str]:
-    """Abort the open transactions that this broker coordinates; return their ids."""
+    """Abort the open transactions that this broker coordinates; return the ids of those that are complete."""
     coordinator = broker.transaction_coordinator
     ongoing = [
         (host, one)
@@ -78,9 +98,7 @@ async def abort_all(broker: BrokerServer) -> list[str]:
         for one in tuple(host.shard.ids.values())
         if one.metadata.state is ONGOING
     ]
-    for host, one in ongoing:
-        await abort(broker, host, one)
-    return [one.name for _, one in ongoing]
+    return [one.name for host, one in ongoing if await abort(broker, host, one)]
 
 
 async def _existing(broker: BrokerServer, transactional_id: str) -> tuple[Host, TransactionalId]:

@@ -160,6 +160,13 @@ class TransactionMarkerChannelManager:
         """Return the number of transactions whose markers are not all written."""
         return len(self._pending)
 
+    def missing(self, transaction: TransactionalId) -> list[TopicPartition]:
+        """Return the partitions that lack the marker of a transaction, in order."""
+        pending = self._pending.get(transaction)
+        if pending is None:
+            return []
+        return sorted(pending.missing or transaction.metadata.partitions)
+
     @property
     def unknown_destination_count(self) -> int:
         """Return the number of transactions with markers that wait for partitions without a leader."""

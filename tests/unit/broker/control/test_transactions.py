@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from broker.control import transactions
 from protocol.api import ApiKey
 from protocol.errors import ErrorCode
 from protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from protocol.messages.produce import ProduceRequest
+from protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from protocol.record_batch import build_batch
 from tests.unit.broker.control.controlled_broker import ControlledBroker
 
@@ -17,11 +20,14 @@ from tests.unit.broker.control.controlled_broker import ControlledBroker
 class Producer:
     """A producer with the transactional id x, which has written a record to topic t in an open transaction."""
 
-    def __init__(self, broker: ControlledBroker) -> None:
+    def __init__(self, broker: ControlledBroker, *, enable_2pc: bool = False) -> None:
         self._broker = broker
         broker.post("/v1/topics", topic="t")
         broker.call(ApiKey.FIND_COORDINATOR, 3, key="x", key_type=1)
-        given = broker.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id="x", transaction_timeout_ms=60_000)
+        init: dict[str, Any] = {"transactional_id": "x", "transaction_timeout_ms": 60_000}
+        if enable_2pc:
+            init["enable_2pc"] = True
+        given = broker.call(ApiKey.INIT_PRODUCER_ID, 6 if enable_2pc else 4, **init)
         self._identity = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch}
         broker.call(
             ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -35,6 +41,15 @@ class Producer:
         rows = [ProduceRequest.Topic.Partition(index=0, records=bytes(batch))]
         topics = [ProduceRequest.Topic(name="t", partition_data=rows)]
         broker.call(ApiKey.PRODUCE, 9, transactional_id="x", acks=-1, timeout_ms=10_000, topic_data=topics)
+
+    def fence_coordinator(self, coordinator_epoch: int) -> None:
+        """Write a marker in the name of a later coordinator, so that this one's are refused."""
+        topics = [WriteTxnMarkersRequest.Marker.Topic(name="t", partition_indexes=[0])]
+        marker = WriteTxnMarkersRequest.Marker(
+            **self._identity, transaction_result=False, topics=topics, coordinator_epoch=coordinator_epoch
+        )
+        written = self._broker.call(ApiKey.WRITE_TXN_MARKERS, 1, markers=[marker])
+        assert written.markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE
 
     def commit(self) -> int:
         """Commit; return the error code."""
@@ -83,6 +98,36 @@ def test_there_is_nothing_to_abort_after_the_end(broker: ControlledBroker, produ
     refused = broker.post("/v1/transactions/x/abort")
     assert refused.status == 409
     assert refused.message.startswith("x has no open transaction: it is CompleteCommit")
+
+
+@pytest.mark.parametrize("operation", ["fence", "abort"])
+def test_an_abort_that_is_not_complete_in_time_is_answered_with_what_is_missing(
+    broker: ControlledBroker, producer: Producer, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transactions, "DEFAULT_TIMEOUT_MS", 50)
+    producer.fence_coordinator(7)
+    refused = broker.post(f"/v1/transactions/x/{operation}")
+    message = "the transaction of x is still PrepareAbort: its marker is missing in t-0"
+    assert refused == (504, {"message": message, "state": "PrepareAbort", "partitions": ["t-0"]})
+    assert broker.post("/v1/sweep", keep_topics=["t"]).content["transactions"] == []
+
+
+def test_an_abort_that_cannot_be_written_is_answered_with_what_is_open(
+    broker: ControlledBroker, producer: Producer
+) -> None:
+    broker.reply("PUT", "/v1/disk", fault="full")
+    refused = broker.post("/v1/transactions/x/abort")
+    message = "the transaction of x is still Ongoing: it is open in t-0"
+    assert refused == (504, {"message": message, "state": "Ongoing", "partitions": ["t-0"]})
+    assert broker.reply("DELETE", "/v1/disk").status == 200
+
+
+def test_a_producer_of_two_phase_commit_is_fenced(start: Callable[..., ControlledBroker]) -> None:
+    broker = start(transaction_two_phase_commit_enable="true")
+    producer = Producer(broker, enable_2pc=True)
+    assert broker.post("/v1/transactions/x/fence").status == 200
+    assert producer.commit() in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    assert committed(broker) == {"records": [], "next": {"0": 2}}
 
 
 @pytest.mark.parametrize("operation", ["fence", "abort"])
