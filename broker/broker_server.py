@@ -74,6 +74,7 @@ class BrokerServer(RoleServer):
         self.controller = controller
         self.dynamic_config = shared.dynamic_config
         self.node_clients = shared.node_clients
+        self.check_security = shared.check_security
         self.recently_fenced = RecentlyFenced(loop.time)
         self._purgatory_driver = PurgatoryDriver(loop)
         self.purgatory = self._purgatory_driver.purgatory

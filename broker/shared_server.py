@@ -150,10 +150,18 @@ class SharedServer:
 
     def load_security(self) -> None:
         """Read keys and certificates of all listeners that this node has or connects to; `SecurityError` on failure."""
-        listeners = [*self.settings.controller_listeners]
-        if self.settings.is_broker:
-            listeners.append(self.node_clients.listener)
-        self.security.load(listeners)
+        self.security.load(self._listeners_of_nodes())
+
+    def check_security(self, image: MetadataImage) -> None:
+        """Raise `SecurityError` if security settings altered as in `image` could not be used by this node."""
+        altered = DynamicConfig(self.settings)
+        altered.load(image)
+        ListenerSecurity(self.settings, altered, self.disk, lambda: image).load(self._listeners_of_nodes())
+
+    def _listeners_of_nodes(self) -> list[str]:
+        """Return the listeners at which this node connects to other nodes."""
+        own = [self.node_clients.listener] if self.settings.is_broker else []
+        return [*self.settings.controller_listeners, *own]
 
     def apply_connection_limits(self) -> None:
         """Apply the current limits on connections, and on the rate of new ones, to the socket server."""

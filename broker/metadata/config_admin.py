@@ -2,6 +2,7 @@
 
     logger levels                    belong to the process: set here, recorded nowhere (KIP-412)
     settings of one broker           accepted by that broker only; for another broker id, INVALID_REQUEST
+    ssl. and sasl. settings          for all brokers too: INVALID_CONFIG if this broker could not use them
 
 Everything else goes to the controller, which also rejects a resource that a request names twice.
 """
@@ -12,9 +13,16 @@ from typing import Any
 
 from broker.broker_server import BrokerServer
 from broker.network.connection import RequestContext
+from broker.security.security_error import SecurityError
+from controller.commands.alter_configs import alter_configs, incremental_alter_configs
+from controller.configs.listener_names import without_listener
 from controller.image import ResourceType
+from controller.image_builder import apply_records
 from protocol.errors import ErrorCode, KafkaError
+from protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from protocol.schema import Message
+
+_SECURITY = ("ssl.", "sasl.")
 
 AlterLevels = Callable[[Any], None]
 """Sets the levels that a resource requests; raises KafkaError if one cannot be set."""
@@ -35,8 +43,10 @@ def own_results(
             if kind == ResourceType.BROKER_LOGGER and alter_levels is not None:
                 _check_own_id(broker, name, "Unexpected node id. Expected")
                 alter_levels(requested)
-            elif kind == ResourceType.BROKER and name:
-                _check_own_id(broker, name, "Unexpected broker id, expected")
+            elif kind == ResourceType.BROKER:
+                if name:
+                    _check_own_id(broker, name, "Unexpected broker id, expected")
+                _check_security(broker, type(request)(resources=[requested], validate_only=False))
                 continue
             else:
                 continue
@@ -62,6 +72,23 @@ async def complete_response(
     results = [own[index] if index in own else next(others) for index in range(len(request.resources))]
     complete: Message = response(responses=results)
     return complete
+
+
+def _check_security(broker: BrokerServer, request: Any) -> None:
+    """Raise KafkaError INVALID_CONFIG if the request changes security settings to what this broker cannot use.
+
+    The controller refuses everything else that is invalid, unknown names too: keys and certificates are here.
+    """
+    (requested,) = request.resources
+    if not any(without_listener(config.name).startswith(_SECURITY) for config in requested.configs):
+        return
+    image = broker.image
+    alter = incremental_alter_configs if isinstance(request, IncrementalAlterConfigsRequest) else alter_configs
+    records = alter(image, request, broker.settings).records
+    try:
+        broker.check_security(apply_records(image, records, offset=image.offset + len(records), epoch=image.epoch))
+    except SecurityError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from None
 
 
 def _check_own_id(broker: BrokerServer, name: str, unexpected: str) -> None:

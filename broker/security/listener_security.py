@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from storage.disk import Disk
 
 _NONCE_BYTES = 24
+_JAAS = "sasl.jaas.config"
 _FILES = ("ssl.keystore.location", "ssl.truststore.location")
 
 _MECHANISMS = {
@@ -72,6 +73,10 @@ class ListenerSecurity:
 
         `SecurityError` if settings or files are invalid.
         """
+        for name, text in self._dynamic_config.everywhere(_JAAS).items():
+            from broker.security.jaas import parse_jaas
+
+            parse_jaas(name, text)
         for endpoint in self._settings.listeners:
             if uses_sasl(endpoint.security_protocol):
                 self._sasl_options[endpoint.listener] = self._load_sasl(endpoint.listener)

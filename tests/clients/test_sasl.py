@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
@@ -134,6 +137,32 @@ def test_wrong_password_is_an_authentication_error(broker: BrokerProcess, certif
 def test_other_user_is_authenticated_but_not_authorized(broker: BrokerProcess, certificates: Certificates) -> None:
     error = failure(librdkafka(broker, certificates, "bob", "bob"))
     assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("listener.name.sasl_ssl.ssl.keystore.location", "/missing.pem", "/missing.pem"),
+        ("listener.name.sasl_ssl.ssl.truststore.type", "JKS", "set ssl.truststore.type=PEM"),
+        ("listener.name.sasl_ssl.plain.sasl.jaas.config", "no module", "with ; at the end"),
+        ("listener.name.sasl_ssl.sasl.enabled.mechanisms", "GSSAPI", "GSSAPI is not supported"),
+    ],
+)
+def test_alteration_that_the_broker_could_not_use_is_refused(
+    broker: BrokerProcess, certificates: Certificates, name: str, value: str, message: str
+) -> None:
+    admin = AdminClient(librdkafka(broker, certificates))
+    resource = ConfigResource(
+        ConfigResource.Type.BROKER,
+        "1",
+        incremental_configs=[ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)],
+    )
+    (altered,) = admin.incremental_alter_configs([resource]).values()
+    with pytest.raises(KafkaException) as refused:
+        altered.result(30)
+    error = refused.value.args[0]
+    assert error.code() == KafkaError.INVALID_CONFIG
+    assert message in error.str()
 
 
 def test_brokers_authenticate_to_each_other_by_scram_users_of_the_new_cluster_again_and_again(tmp_path: Path) -> None:

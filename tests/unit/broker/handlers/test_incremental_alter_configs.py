@@ -113,3 +113,13 @@ def test_logger_levels_cannot_be_altered_with_alter_configs(controlled: Controll
     resource = Resource(resource_type=LOGGER, resource_name="1", configs=[Resource.Config(name=NAME, value="INFO")])
     [answer] = controlled.query(ApiKey.ALTER_CONFIGS, 2, resources=[resource], validate_only=False).responses
     assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_REQUEST, "Unknown resource type 8")
+
+
+def test_jaas_setting_that_cannot_be_read_is_refused(controlled: ControllerNode) -> None:
+    name = "listener.name.clients.plain.sasl.jaas.config"
+    module = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="hidden"'
+    code, message = alter(controlled, BROKER, "1", (name, SET, module))
+    assert code == ErrorCode.INVALID_CONFIG
+    assert f"{name}: write it as" in present(message)
+    assert "hidden" not in present(message)
+    assert controlled.image.configs(BROKER, "1") == {}

@@ -98,6 +98,14 @@ def test_changed_file_is_read_again(certificates: Certificates) -> None:
     assert tls.context is not first
 
 
+def test_jaas_setting_that_cannot_be_read_is_refused_whatever_its_listener() -> None:
+    name = "listener.name.other.plain.sasl.jaas.config"
+    security, _ = listener_security(**{name: 'org.example.Module required password="hidden"'})
+    with pytest.raises(SecurityError, match=f"^{name}: .* with ; at the end") as refused:
+        security.load([])
+    assert "hidden" not in str(refused.value)
+
+
 def test_without_tls_nothing_is_read() -> None:
     security, _ = listener_security()
     security.load(["PLAINTEXT"])
