@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from benchmarks import kit
 from benchmarks._rows import Row, Target, at_least, at_most, runs
 from benchmarks._warmth import MOST_ROUNDS, Figures, Warmed, warm_up
 
@@ -49,3 +50,16 @@ def test_row_reports_its_bound_only_if_both_sides_have_settled(target: Target, s
     ours = runs([Warmed({"MB/s": 2}, {"MB/s": 2}, 3, settled=True)], "MB/s")
     theirs = runs([Warmed({"MB/s": 1}, {"MB/s": 1}, 10, settled)], "MB/s")
     assert str(Row("MB/s", target, ours, theirs)).endswith(f" {holds} |")
+
+
+def test_table_of_the_kit_has_a_row_for_each_figure_and_a_gap_where_there_is_none() -> None:
+    lines = list(kit.table({"Barnabas": {name: 1.0 for name, _, _ in kit.FIGURES}, "other": {kit.FIRST: 2.5}}))
+    assert lines[0] == "| | Barnabas | other | bound |"
+    assert lines[2] == "| first broker ready, s | 1.00 | 2.50 | 0.35 |"
+    assert lines[3] == "| further broker ready, ms | 1.0 |  | 40 |"
+    assert len(lines) == 2 + len(kit.FIGURES)
+
+
+def test_figures_of_the_kit_are_medians_of_runs() -> None:
+    runs_of = iter(({"a": 3.0}, {"a": 1.0}, {"a": 2.0}))
+    assert kit.medians(lambda: next(runs_of), 3) == {"a": 2.0}
