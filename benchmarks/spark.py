@@ -101,7 +101,9 @@ def latency(spark: SparkSession, server: Server, options: argparse.Namespace) ->
     create_topic(server.port, results, 1)
     sent_at: list[float] = []
     found: list[float] = []
-    with tempfile.TemporaryDirectory() as folder, _fed(server.bootstrap, source, sent_at):
+    consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(results, 0, 0)])
+    with tempfile.TemporaryDirectory() as folder:
         chosen = windows.WindowsOptions(
             brokers=server.bootstrap,
             topic=(source,),
@@ -114,17 +116,18 @@ def latency(spark: SparkSession, server: Server, options: argparse.Namespace) ->
             checkpoint=f"{folder}/checkpoint",
             to=Destination("topic", results),
         )
-        consumer = Consumer({"bootstrap.servers": server.bootstrap, "group.id": "unused", "enable.auto.commit": False})
         query = windows.start(spark, chosen)
         try:
-            consumer.assign([TopicPartition(results, 0, 0)])
-            deadline = time.monotonic() + options.seconds
-            while time.monotonic() < deadline:
-                message: Any = consumer.poll(0.1)
-                if message is not None and message.error() is None:
-                    # The values of the records are their numbers.
-                    last = int(json.loads(message.value())["max"])
-                    found.append((time.monotonic() - sent_at[last]) * 1000)
+            with _fed(server.bootstrap, source, sent_at):
+                deadline = time.monotonic() + options.seconds
+                while time.monotonic() < deadline:
+                    message: Any = consumer.poll(0.1)
+                    if message is not None and message.error() is None:
+                        # The values of the records are their numbers.
+                        last = int(json.loads(message.value())["max"])
+                        found.append((time.monotonic() - sent_at[last]) * 1000)
+            # Spark takes an interrupted batch for a failed one, and logs it.
+            query.processAllAvailable()
         finally:
             consumer.close()
             query.stop()
@@ -178,7 +181,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", action="append", choices=list(MEASURES), help="measure this, and others so named")
     parser.add_argument("--records", type=int, default=3_000_000, metavar="N", help="of the topic that is read")
     parser.add_argument("--archived", type=int, default=1_000_000, metavar="N", help="of the topic that is archived")
-    parser.add_argument("--seconds", type=float, default=20, metavar="S", help="of each run of latency")
+    parser.add_argument("--seconds", type=float, default=12, metavar="S", help="of each run of latency")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="counted runs of each")
     parser.add_argument("--cold", type=int, default=1, metavar="N", help="runs of each that do not count, first")
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")

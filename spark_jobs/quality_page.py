@@ -76,7 +76,7 @@ def tiles(topic: TopicQuality, now: datetime, unique: str) -> list[Tile]:
         Tile(
             "Unique",
             _share(topic.uniqueness),
-            f"{topic.duplicates:,} repeat {unique or 'key and value'}",
+            f"{topic.duplicates:,} repeat {', '.join(unique.split(',')) or 'key and value'}",
             _level(topic.uniqueness, 1.0, 0.99),
         ),
         Tile(
@@ -109,13 +109,13 @@ def plots(topic: TopicQuality) -> list[Plot]:
         found.append(
             Plot("Share of the largest key", _svg(5.4, 2.9, lambda figure: _draw_shares(figure, topic)), wide=False)
         )
+    last: list[tuple[str, Callable[[Figure], None]]] = []
     if topic.duplicates:
-        found.append(
-            Plot("Repeated records", _svg(5.4, 2.3, lambda figure: _draw_duplicates(figure, topic)), wide=False)
-        )
+        last.append(("Repeated records", lambda figure: _draw_duplicates(figure, topic)))
     if topic.longest_delay_s is not None:
-        found.append(Plot("Delay in seconds", _svg(5.4, 2.3, lambda figure: _draw_delays(figure, topic)), wide=False))
-    return found
+        last.append(("Delay in seconds", lambda figure: _draw_delays(figure, topic)))
+    alone = len(last) == 1
+    return found + [Plot(title, _svg(11 if alone else 5.4, 2.3, draw), wide=alone) for title, draw in last]
 
 
 def _draw_records(figure: Figure, topic: TopicQuality) -> None:
@@ -327,7 +327,7 @@ header { display: flex; justify-content: space-between; align-items: baseline; f
 h1 { font-size: 24px; margin: 0; color: #22292d; }
 h2 { font-size: 20px; margin: 34px 0 12px; }
 h3 { font-size: 13px; margin: 0 0 6px; color: #556; font-weight: 600; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(165px, 1fr)); gap: 10px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(240px, 1fr)); gap: 10px; }
 .tile, .card { background: #fff; border-radius: 8px; padding: 12px 14px; box-shadow: 0 1px 2px #0001; }
 .tile { border-left: 4px solid #b9c4c9; }
 .tile.good { border-color: #3c9a73; } .tile.warn { border-color: #d98324; } .tile.bad { border-color: #c0392b; }

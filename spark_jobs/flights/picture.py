@@ -64,4 +64,4 @@ def save(found: Means, path: str) -> None:
 def _bar(mean: float | None, longest: float) -> str:
     if mean is None:
         return ""
-    return "█" * max(0, round(BAR * mean / longest)) + f" {mean:.1f}"
+    return f"{'█' * max(0, round(BAR * mean / longest))} {mean:.1f}".lstrip()
