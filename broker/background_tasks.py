@@ -17,6 +17,7 @@ _SPACE_INTERVAL_S = 1.0
 _COMPACTION_INTERVAL_S = 1.0
 _IDLE_INTERVAL_S = 10.0
 _SLOW_INTERVAL_S = 1.0
+_TOKEN_KEYS_INTERVAL_S = 1.0
 _KEY_STORE_INTERVAL_S = 5.0
 
 
@@ -58,6 +59,8 @@ class BackgroundTasks:
             every(min(idle_s / 10, _IDLE_INTERVAL_S), self._close_idle)
         if self._shared.security.has_files:
             every(_KEY_STORE_INTERVAL_S, self._shared.security.reload_if_changed)
+        if self._shared.security.token_keys:
+            every(_TOKEN_KEYS_INTERVAL_S, partial(self._shared.security.refresh_token_keys, self._shared.loop))
         if settings["queued.max.request.bytes"] > 0:
             every(_SLOW_INTERVAL_S, self._close_slow)
 

@@ -136,6 +136,7 @@ class Node:
         """Do the part of the start that needs no other node: read stored data, serve controllers. Raises as `start`."""
         try:
             self.shared.load_security()
+            await self.shared.security.load_token_keys(self.shared.loop)
             await self._start_control()
             await self._start_monitor()
             for listener in self.settings.listeners:

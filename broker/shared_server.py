@@ -109,7 +109,7 @@ class SharedServer:
         voters = settings.voters if len(settings.voters) > 1 else ()
         named = settings["barnabas.cluster.id"]
         self.cluster_id, self._is_new = claim_directories(self.logs, settings.node_id, self.random, named, voters)
-        self.security = ListenerSecurity(settings, self.dynamic_config, disk, lambda: self.raft.image)
+        self.security = ListenerSecurity(settings, self.dynamic_config, disk, lambda: self.raft.image, now_ms)
         self.node_clients = NodeClients(settings, connecting or loop, self.random, version, self.security)
         limits = server_limits(settings, self.dynamic_config, max_descriptors)
         self.server = Server(loop, limits, self.metrics, socket_options(settings), clock)
@@ -156,7 +156,8 @@ class SharedServer:
         """Raise `SecurityError` if security settings altered as in `image` could not be used by this node."""
         altered = DynamicConfig(self.settings)
         altered.load(image)
-        ListenerSecurity(self.settings, altered, self.disk, lambda: image).load(self._listeners_of_nodes())
+        security = ListenerSecurity(self.settings, altered, self.disk, lambda: image, self.now_ms)
+        security.load(self._listeners_of_nodes())
 
     def _listeners_of_nodes(self) -> list[str]:
         """Return the listeners at which this node connects to other nodes."""

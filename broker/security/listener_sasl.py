@@ -13,15 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.security.jaas import LoginModule, parse_jaas
+from broker.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
 from broker.security.sasl_authenticator import SaslOptions
 from broker.security.sasl_mechanisms import PLAIN, ClientMechanism, PlainClient, PlainServer, ServerMechanism
 from broker.security.scram import ScramClient, ScramServer
 from broker.security.security_error import SecurityError
 from controller.image import MetadataImage
 from controller.scram import SCRAM_BY_NAME
+from storage.disk import Disk
 
 if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
+    from broker.security.listener_oauthbearer import ListenerOAuthBearer
 
 _JAAS = "sasl.jaas.config"
 _REAUTHENTICATION = "connections.max.reauth.ms"
@@ -31,7 +34,8 @@ _MODULES = {
     **dict.fromkeys(SCRAM_BY_NAME, _SCRAM_MODULE),
 }
 _USER = "user_"
-SUPPORTED = tuple(_MODULES)
+_BETWEEN_NODES = tuple(_MODULES)
+SUPPORTED = (*_BETWEEN_NODES, OAUTHBEARER)
 
 
 class ListenerSasl:
@@ -43,11 +47,17 @@ class ListenerSasl:
         dynamic_config: DynamicConfig,
         image: Callable[[], MetadataImage],
         new_nonce: Callable[[], str],
+        disk: Disk,
+        now_ms: Callable[[], int],
     ) -> None:
         """Read nothing; settings are read when they are needed, because they change.
 
-        `image` returns the current metadata; `new_nonce` a nonce that nobody can predict.
+        `image` returns the current metadata; `new_nonce` a nonce that nobody can predict; `now_ms` the wall clock.
         """
+        self._disk = disk
+        self._now_ms = now_ms
+        self.oauthbearer: ListenerOAuthBearer | None = None
+        """The validation of tokens, if OAUTHBEARER was enabled at the start."""
         self._image = image
         self._new_nonce = new_nonce
         self._listener = listener
@@ -56,7 +66,7 @@ class ListenerSasl:
 
     def options(self) -> SaslOptions:
         """Return what clients need; `SecurityError` if the settings are invalid."""
-        mechanisms = self._mechanisms()
+        mechanisms = self._enabled()
         if not mechanisms:
             raise SecurityError("sasl.enabled.mechanisms is empty")
         for mechanism in mechanisms:
@@ -66,12 +76,16 @@ class ListenerSasl:
                 )
             if mechanism == PLAIN:
                 self._login_module(mechanism)
+            if mechanism == OAUTHBEARER:
+                from broker.security.listener_oauthbearer import ListenerOAuthBearer
+
+                self.oauthbearer = ListenerOAuthBearer(self._listener, self._dynamic_config, self._disk, self._now_ms)
         return SaslOptions(self._mechanisms, self._server_mechanism, self._max_reauthentication_ms)
 
     def client_mechanism(self, mechanism: str) -> ClientMechanism:
         """Return the client's side for a connection to that listener; `SecurityError` if the settings are invalid."""
-        if mechanism not in SUPPORTED:
-            raise SecurityError(f"{mechanism} is not supported between nodes; supported: {', '.join(SUPPORTED)}")
+        if mechanism not in _BETWEEN_NODES:
+            raise SecurityError(f"{mechanism} is not supported between nodes; supported: {', '.join(_BETWEEN_NODES)}")
         options = self._login_module(mechanism).options
         for name in ("username", "password"):
             if not options.get(name):
@@ -80,13 +94,20 @@ class ListenerSasl:
             return PlainClient(options["username"], options["password"])
         return ScramClient(SCRAM_BY_NAME[mechanism], options["username"], options["password"], self._new_nonce())
 
-    def _mechanisms(self) -> tuple[str, ...]:
+    def _mechanisms(self) -> list[str]:
+        """Return the enabled mechanisms that can be used: an alteration may have added others."""
+        usable = SUPPORTED if self.oauthbearer is not None else _BETWEEN_NODES
+        return [mechanism for mechanism in self._enabled() if mechanism in usable]
+
+    def _enabled(self) -> tuple[str, ...]:
         enabled: tuple[str, ...] = self._dynamic_config.of_listener(self._listener, "sasl.enabled.mechanisms")
         return enabled
 
     def _server_mechanism(self, mechanism: str) -> ServerMechanism:
         if mechanism == PLAIN:
             return PlainServer(self._users(mechanism))
+        if mechanism == OAUTHBEARER and self.oauthbearer is not None:
+            return OAuthBearerServer(self.oauthbearer.validate)
         scram = SCRAM_BY_NAME[mechanism]
         image = self._image()
         credentials = image.scram_credentials

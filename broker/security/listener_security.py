@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from broker.metadata.dynamic_config import DynamicConfig
     from broker.network.connection_protocol import Dispatch
     from broker.security.authentication_log import AuthenticationLog
+    from broker.security.jwks import Jwks
     from broker.security.listener_sasl import ListenerSasl
     from broker.security.listener_tls import ListenerTls
     from broker.security.sasl_authenticator import SaslOptions
@@ -55,8 +56,10 @@ class ListenerSecurity:
         dynamic_config: DynamicConfig,
         disk: Disk,
         image: Callable[[], MetadataImage],
+        now_ms: Callable[[], int],
     ) -> None:
-        """Read nothing before `load`; `image` returns the current metadata."""
+        """Read nothing before `load`; `image` returns the current metadata, `now_ms` the wall clock."""
+        self._now_ms = now_ms
         self._image = image
         self._settings = settings
         self._dynamic_config = dynamic_config
@@ -92,6 +95,24 @@ class ListenerSecurity:
         if self._of_clients or self._of_nodes:
             self._files = self._modified()
             self._dynamic_config.on_change([definition.name for definition in SSL_CONFIGS], self.reload)
+
+    @property
+    def token_keys(self) -> list[Jwks]:
+        """Return the sources of the keys of tokens; `load` of each is due before the first client connects."""
+        return [sasl.oauthbearer.jwks for sasl in self._sasl.values() if sasl.oauthbearer is not None]
+
+    async def load_token_keys(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read the keys of tokens; `SecurityError` if a source has none: tokens would not be verified."""
+        for listener, sasl in self._sasl.items():
+            if sasl.oauthbearer is not None:
+                with _naming(listener):
+                    await sasl.oauthbearer.jwks.load(loop)
+
+    async def refresh_token_keys(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read the keys of tokens again where that is due."""
+        for keys in self.token_keys:
+            if keys.is_due(loop.time()):
+                await keys.refresh(loop)
 
     def tls_of(self, listener: str) -> ListenerTls | None:
         """Return the TLS of a listener of this node; None if it has none."""
@@ -137,7 +158,9 @@ class ListenerSecurity:
         from broker.security.listener_sasl import ListenerSasl
 
         if listener not in self._sasl:
-            self._sasl[listener] = ListenerSasl(listener, self._dynamic_config, self._image, _new_nonce)
+            self._sasl[listener] = ListenerSasl(
+                listener, self._dynamic_config, self._image, _new_nonce, self._disk, self._now_ms
+            )
         return self._sasl[listener]
 
     def reload(self) -> None:

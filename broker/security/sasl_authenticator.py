@@ -9,7 +9,8 @@
     COMPLETE        SaslHandshake        AUTHENTICATE again (KIP-368), at most once a second
     COMPLETE        another              handled, unless the session has expired: then the connection ends
 
-Any other request ends the connection. Re-authentication needs the same mechanism and leads to the same principal.
+Any other request ends the connection. Re-authentication needs the same mechanism and leads to the same principal. A
+session ends when its credential expires, or after `connections.max.reauth.ms`.
 """
 
 from __future__ import annotations
@@ -181,9 +182,12 @@ class SaslAuthenticator:
         self._mechanism = None
         self.takes_bare_tokens = False
         self.state = State.COMPLETE
-        lifetime_ms = max(0, self._options.max_reauthentication_ms(self._name))
-        self._expires_s = now_s + lifetime_ms / 1000 if lifetime_ms else float("inf")
-        return answer, lifetime_ms
+        limit_ms = self._options.max_reauthentication_ms(self._name)
+        lifetimes_ms = [limit_ms] if limit_ms > 0 else []
+        if mechanism.credential_lifetime_ms is not None:
+            lifetimes_ms.append(mechanism.credential_lifetime_ms)
+        self._expires_s = now_s + min(lifetimes_ms) / 1000 if lifetimes_ms else float("inf")
+        return answer, min(lifetimes_ms, default=0)
 
 
 class _Refusing:
@@ -191,6 +195,7 @@ class _Refusing:
 
     def __init__(self, why: str) -> None:
         self.user: str | None = None
+        self.credential_lifetime_ms: int | None = None
         self._why = why
 
     def respond(self, token: bytes) -> bytes:  # noqa: ARG002

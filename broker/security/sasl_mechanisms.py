@@ -35,6 +35,8 @@ class ServerMechanism(Protocol):
 
     user: str | None
     """The authenticated user; None before."""
+    credential_lifetime_ms: int | None
+    """Time until the credential of the authenticated user expires; None if it never does."""
 
     def respond(self, token: bytes) -> bytes:
         """Return the token for the client."""
@@ -61,6 +63,7 @@ class PlainServer:
         """`users` has the password of each user."""
         self._users = users
         self.user: str | None = None
+        self.credential_lifetime_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
         """Authenticate by the only token, `authorization id NUL user NUL password`."""

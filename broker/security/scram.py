@@ -47,6 +47,7 @@ class ScramServer:
         self._credential: ScramCredential | None = None
         self._binding = self._messages = b""
         self.user: str | None = None
+        self.credential_lifetime_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
         """Return the server's first or final message."""

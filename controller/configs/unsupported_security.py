@@ -67,36 +67,14 @@ OTHER_SASL_CONFIGS = table(
         The client id of token requests with client credentials.
     sasl.oauthbearer.client.credentials.client.secret PASSWORD null read-only
         The client secret of token requests with client credentials.
-    sasl.oauthbearer.clock.skew.seconds INT 30 read-only
-        Allowed difference between the clocks of the broker and of the identity provider.
-    sasl.oauthbearer.expected.audience LIST '' read-only
-        Audiences; a token must have one of them.
-    sasl.oauthbearer.expected.issuer STRING null read-only
-        The issuer that a token must have.
-    sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 read-only
-        Interval at which the keys that verify tokens are fetched again.
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 read-only
-        Maximum wait between two attempts to fetch the keys.
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 read-only
-        First wait between two attempts to fetch the keys; it doubles each time.
-    sasl.oauthbearer.jwks.endpoint.url STRING null read-only
-        The URL of the keys that verify tokens.
     sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever read-only
         The class that gets tokens.
-    sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator read-only
-        The class that validates tokens.
     sasl.oauthbearer.scope STRING null read-only
         The scope of token requests.
-    sasl.oauthbearer.scope.claim.name STRING scope read-only
-        The claim with a token's scope.
-    sasl.oauthbearer.sub.claim.name STRING sub read-only
-        The claim with a token's subject.
     sasl.oauthbearer.token.endpoint.url STRING null read-only
         The URL that issues tokens.
-    sasl.server.callback.handler.class CLASS null read-only
-        The server callback handler that checks credentials; each mechanism of a listener can have its own.
     """,  # noqa: E501
-    without_effect="it belongs to Java classes, or to GSSAPI or OAUTHBEARER, which are not supported yet",
+    without_effect="it belongs to Java classes, or to GSSAPI or tokens between brokers, which are not supported yet",
 )
 
 TLS_CONFIGS = table(

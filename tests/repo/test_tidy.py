@@ -164,6 +164,7 @@ TESTED_ELSEWHERE = {
     "barnabas/testing/_report.py": "tests/kit/test_plugin.py",
     "barnabas/testing/plugin.py": "tests/kit/test_plugin.py",
     "barnabas/commands/_cluster_options.py": "tests/unit/barnabas/commands/test_run.py",
+    "broker/security/listener_oauthbearer.py": "tests/unit/broker/security/test_listener_sasl.py",
     "barnabas/commands/_log.py": "tests/unit/barnabas/commands/log/test_log.py",
 }
 

@@ -9,15 +9,24 @@ from broker.security.listener_sasl import ListenerSasl
 from broker.security.security_error import SecurityError
 from broker.settings import Option, check_settings
 from controller.image import MetadataImage
+from storage.disk import OsDisk
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+NOW_MS = 1_700_000_000_000
 JAAS = "listener.name.inside.plain.sasl.jaas.config"
 
 
 def listener_sasl(**settings: str) -> ListenerSasl:
     named = {"sasl.enabled.mechanisms": "PLAIN"} | settings
     start = check_settings({name: Option(text, "test") for name, text in named.items()})
-    return ListenerSasl("INSIDE", DynamicConfig(start), partial(MetadataImage, cluster_id="c"), lambda: "nonce")
+    return ListenerSasl(
+        "INSIDE",
+        DynamicConfig(start),
+        partial(MetadataImage, cluster_id="c"),
+        lambda: "nonce",
+        OsDisk(),
+        lambda: NOW_MS,
+    )
 
 
 def test_users_and_lifetimes_are_those_of_the_listener() -> None:
@@ -30,7 +39,7 @@ def test_users_and_lifetimes_are_those_of_the_listener() -> None:
     mechanism.respond(b"\0alice\0secret")
     assert (mechanism.user, options.mechanisms(), options.max_reauthentication_ms("PLAIN")) == (
         "alice",
-        ("PLAIN",),
+        ["PLAIN"],
         2000,
     )
     assert sasl.client_mechanism("PLAIN").first() == b"\0node\0own"
@@ -43,7 +52,7 @@ def test_users_and_lifetimes_are_those_of_the_listener() -> None:
         ({JAAS: "com.example.Login required;"}, "the login module of PLAIN is org.apache.kafka"),
         (
             {"listener.name.inside.sasl.enabled.mechanisms": "GSSAPI"},
-            "GSSAPI is not supported; supported: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+            "GSSAPI is not supported; supported: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
         ),
         ({"listener.name.inside.sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms is empty"),
     ],
@@ -58,3 +67,45 @@ def test_connection_to_other_nodes_needs_a_user_of_its_own() -> None:
         listener_sasl(**{JAAS: f'{MODULE} user_alice="secret";'}).client_mechanism("PLAIN")
     with pytest.raises(SecurityError, match="GSSAPI is not supported between nodes"):
         listener_sasl().client_mechanism("GSSAPI")
+
+
+OAUTH_HANDLER = "listener.name.inside.oauthbearer.sasl.server.callback.handler.class"
+OAUTH = {
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://idp.example.com/keys",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"sasl.oauthbearer.jwks.endpoint.url": ""},
+            "sasl.oauthbearer.jwks.endpoint.url is not set: OAUTHBEARER needs",
+        ),
+        ({"sasl.oauthbearer.jwks.endpoint.url": "http://idp.example.com/keys"}, "over plain HTTP, anybody"),
+        ({"sasl.oauthbearer.jwks.endpoint.url": "ftp://idp.example.com/keys"}, "write file:///PATH or https://"),
+        (
+            {
+                OAUTH_HANDLER: "org.apache.kafka.common.security.oauthbearer.internals.unsecured."
+                "OAuthBearerUnsecuredValidatorCallbackHandler"
+            },
+            "OAuthBearerUnsecuredValidatorCallbackHandler is not supported",
+        ),
+        ({"sasl.oauthbearer.jwt.validator.class": "com.example.Any"}, "supported is .*BrokerJwtValidator"),
+    ],
+)
+def test_tokens_without_keys_or_with_another_validation_are_refused_at_the_start(
+    settings: dict[str, str], message: str
+) -> None:
+    """CVE-2026-33557: Apache Kafka's default accepts tokens without a signature."""
+    with pytest.raises(SecurityError, match=message):
+        listener_sasl(**OAUTH | settings).options()
+
+
+def test_mechanism_that_an_alteration_adds_without_its_keys_is_not_offered() -> None:
+    sasl = listener_sasl(**OAUTH)
+    sasl.options()
+    assert sasl._mechanisms() == ["OAUTHBEARER"]
+    other = listener_sasl(**{"sasl.enabled.mechanisms": "GSSAPI,OAUTHBEARER,SCRAM-SHA-256"})
+    assert other._mechanisms() == ["SCRAM-SHA-256"]

@@ -221,6 +221,33 @@ def test_session_that_expired_ends_with_the_next_request(run: Run, serving: Serv
     assert log.expired == 1
 
 
+@pytest.mark.parametrize(("max_reauthentication_ms", "lifetime_ms"), [(0, 5), (2, 2), (60_000, 5)])
+def test_session_ends_when_the_credential_expires_or_before(
+    run: Run, serving: Serving, max_reauthentication_ms: int, lifetime_ms: int
+) -> None:
+    def expiring(_: str) -> PlainServer:
+        mechanism = PlainServer(USERS)
+        mechanism.credential_lifetime_ms = 5
+        return mechanism
+
+    options = SaslOptions(lambda: ("PLAIN",), expiring, lambda _: max_reauthentication_ms)
+
+    async def steps() -> None:
+        loop, log = asyncio.get_running_loop(), AuthenticationLog("SASL")
+        async with serving(
+            sasl=lambda dispatch: SaslDispatcher(dispatch, options, loop, failure_delay_s=0, log=log)
+        ) as served:
+            client = await served.connect()
+            await handshake(client)
+            assert (await authenticate(client)).session_lifetime_ms == lifetime_ms
+            await asyncio.sleep(0.01)
+            client.send(b"request")
+            assert await client.closed()
+            assert served.script.seen == []
+
+    run(steps())
+
+
 def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving) -> None:
     log = AuthenticationLog("SASL")
 

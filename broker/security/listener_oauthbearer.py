@@ -1,0 +1,78 @@
+"""OAUTHBEARER of one listener, from the `sasl.oauthbearer.*` settings: which tokens it accepts, and by which keys.
+
+Kafka: `OAuthBearerValidatorCallbackHandler`. Its default in Apache Kafka accepts tokens without a signature; here a
+start without keys is refused (CVE-2026-33557), and there is no setting for such tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.security.oauthbearer import BearerToken
+from broker.security.security_error import SecurityError
+from storage.disk import Disk
+
+if TYPE_CHECKING:
+    from broker.metadata.dynamic_config import DynamicConfig
+    from broker.security.jwks import JwksTimes
+
+_HANDLER = "sasl.server.callback.handler.class"
+_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
+_HANDLERS = (
+    f"{_PACKAGE}OAuthBearerValidatorCallbackHandler",
+    f"{_PACKAGE}secured.OAuthBearerValidatorCallbackHandler",
+)
+_VALIDATORS = (f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator")
+
+
+class ListenerOAuthBearer:
+    """The validation of the tokens of one listener's clients."""
+
+    def __init__(self, listener: str, dynamic_config: DynamicConfig, disk: Disk, now_ms: Callable[[], int]) -> None:
+        """Read the settings, but no keys. `SecurityError` if they are invalid, or the package joserfc is missing."""
+        value = partial(dynamic_config.of_listener, listener)
+        handler = dynamic_config.own_of_listener(listener, f"oauthbearer.{_HANDLER}") or value(_HANDLER)
+        if handler not in (None, *_HANDLERS):
+            raise SecurityError(f"{_HANDLER}={handler} is not supported; leave it out, or set it to {_HANDLERS[0]}")
+        if value("sasl.oauthbearer.jwt.validator.class") not in _VALIDATORS:
+            raise SecurityError(f"sasl.oauthbearer.jwt.validator.class: supported is {_VALIDATORS[1]}")
+        url = value("sasl.oauthbearer.jwks.endpoint.url")
+        if not url:
+            raise SecurityError(
+                "sasl.oauthbearer.jwks.endpoint.url is not set: OAUTHBEARER needs the keys that verify tokens, "
+                "as file:///PATH or https://HOST/..."
+            )
+        try:
+            from broker.security.jwks import Jwks
+            from broker.security.jwt_validator import JwtExpectations, JwtValidator
+        except ImportError:
+            raise SecurityError("OAUTHBEARER needs the package joserfc: pip install 'barnabas[oauthbearer]'") from None
+        self.jwks = Jwks(url, _times(value), disk)
+        self._now_ms = now_ms
+        self._validator = JwtValidator(
+            JwtExpectations(
+                issuer=value("sasl.oauthbearer.expected.issuer"),
+                audiences=value("sasl.oauthbearer.expected.audience"),
+                clock_skew_s=value("sasl.oauthbearer.clock.skew.seconds"),
+                user_claim=value("sasl.oauthbearer.sub.claim.name"),
+                scope_claim=value("sasl.oauthbearer.scope.claim.name"),
+            ),
+            self.jwks.keys,
+            self.jwks.request_refresh,
+        )
+
+    def validate(self, token: str) -> BearerToken:
+        """Return the validated token; `InvalidToken` if it is not accepted."""
+        return self._validator.validate(token, self._now_ms())
+
+
+def _times(value: Callable[[str], int]) -> JwksTimes:
+    from broker.security.jwks import JwksTimes
+
+    return JwksTimes(
+        value("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000,
+        value("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms") / 1000,
+        value("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms") / 1000,
+    )

@@ -1,0 +1,72 @@
+r"""SASL/OAUTHBEARER, the broker's side (RFC 7628, KIP-255; Kafka: `OAuthBearerSaslServer`).
+
+The client's only token is `n,a=USER,\x01auth=Bearer TOKEN\x01NAME=VALUE\x01\x01`, with any number of extensions. An
+invalid bearer token is answered with a JSON error; the client answers that with `\x01`, and the authentication fails.
+Pure. `jwt_validator` validates the bearer token, a JWT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker.security.sasl_mechanisms import AuthenticationError, MechanismError
+
+OAUTHBEARER = "OAUTHBEARER"
+INVALID_TOKEN = b'{"status":"invalid_token"}'
+
+_NAME = r"(?:[^,=\0\x01]|=2C|=3D)+"
+_FIRST = re.compile(
+    rf"n,(?:a=({_NAME}))?,\x01((?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01)*?)auth=([Bb]earer) +([-_.~+/A-Za-z0-9]+=*)\x01"
+    r"((?:[A-Za-z]+=[\x21-\x7e \t\r\n]*\x01)*)\x01"
+)
+_AUTH = re.compile(r"(?:^|\x01)auth=")
+
+
+class InvalidToken(Exception):  # noqa: N818 - the server's answer, not a failure of the broker
+    """A bearer token is not accepted; the message is for the log and has no part of the token's signature."""
+
+
+class BearerToken(NamedTuple):
+    """A validated token."""
+
+    user: str
+    lifetime_ms: int
+    """Time until it expires; 0 if it expired within the allowed clock skew."""
+
+
+class OAuthBearerServer:
+    """OAUTHBEARER, by a function that validates bearer tokens."""
+
+    def __init__(self, validate: Callable[[str], BearerToken]) -> None:
+        """`validate` returns the validated token, or raises `InvalidToken`."""
+        self._validate = validate
+        self._refusal: str | None = None
+        self.user: str | None = None
+        self.credential_lifetime_ms: int | None = None
+
+    def respond(self, token: bytes) -> bytes:
+        """Authenticate by the client's token, or end a failed authentication."""
+        if self._refusal is not None:
+            raise MechanismError(f"Invalid OAuth bearer token: {self._refusal}")
+        try:
+            match = _FIRST.fullmatch(token.decode())
+        except UnicodeDecodeError:
+            match = None
+        if match is None or _AUTH.search(match[2] + match[5]):
+            raise MechanismError("Invalid OAUTHBEARER client first message")
+        authorization_id, bearer_token = match[1] or "", match[4]
+        try:
+            found = self._validate(bearer_token)
+        except InvalidToken as error:
+            self._refusal = str(error)
+            return INVALID_TOKEN
+        claimed = authorization_id.replace("=2C", ",").replace("=3D", "=")
+        if claimed and claimed != found.user:
+            raise AuthenticationError(
+                f"Authentication failed: Client requested an authorization id ({claimed}) that is different from the "
+                f"token's principal name ({found.user})"
+            )
+        self.user, self.credential_lifetime_ms = found
+        return b""

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from broker.security.jwks import Jwks, JwksTimes, parse_jwks
+from broker.security.security_error import SecurityError
+from storage.disk import OsDisk
+from tests.tokens import IdentityProvider
+
+TIMES = JwksTimes(3600.0, 0.1, 10.0)
+
+
+def ids(jwks: Jwks) -> list[str | None]:
+    return [key.kid for key in jwks.keys().keys]
+
+
+@contextmanager
+def served(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Serve `answer` to each GET on this machine; yield the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/keys"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_keys_of_a_file_are_read_again_while_failures_keep_the_old_ones(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "keys.json"
+    jwks = Jwks(IdentityProvider("first").write(path), TIMES, OsDisk())
+
+    async def check() -> None:
+        loop = asyncio.get_running_loop()
+        assert ids(jwks) == []
+        await jwks.load(loop)
+        assert ids(jwks) == ["first"]
+        assert not jwks.is_due(loop.time())
+        assert jwks.is_due(loop.time() + 5)
+        IdentityProvider("second").write(path)
+        await jwks.refresh(loop)
+        assert ids(jwks) == ["second"]
+        path.write_text("{")
+        await jwks.refresh(loop)
+        path.unlink()
+        await jwks.refresh(loop)
+        assert ids(jwks) == ["second"]
+
+    asyncio.run(check())
+    errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+    assert ["not a JWKS" in errors[0], "no such file" in errors[1].lower()] == [True, True]
+
+
+def test_keys_are_fetched_from_a_url_and_again_for_an_unknown_key_at_most_once_in_the_backoff() -> None:
+    body = IdentityProvider("first").jwks.encode()
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.end_headers()
+        request.wfile.write(body)
+
+    async def check(url: str) -> None:
+        loop = asyncio.get_running_loop()
+        jwks = Jwks(url, TIMES, OsDisk())
+        await jwks.load(loop)
+        assert ids(jwks) == ["first"]
+        now_s = loop.time()
+        jwks.request_refresh()
+        assert [jwks.is_due(now_s + passed_s) for passed_s in (0, 9, 11)] == [False, False, True]
+        await jwks.refresh(loop)
+        assert not jwks.is_due(loop.time() + 3500)
+        assert jwks.is_due(loop.time() + 3601)
+
+    with served(answer) as url:
+        asyncio.run(check(url))
+
+
+def test_wait_after_failures_doubles_up_to_its_maximum(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    jwks = Jwks(IdentityProvider().write(path), JwksTimes(3600.0, 0.5, 2.0), OsDisk())
+    waits = []
+
+    async def check() -> None:
+        loop = asyncio.get_running_loop()
+        await jwks.load(loop)
+        path.unlink()
+        for _ in range(4):
+            await jwks.refresh(loop)
+            waits.append(jwks._wait_s)
+
+    asyncio.run(check())
+    assert waits == [0.5, 1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize("status", [302, 404, 500])
+def test_redirection_or_error_is_no_source_of_keys(status: int) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(status)
+        request.send_header("Location", "http://127.0.0.1:1/other")
+        request.end_headers()
+
+    async def check(url: str) -> None:
+        with pytest.raises(SecurityError, match=rf"sasl.oauthbearer.jwks.endpoint.url=.*{status}"):
+            await Jwks(url, TIMES, OsDisk()).load(asyncio.get_running_loop())
+
+    with served(answer) as url:
+        asyncio.run(check(url))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"keys": []}',
+        b'{"keys": 7}',
+        b'{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}',
+        b"[" * 100_000,
+    ],
+)
+def test_set_without_public_keys_is_refused(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"not a JWKS|no public key"):
+        parse_jwks(data)
