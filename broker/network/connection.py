@@ -190,6 +190,8 @@ class Connection:
     def mute(self, until: float) -> None:
         """Handle no request before a time of the loop, or the later one that is set already (KIP-219)."""
         self.muted_until = max(self.muted_until, until)
+        if self.authenticator is not None:
+            self.authenticator.muted(self.muted_until)
         self._update_may_handle()
 
     def unmute(self) -> None:

@@ -29,6 +29,8 @@ from protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshake
 from protocol.schema import Message
 
 _MIN_REAUTHENTICATION_S = 1.0
+_AFTER_MUTE_S = 1.0  # in which requests that waited for the end of a throttling are read
+_MAX_LATE_S = 30.0  # a client that is always throttled must authenticate again, too
 
 
 class State(Enum):
@@ -71,6 +73,7 @@ class SaslAuthenticator:
         "_mechanism",
         "_name",
         "_options",
+        "_unmuted_s",
         "state",
         "takes_bare_tokens",
     )
@@ -83,6 +86,7 @@ class SaslAuthenticator:
         self._name = ""
         self._began_s = float("-inf")  # when the last re-authentication began
         self._expires_s = float("inf")
+        self._unmuted_s = float("-inf")  # when the client's last throttling ends
         self.state = State.INITIAL
         self.takes_bare_tokens = False
         """Whether the next frame is a token without a request's header."""
@@ -93,8 +97,16 @@ class SaslAuthenticator:
         return self._began_s != float("-inf")
 
     def has_expired(self, now_s: float) -> bool:
-        """Return whether the client should have authenticated again."""
-        return now_s > self._expires_s
+        """Return whether the client should have authenticated again.
+
+        What a throttled client sent in time, its next authentication too, is read only after the throttling.
+        """
+        late_s = now_s - self._expires_s
+        return late_s > 0 and (late_s > _MAX_LATE_S or now_s - self._unmuted_s > _AFTER_MUTE_S)
+
+    def muted(self, until_s: float) -> None:
+        """Record that the client is throttled: nothing is read from its connection until then."""
+        self._unmuted_s = until_s
 
     def may_reauthenticate(self, now_s: float) -> bool:
         """Return whether a SaslHandshake of an authenticated client begins a re-authentication."""

@@ -71,6 +71,18 @@ def librdkafka(
     }
 
 
+def barnabas(
+    broker: BrokerProcess, certificates: Certificates, folder: Path, *words: str, stdin: bytes | None = None
+) -> None:
+    """Run a command as alice."""
+    config = folder / "librdkafka.properties"
+    login = librdkafka(broker, certificates)
+    names = login.keys() - {"bootstrap.servers", "log_level"}
+    config.write_text("".join(f"{name}={login[name]}\n" for name in names))
+    command = (*COMMAND, *words, "-F", str(config), "-b", broker.bootstrap)
+    subprocess.run(command, input=stdin, check=True, timeout=60)
+
+
 def test_librdkafka_authenticates_again_while_it_writes_and_reads(
     broker: BrokerProcess, certificates: Certificates
 ) -> None:
@@ -85,6 +97,34 @@ def test_librdkafka_authenticates_again_while_it_writes_and_reads(
     assert producer.flush(30) == 0
     assert errors == [None] * count
     assert read(settings, "again", count) == [str(number).encode() for number in range(count)]
+
+
+def test_client_that_is_throttled_authenticates_again_and_loses_nothing(
+    broker: BrokerProcess, certificates: Certificates, tmp_path: Path
+) -> None:
+    settings = librdkafka(broker, certificates)
+    quota = ("quota", "set", "--client-id", "noisy", "producer_byte_rate=50000")
+    barnabas(broker, certificates, tmp_path, *quota)
+    errors: list[KafkaError | None] = []
+    throttled: list[float] = []
+    producer = Producer(
+        {
+            **settings,
+            "client.id": "noisy",
+            "retries": 0,
+            "linger.ms": 0,
+            "throttle_cb": lambda event: throttled.append(event.throttle_time),
+        }
+    )
+    count, deadline = 0, time.monotonic() + 3 * SESSION_S
+    while time.monotonic() < deadline:
+        producer.produce("throttled", bytes(20_000), on_delivery=lambda error, _: errors.append(error))
+        producer.flush(30)
+        count += 1
+    assert errors == [None] * count
+    assert sum(throttled) > SESSION_S
+    refused = [line for line in broker.log.read_text().splitlines() if "session has expired" in line]
+    assert refused == []
 
 
 def test_kafka_python_writes_and_reads(broker: BrokerProcess, certificates: Certificates) -> None:
@@ -240,12 +280,8 @@ def test_scram_user_made_by_apache_kafkas_tool_writes_until_removed(certificates
             assert producer.flush(30) == 0
             wrong = failure({**scram, "sasl.password": "wrong"})
             assert wrong.code() == KafkaError._AUTHENTICATION
-        client = tmp_path / "librdkafka.properties"
-        login = {**librdkafka(broker, certificates)}
-        bootstrap = login.pop("bootstrap.servers")
-        client.write_text("".join(f"{name}={value}\n" for name, value in login.items() if name != "log_level"))
-        reset = (*COMMAND, "user", "add", "carol", "--password-file", "-", "-F", str(client), "-b", str(bootstrap))
-        subprocess.run(reset, input=b"carol-changed\n", check=True, timeout=60)
+        reset = ("user", "add", "carol", "--password-file", "-")
+        barnabas(broker, certificates, tmp_path, *reset, stdin=b"carol-changed\n")
         changed = {**librdkafka(broker, certificates, "carol", "carol-changed"), "sasl.mechanisms": "SCRAM-SHA-512"}
         assert read(changed, "scram", 2) == [b"SCRAM-SHA-256", b"SCRAM-SHA-512"]
         removal = UserScramCredentialDeletion("carol", ScramMechanism.SCRAM_SHA_256)

@@ -10,7 +10,7 @@ import pytest
 
 from broker.network.connection import Connection
 from broker.security.authentication_log import AuthenticationLog
-from broker.security.sasl_authenticator import SaslOptions
+from broker.security.sasl_authenticator import SaslAuthenticator, SaslOptions
 from broker.security.sasl_dispatcher import SaslDispatcher
 from broker.security.sasl_mechanisms import PlainServer
 from protocol.api import ApiKey
@@ -246,6 +246,19 @@ def test_session_ends_when_the_credential_expires_or_before(
             assert served.script.seen == []
 
     run(steps())
+
+
+def test_session_that_expires_while_its_client_is_throttled_is_used_until_it_can_authenticate_again() -> None:
+    connection = Connection(1, "SASL", "127.0.0.1")
+    options = SaslOptions(lambda: ("PLAIN",), lambda _: PlainServer(USERS), lambda _: 1000)
+    authenticator = connection.authenticator = SaslAuthenticator(connection, options)
+    authenticator.handshake(1, SaslHandshakeRequest(mechanism="PLAIN"))
+    authenticator.authenticate(SaslAuthenticateRequest(auth_bytes=RIGHT), now_s=0.0)
+    assert [authenticator.has_expired(now_s) for now_s in (1.0, 1.1)] == [False, True]
+    connection.mute(until=5.0)
+    assert [authenticator.has_expired(now_s) for now_s in (5.0, 6.0, 6.1)] == [False, False, True]
+    connection.mute(until=31.0)
+    assert [authenticator.has_expired(now_s) for now_s in (31.0, 31.1)] == [False, True]
 
 
 def test_client_that_authenticates_again_is_served_on(run: Run, serving: Serving) -> None:
