@@ -7,7 +7,7 @@ directory must supersede the former one at the next start (`former_replicas.py`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from storage.log_directory import LogDirectory
 
 
-class _Former(NamedTuple):
+class Former(NamedTuple):
     """A deleted or stray log that may be found under its own name at the next start.
 
-    It could not be renamed (`renamed` is False), or its data directory has not been synced since. `path` is where it is
-    now, `moves` the number in its `partition.moves`.
+    It could not be renamed (`renamed` is False), or its data directory may not have been synced since. `path` is where
+    it is now, `moves` the number in its `partition.moves`.
     """
 
+    key: TopicPartition
     directory: LogDirectory
     path: str
     moves: int
@@ -47,7 +48,8 @@ class DeletionQueue:
         self._random = random
         # Path -> when it is due, in ms, and its data directory.
         self._pending: dict[str, tuple[int, LogDirectory]] = {}
-        self._former: dict[TopicPartition, _Former] = {}
+        self._formers: dict[TopicPartition, list[Former]] = {}
+        self._removed: list[Former] = []
 
     def retire(self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str, delay_ms: int) -> str:
         """Rename a partition's log as `rename_away`; `make_way` separates it from the next log.
@@ -57,33 +59,56 @@ class DeletionQueue:
         moves = 0
         with suppress(OSError):  # the rename raises that error too
             moves = moves_of(self._disk, path)
-        former = self._former[key] = _Former(directory, path, moves, suffix, delay_ms)
+        former = Former(key, directory, path, moves, suffix, delay_ms)
+        formers = self._formers.setdefault(key, [])
+        formers.append(former)
         target = self.rename_away(directory, key, path, suffix, delay_ms)
-        self._former[key] = former._replace(path=target, renamed=True)
+        formers[-1] = former._replace(path=target, renamed=True)
         return target
 
     def make_way(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """Separate a former log of `key` from the one created next in `directory`; raise KafkaError."""
-        former = self._former.get(key)
-        if former is None:
+        """Separate the former logs of `key` from the one created next in `directory`; raise KafkaError."""
+        formers = self._formers.get(key)
+        if formers is None:
             return
         path = f"{directory.path}/{log_name(key)}"
+        elsewhere = [former for former in formers if former.directory is not directory]
+        moved = {one for one in dict.fromkeys(one.directory for one in elsewhere) if self._sync(one)}
+        kept = [former for former in elsewhere if not (former.renamed and former.directory in moved)]
         with directory.storage_errors():
-            if former.directory is not directory:
-                if not (former.renamed and self._sync(former.directory)):
-                    temporary = f"{directory.path}/{unique_name(key, DELETE_SUFFIX, self._random)}"
-                    supersede(self._disk, former.moves, path, temporary)
-            elif not former.renamed and self._disk.exists(path):
-                self.rename_away(directory, key, path, former.suffix, former.delay_ms)
-        del self._former[key]
+            if kept:
+                temporary = f"{directory.path}/{unique_name(key, DELETE_SUFFIX, self._random)}"
+            for former in formers:
+                if former.directory is directory and not former.renamed and self._disk.exists(path):
+                    self.rename_away(directory, key, path, former.suffix, former.delay_ms)
+            if kept:
+                supersede(self._disk, max(former.moves for former in kept), path, temporary)
+        self._formers[key] = kept
+        if not kept:
+            del self._formers[key]
 
     def _sync(self, directory: LogDirectory) -> bool:
         """Make the renames in a data directory durable; return whether they are."""
         if directory.failure is None:
             with suppress(KafkaError), directory.storage_errors():
-                self._disk.sync_dir(directory.path)
+                directory.sync_names()
                 return True
         return False
+
+    def take_removed(self) -> Mapping[LogDirectory, list[Former]]:
+        """Return the logs whose files have been deleted since the last call, by the data directory to sync."""
+        removed: dict[LogDirectory, list[Former]] = {}
+        for former in self._removed:
+            removed.setdefault(former.directory, []).append(former)
+        self._removed = []
+        return removed
+
+    def synced(self, formers: Iterable[Former]) -> None:
+        """Forget these logs: their data directory was synced, so that no power cut can restore them."""
+        for former in formers:
+            others = [one for one in self._formers.pop(former.key, ()) if one != former]
+            if others:
+                self._formers[former.key] = others
 
     def rename_away(
         self, directory: LogDirectory, key: TopicPartition, path: str, suffix: str = DELETE_SUFFIX, delay_ms: int = 0
@@ -104,10 +129,7 @@ class DeletionQueue:
         self._pending[path] = (self._now_ms(), directory)
 
     def delete_due(self, now_ms: int) -> Iterator[KafkaError | None]:
-        """Delete the directories that are due, or in a full data directory, one per step; yield its error or None.
-
-        If logs were retired, sync their data directories at the end, in a step each.
-        """
+        """Delete the directories that are due, or in a full data directory, one per step; yield its error or None."""
         due = [(path, directory) for path, (ms, directory) in self._pending.items() if ms <= now_ms or directory.full]
         removed: set[str] = set()
         for path, directory in due:
@@ -117,13 +139,8 @@ class DeletionQueue:
             if failed is None:
                 removed.add(path)
             yield failed
-        gone = {key: former for key, former in self._former.items() if former.path in removed}
-        for directory in dict.fromkeys(former.directory for former in gone.values()):
-            if self._sync(directory):
-                for key, former in gone.items():
-                    if former.directory is directory and self._former.get(key) is former:
-                        del self._former[key]
-            yield None
+        if removed:
+            self._removed += [one for formers in self._formers.values() for one in formers if one.path in removed]
 
     def remove(self, directory: LogDirectory, path: str) -> KafkaError | None:
         """Delete a directory at once; return the error, or None."""

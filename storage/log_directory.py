@@ -137,6 +137,10 @@ class LogDirectory:
                 with suppress(PermissionError):  # the parent may be writable but not readable
                     disk.sync_dir(parent)
 
+    def sync_names(self) -> None:
+        """Make renames in the directory durable; raise OSError. May be called in a thread."""
+        self._disk.sync_dir(self.path)
+
     def names(self) -> list[str]:
         """Return the names in the directory."""
         with self.storage_errors():

@@ -116,6 +116,16 @@ async def delete_files(logs: LogManager, now_ms: int) -> None:
         if failure is not None:
             _log.error("%s", failure)
         await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    for directory, formers in logs.deletion_queue.take_removed().items():
+        if directory.failure is None:
+            try:
+                with directory.storage_errors():
+                    await await_thread(loop.run_in_executor(None, directory.sync_names))
+            except KafkaError as error:
+                _log.error("%s", error)
+            else:
+                logs.deletion_queue.synced(formers)
 
 
 class DiskSpaceMonitor:

@@ -35,6 +35,7 @@ class Seen:
 
     __slots__ = (
         "cleaned_to",
+        "epochs",
         "high_watermark",
         "known",
         "leader_epoch",
@@ -53,6 +54,12 @@ class Seen:
         self.high_watermark = self.log_start = self.log_end = 0
         self.leader_epoch = self.partition_epoch = self.recovery_point = -1
         self.cleaned_to: int | None = None
+        self.epochs: frozenset[int] = frozenset()
+
+
+def _epochs(partition: Partition) -> frozenset[int]:
+    """Return the leader epochs of the records of a replica."""
+    return frozenset(entry.epoch for entry in partition.log.leader_epochs.entries)
 
 
 class Invariants:
@@ -175,6 +182,7 @@ class Invariants:
         seen.log_end, seen.log_start = log.log_end_offset, log.log_start_offset
         seen.leader_epoch, seen.partition_epoch = partition.leader_epoch, partition.partition_epoch
         seen.recovery_point = log.recovery_point
+        seen.epochs = _epochs(partition)
         known = self._history.partitions.get((partition.topic, partition.index))
         if known is not None and len(host.cluster) == 1:
             known.durable_end = max(known.durable_end, log.recovery_point)
@@ -189,13 +197,22 @@ class Invariants:
         took from all other replicas.
 
         A leader that fetched its log after compaction does not know epochs of which no record remained. A follower
-        that returns with such an epoch truncates to the epoch before, and fetches the compacted records again. It is
-        not in the ISR: a replica in the ISR has the leader's last record.
+        that returns with such an epoch truncates to the epoch before, and fetches the compacted records again.
         """
         log = partition.log
         if partition.is_leader or log.log_end_offset >= seen.log_end:
             return log.offline
-        compacted = "compact" in log.config.cleanup_policy and not self._in_sync(host, partition)
+        dropped = seen.epochs - _epochs(partition)
+        compacted = (
+            bool(dropped)
+            and "compact" in log.config.cleanup_policy
+            and any(
+                replica.is_leader and not dropped & _epochs(replica)
+                for other in host.cluster
+                if other.broker is not None
+                and (replica := other.broker.replicas.find(partition.topic_id, partition.index)) is not None
+            )
+        )
         return log.offline or others_lost or compacted or log.log_end_offset == log.log_start_offset
 
     def _check_producers(self, partition: Partition, name: str) -> None:

@@ -168,13 +168,56 @@ def test_renames_of_former_logs_are_synced_before_the_next_log_is_created_elsewh
     assert ("sync_dir", first.path) in disk.calls[:created]
 
 
-def test_renames_of_removed_logs_are_synced_once(manager: Manager, disk: FaultyDisk) -> None:
-    first, _ = manager.directories
+def test_removed_logs_of_which_the_directory_is_synced_are_forgotten(manager: Manager, disk: FaultyDisk) -> None:
+    first, second = manager.directories
     for partition in range(3):
         manager.create("t", TOPIC_ID, partition, CONFIG, first.directory_id)
         manager.delete("t", partition)
     first.full = True  # no delay
+    assert list(manager.deletion_queue.delete_due(0)) == [None] * 3
+    removed = manager.deletion_queue.take_removed()
+    assert [(directory, len(formers)) for directory, formers in removed.items()] == [(first, 3)]
+    assert manager.deletion_queue.take_removed() == {}
+    manager.deletion_queue.synced(removed[first])
+    manager.checkpoint()
     disk.calls.clear()
-    assert list(manager.deletion_queue.delete_due(0)) == [None] * 4
-    assert list(manager.deletion_queue.delete_due(0)) == []
-    assert disk.calls.count(("sync_dir", first.path)) == 1
+    manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    assert ("sync_dir", first.path) not in disk.calls
+
+
+def test_log_recreated_twice_supersedes_one_that_could_not_be_renamed(
+    manager: Manager, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    former_log_on_full_disk(manager, disk, "delete")
+    second = manager.directories[1]
+    manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    manager.delete("t", 0)
+    log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    fill(log, 1)
+    manager.crash()
+    [found] = Manager(tmp_path / "a", tmp_path / "b", disk=disk).start()
+    assert (found.directory, found.log_end_offset) == (log.directory, 1)
+
+
+@pytest.mark.parametrize("moves", [0, 1, 4])
+def test_third_log_supersedes_the_first_one_which_a_power_cut_restores(
+    moves: int, disk: FaultyDisk, tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in "abc"]
+    manager = Manager(*folders, disk=disk)
+    manager.start()
+    first, second, third = manager.directories
+    former = manager.create("t", TOPIC_ID, 0, CONFIG, first.directory_id)
+    fill(former, 3)
+    Path(former.directory, MOVES_FILE).write_text(f"{moves}\n")
+    manager.delete("t", 0)
+    [renamed] = [path for path in Path(first.path).iterdir() if path.name.endswith("-delete")]
+    first.fail(OSError(errno.EIO, "broken"))  # before its new entry is synced
+    manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, second.directory_id)
+    manager.delete("t", 0)
+    log = manager.create("t", NEXT_TOPIC_ID, 0, CONFIG, third.directory_id)
+    fill(log, 1)
+    manager.crash()
+    renamed.rename(former.directory)
+    [found] = Manager(*folders, disk=disk).start()
+    assert (found.directory, found.log_end_offset) == (log.directory, 1)
