@@ -341,6 +341,11 @@ TABLES = (
             "successful",
         ),
         counter(
+            "kafka_server_socket_server_metrics_successful_authentication_no_reauth_total",
+            "Those of them that do not support re-authentication (KIP-368).",
+            "successful_only_once",
+        ),
+        counter(
             "kafka_server_socket_server_metrics_failed_authentication_total",
             "Refused authentications with SASL.",
             "failed",

@@ -20,25 +20,37 @@ _log = logging.getLogger("broker.audit")
 class AuthenticationLog:
     """The authentications of one listener since the start."""
 
-    __slots__ = ("_listener", "_refusals", "expired", "failed", "failed_again", "successful", "successful_again")
+    __slots__ = (
+        "_listener",
+        "_refusals",
+        "expired",
+        "failed",
+        "failed_again",
+        "successful",
+        "successful_again",
+        "successful_only_once",
+    )
 
     def __init__(self, listener: str) -> None:
         self._listener = listener
         self._refusals = RateLimitedCounter(_INTERVAL_S)
         self.successful = 0
         self.failed = 0
+        # Those of the successful ones whose client does not support re-authentication (before SaslAuthenticate 1).
+        self.successful_only_once = 0
         # Re-authentications (KIP-368).
         self.successful_again = 0
         self.failed_again = 0
         # Connections closed because the client did not authenticate again in time.
         self.expired = 0
 
-    def succeeded(self, *, again: bool) -> None:
-        """Count an authentication; `again`: a re-authentication."""
+    def succeeded(self, *, again: bool, only_once: bool) -> None:
+        """Count an authentication; `again`: a re-authentication; `only_once`: the client supports none."""
         if again:
             self.successful_again += 1
         else:
             self.successful += 1
+            self.successful_only_once += only_once
 
     def refused(self, why: str, *, user: str, host: str, mechanism: str, now_s: float, again: bool) -> None:
         """Count and log a refused authentication; `user` is the name that the client claims, empty if it did not."""

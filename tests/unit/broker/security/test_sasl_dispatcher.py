@@ -66,8 +66,10 @@ async def authenticate(client: Client, token: bytes = RIGHT, version: int = 2) -
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_authenticated_client_is_served_as_its_principal(run: Run, serving: Serving, version: int) -> None:
+    log = AuthenticationLog("SASL")
+
     async def steps() -> None:
-        async with serving(sasl=sasl()) as served:
+        async with serving(sasl=sasl(log=log)) as served:
             served.script.answer = principal
             client = await served.connect()
             assert (await handshake(client)).mechanisms == ["PLAIN", "OTHER"]
@@ -77,6 +79,7 @@ def test_authenticated_client_is_served_as_its_principal(run: Run, serving: Serv
             assert await client.receive() == b"User:alice"
 
     run(steps())
+    assert (log.successful, log.successful_only_once) == (1, version == 0)
 
 
 def test_bare_tokens_follow_version_0_of_the_handshake(run: Run, serving: Serving) -> None:
