@@ -66,6 +66,7 @@ FULL_FIGURES = {
     "BARNABAS_TEST_RAFT_SEEDS": "250",
     "BARNABAS_TEST_SMOKE_RECORDS": "1000",
     "BARNABAS_TEST_STATES": "20000",
+    "BARNABAS_TEST_UNFINISHED_HANDSHAKES": "3000",
 }
 # Variables of `make test` that would change the behaviour and output of a test's own `make`.
 OF_THE_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS"}
