@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._output import CommandError, amount_of, plain
 from barnabas.commands._partitions import led_by, without_leader
 from barnabas.commands._topics import end_offsets, start_offsets
@@ -12,7 +13,10 @@ from barnabas.commands._topics import end_offsets, start_offsets
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
 
+    from barnabas.commands._admin import Admin
+
 WITHOUT_MEMBERS = ("Empty", "Dead")  # states without members
+UNKNOWN_GROUP = "there is no such group"
 OFFSETS = "__consumer_offsets"
 
 
@@ -38,7 +42,7 @@ def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, GroupV
         group = described[name]
         if group["group_state"] == "Dead":
             if not committed_offsets(client, name):
-                found[name] = "there is no such group"
+                found[name] = UNKNOWN_GROUP if name else f"{UNKNOWN_GROUP}: the name is empty"
                 continue
         elif group.get("error"):
             why = plain(group["error"])
@@ -47,6 +51,17 @@ def describe(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, GroupV
         members = sorted(group["members"], key=lambda one: (str(one["client_id"]), str(one["member_id"])))
         found[name] = GroupView(name, group["group_state"], group["protocol_data"] or None, members)
     return found
+
+
+def suggested(client: Admin, found: Mapping[str, GroupView | str]) -> dict[str, GroupView | str]:
+    """Return what `describe` found, with the closest known group in the message about an unknown one."""
+    if UNKNOWN_GROUP not in [one for one in found.values() if isinstance(one, str)]:
+        return dict(found)
+    known = [str(one["group_id"]) for one in list_groups(client, client.answering())]
+    return {
+        name: UNKNOWN_GROUP + did_you_mean(name, known) if isinstance(one, str) and one == UNKNOWN_GROUP else one
+        for name, one in found.items()
+    }
 
 
 def list_groups(client: KafkaAdminClient, brokers: Sequence[int]) -> list[dict[str, Any]]:

@@ -7,11 +7,13 @@ partition: nothing will end it, and it holds back the last stable offset.
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
 
+from barnabas._arguments import did_you_mean
 from barnabas.commands._output import CommandError, WrongCall, amount_of, explain, explain_code
 from barnabas.commands._partitions import led_by, without_leader
 from barnabas.commands._topics import choose
@@ -110,6 +112,26 @@ def describe(client: Admin, names: Iterable[str]) -> dict[str, TransactionDescri
     for first in range(0, len(wanted), MAX_IDS):
         found.update(_describe(client, wanted[first : first + MAX_IDS]))
     return found
+
+
+def suggested(
+    client: Admin, found: Mapping[str, TransactionDescription | str]
+) -> dict[str, TransactionDescription | str]:
+    """Return what `describe` found, with the closest known id in the message about an unknown one."""
+    if UNKNOWN_ID not in [one for one in found.values() if isinstance(one, str)]:
+        return dict(found)
+    known = [one.name for one in list_transactions(client, client.answering())]
+    return {
+        name: UNKNOWN_ID + did_you_mean(name, known) if isinstance(one, str) and one == UNKNOWN_ID else one
+        for name, one in found.items()
+    }
+
+
+def transactional_id(text: str) -> str:
+    """Parse a transactional id."""
+    if not text:
+        raise argparse.ArgumentTypeError("a transactional id has at least one character")
+    return text
 
 
 def open_transactions(

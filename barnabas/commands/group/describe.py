@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from barnabas.commands._client import add_common_options, admin
-from barnabas.commands._groups import GroupView, assigned, describe, lag_rows
+from barnabas.commands._groups import GroupView, assigned, describe, lag_rows, suggested
 from barnabas.commands._held_back import held_back, notes, pending_offsets
 from barnabas.commands._output import complain_of, print_facts, print_table, show_json
 from barnabas.commands._watch import add_watch, repeat
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _describe(client: Any, options: argparse.Namespace) -> int:
-    found = describe(client, options.group)
+    found = suggested(client, describe(client, options.group))
     groups = [_described(client, group) for group in found.values() if isinstance(group, GroupView)]
     if options.json:
         show_json(groups)

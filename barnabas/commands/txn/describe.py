@@ -7,7 +7,15 @@ from typing import Any
 
 from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import complain_of, print_facts, print_table, show_json
-from barnabas.commands._transactions import NO_TIMEOUT_MS, OPEN_STATES, age_text, describe, time_text
+from barnabas.commands._transactions import (
+    NO_TIMEOUT_MS,
+    OPEN_STATES,
+    age_text,
+    describe,
+    suggested,
+    time_text,
+    transactional_id,
+)
 
 EXAMPLES = """
   barnabas txn describe payments-1
@@ -18,14 +26,14 @@ FACTS = ("transactional_id", "coordinator", "state", "producer_id", "producer_ep
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("transactional_id", nargs="+", metavar="TRANSACTIONAL-ID")
+    parser.add_argument("transactional_id", type=transactional_id, nargs="+", metavar="TRANSACTIONAL-ID")
     add_common_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Describe each transactional id; return 1 if one does not exist."""
     with admin(options) as client:
-        found = describe(client, options.transactional_id)
+        found = suggested(client, describe(client, options.transactional_id))
     now_ms = int(time.time() * 1000)
     described = [_described(name, one, now_ms) for name, one in found.items() if not isinstance(one, str)]
     if options.json:

@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 from barnabas.commands._client import add_common_options, admin, closing, connect
 from barnabas.commands._output import Report, amount_of
 from barnabas.commands._topics import choose, partitions_of
-from barnabas.commands._transactions import abort_command, describe, explained, hanging, open_transactions
+from barnabas.commands._transactions import (
+    abort_command,
+    describe,
+    explained,
+    hanging,
+    open_transactions,
+    suggested,
+    transactional_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +39,7 @@ DECIDED = {"PrepareCommit": "commit", "PrepareAbort": "abort"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("transactional_id", nargs="+", metavar="TRANSACTIONAL-ID")
+    parser.add_argument("transactional_id", type=transactional_id, nargs="+", metavar="TRANSACTIONAL-ID")
     parser.add_argument("-d", "--dry-run", action="store_true", help="only print what would be terminated")
     add_common_options(parser)
 
@@ -40,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     """Terminate each; return 1 if one does not exist, or its transaction is being ended already."""
     report = Report(options)
     with admin(options) as client:
-        found = describe(client, options.transactional_id)
+        found = suggested(client, describe(client, options.transactional_id))
     for name, transaction in found.items():
         if isinstance(transaction, str):
             report.failed(name, transaction)

@@ -107,6 +107,13 @@ def test_a_group_that_does_not_exist_is_named(barnabas: Command, group: str) -> 
     assert err == "barnabas group describe: missing: there is no such group\n"
 
 
+def test_a_mistyped_group_is_answered_with_the_closest_one(barnabas: Command, group: str) -> None:
+    typed = group.replace("mistyped", "mytisped")
+    shown = barnabas("group", "describe", typed)
+    assert shown.err == f"barnabas group describe: {typed}: there is no such group; did you mean {group}?\n"
+    assert barnabas("group", "describe", "").err.endswith(": there is no such group: the name is empty\n")
+
+
 def test_describe_needs_a_group(call: Command) -> None:
     status, _, err = call("group", "describe")
     assert status == 2

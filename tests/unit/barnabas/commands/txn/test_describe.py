@@ -42,6 +42,21 @@ def test_unknown_id_is_named_and_the_others_are_described(barnabas: Command, idl
     assert err == "barnabas txn describe: nosuch: there is no such transactional id\n"
 
 
+@pytest.mark.parametrize("command", ["describe", "terminate"])
+def test_mistyped_id_is_answered_with_the_closest_one(barnabas: Command, idle: str, command: str) -> None:
+    typed = idle.replace("mistyped", "mytisped")
+    shown = barnabas("txn", command, typed)
+    why = f"{typed}: there is no such transactional id; did you mean {idle}?"
+    assert (shown.status, shown.err) == (1, f"barnabas txn {command}: {why}\n")
+
+
+@pytest.mark.parametrize("command", ["describe", "terminate"])
+def test_empty_id_is_refused(call: Command, command: str) -> None:
+    shown = call("txn", command, "")
+    assert shown.status == 2
+    assert "a transactional id has at least one character" in shown.err
+
+
 def test_transaction_without_a_timeout_is_one_of_two_phase_commit(capsys: pytest.CaptureFixture[str]) -> None:
     shown: dict[str, Any] = {
         "transactional_id": "t",
