@@ -40,6 +40,7 @@ TRIGGERS = 6
 TOPIC = "read-by-spark"
 ARCHIVED = "archived-by-spark"
 RATE = 1_000
+FIRST_RESULT_S = 60
 KEYS = 10
 WINDOW = "1 second"
 CONF = (("spark.sql.shuffle.partitions", "2"), ("spark.ui.enabled", "false"), ("spark.driver.memory", "2g"))
@@ -119,10 +120,12 @@ def latency(spark: SparkSession, server: Server, options: argparse.Namespace) ->
         query = windows.start(spark, chosen)
         try:
             with _fed(server.bootstrap, source, sent_at):
-                deadline = time.monotonic() + options.seconds
+                deadline = time.monotonic() + FIRST_RESULT_S
                 while time.monotonic() < deadline:
                     message: Any = consumer.poll(0.1)
                     if message is not None and message.error() is None:
+                        if not found:
+                            deadline = time.monotonic() + options.seconds
                         # The values of the records are their numbers.
                         last = int(json.loads(message.value())["max"])
                         found.append((time.monotonic() - sent_at[last]) * 1000)
@@ -131,6 +134,8 @@ def latency(spark: SparkSession, server: Server, options: argparse.Namespace) ->
         finally:
             consumer.close()
             query.stop()
+    if not found:
+        raise RuntimeError(f"no window within {FIRST_RESULT_S} s")
     # The query catches up first with what was sent while it started.
     return statistics.median(found[len(found) // 3 :])
 
@@ -181,7 +186,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", action="append", choices=list(MEASURES), help="measure this, and others so named")
     parser.add_argument("--records", type=int, default=3_000_000, metavar="N", help="of the topic that is read")
     parser.add_argument("--archived", type=int, default=1_000_000, metavar="N", help="of the topic that is archived")
-    parser.add_argument("--seconds", type=float, default=12, metavar="S", help="of each run of latency")
+    parser.add_argument(
+        "--seconds", type=float, default=12, metavar="S", help="of each run of latency, from its first result"
+    )
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="counted runs of each")
     parser.add_argument("--cold", type=int, default=1, metavar="N", help="runs of each that do not count, first")
     parser.add_argument("--beside-kafka", action="store_true", help="measure Apache Kafka too (needs Java and Maven)")
