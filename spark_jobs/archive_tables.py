@@ -14,7 +14,7 @@ that its readers see the files of one version. A version is complete when its li
 that a version no longer has are deleted after `keep_s`, when readers of the former version have ended. Whatever a
 killed job left is removed when the table is opened. A table has one writer: of two, the second to rename fails.
 
-Offsets are the offsets behind the last records of the table, by topic and partition. A record below its partition's
+Positions are the offsets behind the last records of the table, by topic and partition. A record below its partition's
 position is in the table already, whatever the checkpoint of a query says.
 """
 

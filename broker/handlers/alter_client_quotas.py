@@ -3,7 +3,7 @@
 Behaviour
 - The controller decides each entity independently (`controller.commands.client_quotas`).
 - As in Kafka, an IP entity may be a host name. It must resolve now, and is stored as it was sent.
-- Byte rates and request percentages are enforced (`broker.quotas`); the other quotas are stored and described only.
+- `broker.quotas` enforces byte rates, request percentages, rates of controller mutations and of new connections.
 
 Version notes
 - 0 and 1 have the same fields; 1 is flexible.

@@ -12,6 +12,7 @@ the user, whatever the client id; of (any user), each user has a count of its ow
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -60,6 +61,8 @@ class ClientQuotas:
             ),
             None,
         )
+        if found is not None and math.isinf(found.limit):
+            found = None
         self._found[asked] = found
         return found
 

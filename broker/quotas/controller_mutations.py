@@ -107,7 +107,7 @@ class ControllerMutationQuotaManager:
     def usages(self) -> Iterator[tuple[tuple[str, str], MutationUsage, float]]:
         """Yield the user and client id of each usage within its window, the usage, and the time."""
         now_ms = self._clock_ms()
-        for shared_by, usage in self._usages.items():
+        for shared_by, usage in list(self._usages.items()):  # a new client may come between two
             if not usage.is_idle(now_ms):
                 yield shared_by, usage, now_ms
 

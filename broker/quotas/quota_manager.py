@@ -57,7 +57,7 @@ class QuotaManager:
 
     def usages(self, kind: str, now_ms: float) -> Iterator[tuple[tuple[str, str], Usage]]:
         """Yield the user and client id of each usage of a kind of quota within the window, and the usage."""
-        for (each, shared_by), usage in self._usages.items():
+        for (each, shared_by), usage in list(self._usages.items()):  # a new client may come between two
             if each == kind and not usage.rate.is_idle(now_ms):
                 yield shared_by, usage
 

@@ -45,6 +45,16 @@ def mutations() -> Mutations:
     return Mutations()
 
 
+def test_new_client_may_come_while_usages_are_read(mutations: Mutations) -> None:
+    mutations.manager.apply({EACH_CLIENT: {CONTROLLER_MUTATION: 1.0}})
+    for client_id in ("one", "two"):
+        mutations.of(client_id).record(2)
+    usages = mutations.manager.usages()
+    next(usages)
+    mutations.of("three").record(2)
+    assert [client_id for (_, client_id), *_ in usages] == ["two"]
+
+
 def test_a_strict_mutation_is_refused_until_the_debt_is_repaid(mutations: Mutations) -> None:
     mutations.manager.apply({ANN: {CONTROLLER_MUTATION: 1.0}})
     first = mutations.of()

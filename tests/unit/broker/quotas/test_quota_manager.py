@@ -50,3 +50,20 @@ def test_memory_is_bounded_by_the_clients_of_one_window(manager: QuotaManager) -
     for number in range(5000):
         manager.record(PRODUCE, "ann", f"client-{number}", 1, 100 * number)
     assert manager.clients <= 500
+
+
+def test_infinite_quota_of_a_user_lifts_the_default(manager: QuotaManager) -> None:
+    manager.apply({ANN: {PRODUCE: float("inf")}, quota_entity([("user", None)]): {PRODUCE: 1.0}})
+    assert manager.record(PRODUCE, "ann", "app", 1000, 0) == 0
+    assert manager.record(PRODUCE, "bob", "app", 1000, 0) > 0
+    assert manager.clients == 1
+
+
+def test_new_client_may_come_while_usages_are_read(manager: QuotaManager) -> None:
+    manager.apply({EACH_CLIENT: {PRODUCE: 100.0}})
+    manager.record(PRODUCE, "ann", "one", 1, 0)
+    manager.record(PRODUCE, "ann", "two", 1, 0)
+    usages = manager.usages(PRODUCE, 0)
+    next(usages)
+    manager.record(PRODUCE, "ann", "three", 1, 0)
+    assert [client_id for (_, client_id), _ in usages] == ["two"]
