@@ -174,17 +174,33 @@ def _read(path: str) -> dict[str, str] | None:
 
 
 def _write(path: str, settings: Mapping[str, str], *, secret: bool = False) -> None:
-    """Write a settings file atomically and durably; WrongCall if that fails."""
+    """Write a settings file; WrongCall if that fails."""
+    text = "".join(f"{name}={_escaped(value)}\n" for name, value in settings.items())
     try:
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            if secret:
-                os.fchmod(file.fileno(), 0o600)
-            file.writelines(f"{name}={_escaped(value)}\n" for name, value in settings.items())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(f"{path}.tmp", path)
+        write_file(path, text, 0o600 if secret else None)
     except OSError as error:
         raise _unusable(path, error) from error
+
+
+def write_file(path: str, text: str, mode: int | None = None) -> None:
+    """Write a file atomically and durably, with `mode` or that of the umask; OSError if that fails.
+
+    Until the text is complete, only this user can read a file that has a mode.
+    """
+    temporary = f"{path}.tmp"
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)  # of an interrupted start: others may have opened it
+    with open(temporary, "x", encoding="utf-8", opener=None if mode is None else _private) as file:
+        file.write(text)
+        file.flush()
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _escaped(value: str) -> str:

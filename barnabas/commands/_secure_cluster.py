@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from barnabas._cluster_settings import CONTROLLERS
+from barnabas.commands._cluster_files import write_file
 from barnabas.commands._output import WrongCall
 
 if TYPE_CHECKING:
@@ -36,8 +37,11 @@ DIRECTORY = "security"
 ADMIN = "admin"
 _BROKER = "broker"
 _FIRST_USERS = (_BROKER, ADMIN, "client")
+_USERS_FILE = "users.properties"
+_NO_USER = "users"  # its settings would replace the file of the passwords
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PASSWORD_BYTES = 24
+_PRIVATE, _PUBLIC = 0o600, 0o644
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _KEY_END = "-----END PRIVATE KEY-----\n"
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -99,9 +103,8 @@ class ClusterSecurity:
                 written[user] = files = ClientFiles(
                     *map(self._path, (f"{user}.properties", f"{user}.librdkafka", f"{user}.json"))
                 )
-                _write(files.java, _java(bootstrap_servers, self.trusted, user, self._users[user]))
-                _write(files.librdkafka, _librdkafka(bootstrap_servers, self.trusted, user, self._users[user]))
-                _write(files.kafka_python, _kafka_python(bootstrap_servers, self.trusted, user, self._users[user]))
+                for path, text_of in zip(files, (_java, _librdkafka, _kafka_python), strict=True):
+                    write_file(path, text_of(bootstrap_servers, self.trusted, user, self._users[user]), _PRIVATE)
         except OSError as error:
             raise WrongCall(f"{error.filename or self._folder}: {(error.strerror or str(error)).lower()}") from error
         return dict(sorted(written.items()))
@@ -111,7 +114,7 @@ class ClusterSecurity:
 
     def _make_users(self) -> dict[str, str]:
         """Return the password of each user; make those that every cluster has."""
-        path = self._path("users.properties")
+        path = self._path(_USERS_FILE)
         users = {}
         for number, line in enumerate((_read(path) or "").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
@@ -121,13 +124,18 @@ class ClusterSecurity:
                 raise WrongCall(
                     f"{path}, line {number}: write it as USER=PASSWORD; a user has letters, digits, ., _ and -"
                 )
+            if user.lower() == _NO_USER:
+                raise WrongCall(
+                    f"{path}, line {number}: no user can be named {user}, because its settings would replace this "
+                    "file; choose another name"
+                )
             users[user] = password
         missing = {
             user: urlsafe_b64encode(os.urandom(_PASSWORD_BYTES)).decode() for user in _FIRST_USERS if user not in users
         }
         if missing:
             users |= missing
-            _write(path, "".join(f"{user}={password}\n" for user, password in users.items()))
+            write_file(path, "".join(f"{user}={password}\n" for user, password in users.items()), _PRIVATE)
         return users
 
     def _make_certificates(self, cluster_id: str, host: str) -> None:
@@ -141,7 +149,7 @@ class ClusterSecurity:
         try:
             if not certificate or not is_current(certificate, authority, hosts):
                 key, certificate = issue(authority, _BROKER, hosts)
-                _write(self._broker, key + certificate)
+                write_file(self._broker, key + certificate, _PRIVATE)
         except ValueError as error:
             raise WrongCall(f"{self._folder}: ca.pem, ca-key.pem or broker.pem is damaged: {error}") from None
 
@@ -157,8 +165,8 @@ class ClusterSecurity:
                 f"{key_path} is missing: restore it, or remove {self._folder} for new certificates and passwords"
             )
         made = new_authority(f"cluster {cluster_id}")
-        _write(key_path, made.key)
-        _write(self.trusted, made.certificate, 0o644)  # last: without it, the next start makes both again
+        write_file(key_path, made.key, _PRIVATE)
+        write_file(self.trusted, made.certificate, _PUBLIC)  # last: without it, the next start makes both again
         return made
 
 
@@ -221,17 +229,3 @@ def _read(path: str) -> str | None:
             return file.read()
     except FileNotFoundError:
         return None
-
-
-def _write(path: str, text: str, mode: int = 0o600) -> None:
-    """Write a file atomically and durably; no other user can read it at any time, unless `mode` allows it."""
-    with open(f"{path}.tmp", "w", encoding="utf-8", opener=_private) as file:
-        os.fchmod(file.fileno(), mode)  # an older temporary file may have had another
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.tmp", path)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -30,6 +30,7 @@ class GatedLoop(asyncio.AbstractEventLoop):
         self.call_soon = loop.call_soon  # type: ignore[method-assign]
         self.create_future = loop.create_future  # type: ignore[method-assign]
         self.create_task = loop.create_task  # type: ignore[method-assign]
+        self.run_in_executor = loop.run_in_executor  # type: ignore[method-assign]
         self.call_exception_handler = loop.call_exception_handler  # type: ignore[method-assign]
 
     async def create_connection(

@@ -73,8 +73,10 @@ def _parts(text: str) -> dict[str, str]:
         if match is None:
             raise ValueError('between the brackets write NAME=VALUE or NAME="VALUE", separated by commas')
         name, quoted, plain = match.groups()
-        if name not in _NAMES:
-            raise ValueError(f"{name} is not one of {', '.join(_NAMES)}")
+        if name not in _NAMES:  # it may be part of a password that has a comma
+            raise ValueError(
+                f"between the brackets the names are {', '.join(_NAMES)}; write a value that has a comma in quotes"
+            )
         if name in parts:
             raise ValueError(f"{name} is given twice")
         parts[name] = plain if quoted is None else quoted

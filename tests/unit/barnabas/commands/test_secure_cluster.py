@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from barnabas.commands._cluster_files import write_file
 from barnabas.commands._command_config import read_command_config
 from barnabas.commands._output import WrongCall
 from barnabas.commands._secure_cluster import ClusterSecurity, is_secure
@@ -83,3 +85,32 @@ def test_missing_key_of_the_authority_and_damaged_certificates_are_refused(tmp_p
     key.unlink()
     with pytest.raises(WrongCall, match=r"ca-key.pem is missing: restore it, or remove .*security"):
         secured(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["users", "Users"])
+def test_user_whose_settings_would_replace_the_passwords_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "security").mkdir()
+    users = tmp_path / "security" / "users.properties"
+    users.write_text(f"carol=secret\n{name}=hidden\n")
+    with pytest.raises(WrongCall, match=f"users.properties, line 2: no user can be named {name}") as refused:
+        secured(tmp_path).write_clients("127.0.0.1:9092")
+    assert "hidden" not in str(refused.value)
+    assert users.read_text() == f"carol=secret\n{name}=hidden\n"
+
+
+def test_file_with_a_secret_is_readable_by_no_other_user_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, older = tmp_path / "1.properties", tmp_path / "1.properties.tmp"
+    older.write_text("")
+    modes = []
+    monkeypatch.setattr(os, "fchmod", lambda file, mode: modes.append((stat.S_IMODE(os.fstat(file).st_mode), mode)))
+    before = os.umask(0)
+    try:
+        with older.open() as opened_by_another_user:
+            write_file(str(path), "secret", 0o600)
+            assert opened_by_another_user.read() == ""
+    finally:
+        os.umask(before)
+    assert modes == [(0o600, 0o600)]
+    assert path.read_text() == "secret"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import Any
 
+from broker.control.gated_loop import GatedLoop
+from broker.control.network_cuts import NetworkCuts
 from protocol.api import ApiKey
 from protocol.messages.fetch import FetchRequest
 from tests.unit.broker.control.controlled_broker import ControlledBroker
@@ -73,3 +76,14 @@ def test_a_stop_does_not_wait_for_a_cut(broker: ControlledBroker) -> None:
         return broker.loop.time() - begun
 
     assert broker.wait(body()) < 5
+
+
+def test_connections_to_other_nodes_hash_passwords_in_threads() -> None:
+    """SCRAM between nodes needs it."""
+
+    async def body() -> bytes:
+        loop = asyncio.get_running_loop()
+        gated = GatedLoop(loop, NetworkCuts(loop), lambda host, port: None)  # type: ignore[abstract]
+        return await gated.run_in_executor(None, hashlib.pbkdf2_hmac, "sha256", b"password", b"salt", 1)
+
+    assert asyncio.run(body()) == hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 1)
