@@ -6,6 +6,11 @@ from barnabas.commands._client import add_common_options, admin
 from barnabas.commands._output import show
 from barnabas.commands._users import describe_users
 
+EXAMPLES = """
+  barnabas user list
+  barnabas user list --json
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
