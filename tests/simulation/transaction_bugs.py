@@ -314,7 +314,7 @@ BUGS = (
     Bug(does_not_verify_transactions, Invariant.NO_RECORD_AFTER_MARKER, 2, 0),
     Bug(stable_offset_is_one_too_high, Invariant.STABLE_OFFSET_IS_EXACT, 1, 0),
     Bug(stable_offset_ignores_uncommitted_markers, Invariant.STABLE_OFFSET_IS_EXACT, 1, 0),
-    Bug(truncation_drops_aborted_transactions, Invariant.READ_COMMITTED_IS_COMMITTED, 38, 0),
+    Bug(truncation_drops_aborted_transactions, Invariant.READ_COMMITTED_IS_COMMITTED, 42, 0),
     Bug(followers_index_no_aborted_transactions, Invariant.READ_COMMITTED_IS_COMMITTED, 1, 0),
     Bug(lists_one_aborted_transaction, Invariant.READ_COMMITTED_IS_COMMITTED, 1, 0),
     Bug(takes_batches_of_new_epoch_for_duplicates, Invariant.OUTCOME_AS_ANSWERED, 1, 0),
